@@ -1,6 +1,5 @@
 //! What goes into the engine: batches of changes, one batch per log entry.
 
-use crate::Lineage;
 use bytes::Bytes;
 
 /// The number of a change: transactions count in `main`, changes within one in `sub`.
@@ -26,6 +25,17 @@ pub struct KeyChange {
     /// Main revision of the key's creation; 0 for a tombstone.
     pub created: i64,
     /// Versions since creation, from 1; 0 for a tombstone.
+    pub version: i64,
+    /// Lease that the key is attached to; 0 for none.
+    pub lease: i64,
+}
+
+/// The numbers of a version from which the key's next version continues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lineage {
+    /// Main revision of the key's creation.
+    pub created: i64,
+    /// Versions since creation, from 1.
     pub version: i64,
     /// Lease that the key is attached to; 0 for none.
     pub lease: i64,

@@ -18,7 +18,7 @@
 //! that go are swept away later, a slice at a time, each published by itself:
 //!
 //! ```text
-//!   turnover   births and deaths up to C         (no count asks for them)
+//!   creations   births and deaths up to C         (no count asks for them)
 //!   HIDDEN     versions up to C                  (no hash asks for them)
 //!   HISTORY    key by key, by the rule above
 //! ```
@@ -29,7 +29,7 @@
 //! during a sweep waits for its end and has a sweep of its own. After a restart
 //! the sweep starts over: entries that it had dropped may be back.
 
-use crate::books::Books;
+use crate::accounting::Accounting;
 use crate::hidden;
 use crate::history_key;
 use crate::live::Live;
@@ -94,12 +94,12 @@ impl Sweep {
     }
 
     /// Looks at one slice and drops the versions that go; true when nothing is left.
-    pub(crate) fn step(&mut self, writer: &mut Writer, books: &Books) -> bool {
+    pub(crate) fn step(&mut self, writer: &mut Writer, accounting: &Accounting) -> bool {
         let compacted = self.compacted;
         if !std::mem::replace(&mut self.begun, true) {
-            books.turnover().forget_through(compacted);
+            accounting.creations().forget_through(compacted);
         }
-        let live = &mut books.live();
+        let live = &mut accounting.live();
         match self.stage {
             Stage::Hidden if hidden::forget_through(writer, live, compacted, SLICE_ENTRIES) => {
                 self.stage = Stage::History;
@@ -113,7 +113,7 @@ impl Sweep {
     fn sweep_history(&mut self, writer: &mut Writer, live: &mut Live) {
         for key in &self.look(writer) {
             let entry = writer.remove(HISTORY, key).expect("it was just seen");
-            live.died(Known::from(entry).place);
+            live.died(Known::from(entry).pointer);
         }
     }
 
@@ -174,18 +174,18 @@ fn current_is_newest(writer: &Writer, history_key: &[u8], compacted: i64) -> boo
 mod tests {
     use super::*;
     use crate::Snapshot;
-    use crate::place::Place;
+    use crate::record_pointer::RecordPointer;
     use crate::trees::{TREES, set_compacted};
     use value_log::Position;
 
     /// Puts version `main` of a key into HISTORY.
-    fn add(writer: &mut Writer, books: &Books, key: &[u8], main: i64, tombstone: bool) {
+    fn add(writer: &mut Writer, accounting: &Accounting, key: &[u8], main: i64, tombstone: bool) {
         let known = Known {
-            place: Place::new(Position::new(1, 64 * main as u64), 64),
+            pointer: RecordPointer::new(Position::new(1, 64 * main as u64), 64),
             main,
             tombstone,
         };
-        books.live().born(known.place);
+        accounting.live().born(known.pointer);
         let history_key = history_key::encode(key, main as u64);
         assert_eq!(
             writer.insert(HISTORY, &history_key, known.entry()),
@@ -200,16 +200,16 @@ mod tests {
     fn a_deleted_key_stays_deleted_wherever_a_slice_ends() {
         let versions = 5 * SLICE_ENTRIES as i64 / 2;
         let (mut writer, reader) = ordered_index::new(TREES);
-        let books = Books::default();
+        let accounting = Accounting::default();
         for main in 2..versions {
-            add(&mut writer, &books, b"k", main, false);
+            add(&mut writer, &accounting, b"k", main, false);
         }
-        add(&mut writer, &books, b"k", versions, true);
+        add(&mut writer, &accounting, b"k", versions, true);
         let compacted = versions + 5;
         set_compacted(&mut writer, compacted);
         let mut sweep = Sweep::new(compacted);
         let mut slices = 0;
-        while !sweep.step(&mut writer, &books) {
+        while !sweep.step(&mut writer, &accounting) {
             writer.publish(compacted as u64 + 2);
             let trees = reader.pin();
             let left = trees.len(HISTORY);
@@ -218,33 +218,39 @@ mod tests {
             slices += 1;
         }
         assert!(slices > 2, "{slices} slices");
-        assert_eq!((writer.len(HISTORY), books.live().live_bytes()), (0, 0));
+        assert_eq!(
+            (writer.len(HISTORY), accounting.live().live_bytes()),
+            (0, 0)
+        );
     }
 
     #[test]
     fn a_version_superseded_during_the_sweep_of_its_key_is_kept() {
         let (mut writer, _reader) = ordered_index::new(TREES);
-        let books = Books::default();
+        let accounting = Accounting::default();
         let versions = 2 * SLICE_ENTRIES as i64;
         for main in 2..versions {
-            add(&mut writer, &books, b"k", main, false);
+            add(&mut writer, &accounting, b"k", main, false);
         }
         let current = Known {
-            place: Place::new(Position::new(2, 64), 64),
+            pointer: RecordPointer::new(Position::new(2, 64), 64),
             main: versions,
             tombstone: false,
         };
-        books.live().born(current.place);
+        accounting.live().born(current.pointer);
         writer.insert(CURRENT, b"k", current.entry());
         let mut sweep = Sweep::new(versions + 1);
         while sweep.last.is_empty() {
-            assert!(!sweep.step(&mut writer, &books), "one slice is not all");
+            assert!(
+                !sweep.step(&mut writer, &accounting),
+                "one slice is not all"
+            );
         }
         writer.remove(CURRENT, b"k");
         let superseded = history_key::encode(b"k", versions as u64);
         writer.insert(HISTORY, &superseded, current.entry());
-        add(&mut writer, &books, b"k", versions + 2, true);
-        while !sweep.step(&mut writer, &books) {}
+        add(&mut writer, &accounting, b"k", versions + 2, true);
+        while !sweep.step(&mut writer, &accounting) {}
         assert_eq!(writer.get(HISTORY, &superseded), Some(current.entry()));
         assert_eq!(writer.len(HISTORY), 2, "it and the deletion above");
     }

@@ -11,8 +11,8 @@
 //! *hard state* records it, with the term and the vote (Ongaro & Ousterhout,
 //! "In Search of an Understandable Consensus Algorithm", figure 2).
 
-use crate::format::{KIND_HARD_STATE, KIND_STATE};
-use crate::{Batch, Change, Error, record};
+use crate::Batch;
+use crate::format::KIND_HARD_STATE;
 use value_log::{Appended, Body, Position};
 
 /// The part of Raft's state that a member must not lose in a crash.
@@ -100,39 +100,6 @@ pub(crate) fn without_hard_state(body: Body) -> (Body, Option<HardState>) {
     match body.split_last() {
         Some((rest, KIND_HARD_STATE, payload)) => (rest, HardState::decode(&payload)),
         _ => (body, None),
-    }
-}
-
-impl Batch {
-    /// Encodes its records, as they lie in the log of every member. Fails for a malformed
-    /// batch; one without changes is an entry too.
-    pub fn encode(&self) -> Result<Body, Error> {
-        crate::append::encode(self)
-    }
-
-    /// Whether an encoded batch is a single [`Change::State`]; looks at two records'
-    /// headers at most.
-    pub fn is_one_state(body: &Body) -> bool {
-        let mut records = body.records();
-        let first = records
-            .next()
-            .is_some_and(|(_, kind, _)| kind == KIND_STATE);
-        first && records.next().is_none()
-    }
-
-    /// Reads what [`Batch::encode`] wrote. The changes share the body's memory.
-    pub fn decode(term: u64, index: u64, body: &Body) -> Result<Batch, Error> {
-        let invalid = |what| Error::InvalidBatch { index, what };
-        let changes: Vec<Change> = record::decode_changes(body).map_err(|(at, what)| {
-            invalid(format!("its record at byte {at} is unreadable: {what}"))
-        })?;
-        let batch = Batch {
-            term,
-            index,
-            changes,
-        };
-        record::check(&batch).map_err(invalid)?;
-        Ok(batch)
     }
 }
 

@@ -16,6 +16,9 @@ const REPAIR: &str = "inkstone repair --data-dir=DIR lists what would be given u
 ended in front of this place; a member of a cluster may be removed (etcdctl member remove) and \
 added again instead, with an empty directory";
 
+/// The system's number for a device that cannot read a sector.
+const EIO: i32 = 5;
+
 /// A failure of the engine.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -205,7 +208,7 @@ pub enum Error {
         /// What does not fit.
         what: String,
     },
-    /// The log no longer has the entry: it was given back with its segment.
+    /// The log no longer has the entry: it was released with its segment.
     #[error("entry {index} is no longer in the log; a member that needs it needs a snapshot")]
     EntryGone {
         /// Its index.
@@ -302,7 +305,27 @@ impl Error {
     /// Whether bytes on the disk are not what was written there.
     pub fn is_damage(&self) -> bool {
         let is_own = matches!(self, Error::DamagedValue { .. } | Error::LogDamaged { .. });
-        is_own || crate::damage::damage_in(self).is_some()
+        is_own || self.damage().is_some()
+    }
+
+    /// What is damaged, and where; `None`: the error says nothing of the bytes on the disk.
+    pub(crate) fn damage(&self) -> Option<String> {
+        match self {
+            Error::Log(value_log::Error::Damaged {
+                file, offset, what, ..
+            }) => Some(format!("{} at byte {offset}: {what}", file.display())),
+            Error::Log(value_log::Error::Io { path, source, .. })
+                if source.raw_os_error() == Some(EIO) =>
+            {
+                Some(format!("{}: {source}", path.display()))
+            }
+            Error::RecordUnreadable {
+                segment,
+                offset,
+                what,
+            } => Some(format!("segment {segment:08x} at byte {offset}: {what}")),
+            _ => None,
+        }
     }
 
     /// Whether the log is intact but accepts nothing for now, because the disk is full or the

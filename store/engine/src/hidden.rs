@@ -27,7 +27,7 @@ const POSITION_BYTES: usize = 8;
 /// The entry's key for a version of `key` that was just written at its place.
 pub(crate) fn encode(key: &[u8], known: Known) -> Vec<u8> {
     let main = (known.main as u64).to_be_bytes();
-    let position = known.place.position().to_bits().to_be_bytes();
+    let position = known.pointer.position().to_bits().to_be_bytes();
     [&main, &position, key].concat()
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn first_of(main: i64) -> [u8; MAIN_BYTES] {
 /// Adds a version that its own transaction has replaced.
 pub(crate) fn keep(writer: &mut Writer, live: &mut Live, key: &[u8], known: Known) {
     if let Some(twin) = writer.insert(HIDDEN, &encode(key, known), known.entry()) {
-        live.died(Known::from(twin).place);
+        live.died(Known::from(twin).pointer);
     }
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn forget_through(
     }
     for key in &dropped {
         let entry = writer.remove(HIDDEN, key).expect("it was just seen");
-        live.died(Known::from(entry).place);
+        live.died(Known::from(entry).pointer);
     }
     dropped.len() < at_most
 }
@@ -89,13 +89,13 @@ pub(crate) fn forget_through(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::Place;
+    use crate::record_pointer::RecordPointer;
     use crate::trees::TREES;
     use value_log::Position;
 
     fn known(main: i64, offset: u64) -> Known {
         Known {
-            place: Place::new(Position::new(1, offset), 128),
+            pointer: RecordPointer::new(Position::new(1, offset), 128),
             main,
             tombstone: false,
         }
@@ -107,7 +107,7 @@ mod tests {
         let mut live = Live::default();
         for main in [2, 7, 7, 255, 256, 1000] {
             let known = known(main, 64 * writer.len(HIDDEN));
-            live.born(known.place);
+            live.born(known.pointer);
             keep(&mut writer, &mut live, b"k", known);
         }
         for (revision, left) in [(1, 6), (6, 5), (7, 3), (255, 2), (999, 1), (1000, 0)] {
@@ -126,7 +126,7 @@ mod tests {
         let (mut writer, _reader) = ordered_index::new(TREES);
         let mut live = Live::default();
         for _ in 0..2 {
-            live.born(known(5, 64).place);
+            live.born(known(5, 64).pointer);
             keep(&mut writer, &mut live, b"k", known(5, 64));
         }
         assert_eq!((writer.len(HIDDEN), live.live_bytes()), (1, 128));

@@ -16,12 +16,14 @@
 //!
 //! Starting costs a search in the marks and at most 64 KiB of reading.
 
-use crate::engine::Engine;
 use crate::format::KIND_KEY;
-use crate::place::Place;
+use crate::parts::Parts;
+use crate::read::Records;
 use crate::record::unreadable;
+use crate::record_pointer::RecordPointer;
 use crate::{Error, Stored, versions};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use value_log::{GroupBuffer, Groups};
 
 /// How often the source may change before the next transaction is found.
@@ -40,7 +42,7 @@ pub struct Changes {
 /// means that nothing more is applied yet: ask again later.
 #[derive(Debug)]
 pub struct History {
-    engine: Engine,
+    parts: Arc<Parts>,
     next_main: i64,
     /// Generation of the engine's state that the source belongs to.
     generation: u64,
@@ -53,26 +55,29 @@ pub struct History {
 enum Source {
     Unknown,
     Log(Box<Groups>),
-    Index(std::vec::IntoIter<(i64, Place)>),
+    Index(std::vec::IntoIter<(i64, RecordPointer)>),
 }
 
 impl History {
-    pub(crate) fn new(engine: &Engine, from_main: i64) -> Result<History, Error> {
-        let compacted = engine.snapshot().compacted();
+    pub(crate) fn new(parts: &Arc<Parts>, from_main: i64) -> Result<History, Error> {
+        let compacted = parts.records.index.snapshot().compacted();
         if from_main < compacted {
             return Err(Error::Compacted {
                 asked: from_main,
                 compacted,
             });
         }
-        let engine = engine.clone();
         Ok(History {
-            engine,
+            parts: Arc::clone(parts),
             next_main: from_main.max(1),
             generation: 0,
             source: Source::Unknown,
             ahead: VecDeque::new(),
         })
+    }
+
+    fn records(&self) -> &Records {
+        &self.parts.records
     }
 
     /// The revision that comes next.
@@ -98,7 +103,7 @@ impl History {
 
     /// The last applied revision; an error if the revision that comes next is compacted.
     fn check_compacted(&self) -> Result<i64, Error> {
-        let snapshot = self.engine.snapshot();
+        let snapshot = self.records().index.snapshot();
         let (applied, compacted) = (snapshot.revision(), snapshot.compacted());
         if self.next_main < compacted {
             let asked = self.next_main;
@@ -111,7 +116,7 @@ impl History {
     /// that were never committed. Called after the applied revision was read: if that is of
     /// the old state, the old log has everything up to it.
     fn follow_installation(&mut self) {
-        let generation = self.engine.0.generation();
+        let generation = self.records().index.generation();
         if generation != self.generation {
             self.generation = generation;
             self.ahead.clear();
@@ -131,7 +136,7 @@ impl History {
             self.seek(applied, attempt > 1);
         }
         Err(failure.unwrap_or(Error::Gap {
-            directory: self.engine.0.directory.clone(),
+            directory: self.parts.directory.path.clone(),
             expected: self.next_main,
             found: self.ahead.front().map_or(0, |changes| changes.main),
         }))
@@ -142,23 +147,23 @@ impl History {
         let start = if index_only {
             None
         } else {
-            self.engine.0.log_start(self.next_main)
+            self.records().log_view.start_of(self.next_main)
         };
         self.source = match start {
-            Some(position) => Source::Log(Box::new(self.engine.0.log.groups(position))),
+            Some(position) => Source::Log(Box::new(self.records().log_view.log.groups(position))),
             None => self.index_source(applied),
         };
     }
 
     /// Changes from the index, up to where the log has them.
     fn index_source(&self, applied: i64) -> Source {
-        let floor = self.engine.0.log_floor();
+        let floor = self.records().log_view.floor();
         let to = if floor > self.next_main {
             applied.min(floor - 1)
         } else {
             applied
         };
-        let snapshot = self.engine.snapshot();
+        let snapshot = self.records().index.snapshot();
         Source::Index(versions::changes_between(&snapshot, self.next_main, to).into_iter())
     }
 
@@ -181,15 +186,16 @@ impl History {
     }
 
     fn read_ahead(&mut self) -> Result<bool, Error> {
+        let records = &self.parts.records;
         match &mut self.source {
             Source::Unknown => Ok(false),
             Source::Log(groups) => {
                 let group = groups.next().transpose();
-                self.engine.0.check_open()?;
+                records.lifecycle.check_open()?;
                 let Some(group) = group? else {
                     return Ok(false);
                 };
-                let counts = !self.engine.0.books.overruled().has(group.start);
+                let counts = !records.log_view.accounting.overruled().has(group.start);
                 if counts && group.tag.last as i64 >= self.next_main {
                     self.ahead = changes_of(&group)?;
                 }
@@ -200,7 +206,7 @@ impl History {
                     return Ok(false);
                 };
                 let same = rest.as_slice().iter().take_while(|next| next.0 == main);
-                let read = same.map(|&(main, place)| self.engine.0.read_in_history(place, main));
+                let read = same.map(|&(main, pointer)| records.read_in_history(pointer, main));
                 let mut versions = read.collect::<Result<Vec<Stored>, Error>>()?;
                 rest.nth(versions.len() - 1);
                 versions.sort_by_key(|stored| stored.revision.sub);

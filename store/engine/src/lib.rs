@@ -75,15 +75,21 @@
 //! # }
 //! ```
 
+mod accounting;
 mod append;
+mod applied;
+mod applier;
 mod apply;
 mod batch;
-mod books;
-mod burial;
+mod bulk_deletion;
 mod checkpoint;
 mod compaction;
 mod count;
+mod counters;
+mod creations;
 mod damage;
+mod damaged_group;
+mod directory;
 mod engine;
 mod entry;
 mod error;
@@ -92,32 +98,34 @@ mod hidden;
 mod history;
 mod history_key;
 pub mod inspect;
+mod lifecycle;
 mod live;
+mod log_view;
 mod maintenance;
-mod marks;
+mod mend;
 mod options;
 mod overruled;
-mod place;
+mod parts;
+mod published;
 mod range;
 mod read;
 mod read_all;
 mod reclaim;
 mod record;
+mod record_pointer;
 mod recovery;
-mod remains;
-mod room;
+mod revision_marks;
 mod salvage;
 mod snapshot;
 mod status;
 mod task;
 mod transfer;
 mod trees;
-mod turnover;
 mod versions;
 mod whole_log;
 
-pub use apply::Applier;
-pub use batch::{Batch, Change, KeyChange, Replayed, Revision};
+pub use applier::Applier;
+pub use batch::{Batch, Change, KeyChange, Lineage, Replayed, Revision};
 pub use damage::DamagedVersion;
 pub use engine::{Engine, Notice};
 pub use entry::{Entry, HardState, Unapplied};
@@ -125,14 +133,14 @@ pub use error::Error;
 pub use history::{Changes, History};
 pub use options::{Commitment, Durability, Options, Worker};
 pub use range::Range;
-pub use record::{Lineage, Stored};
+pub use record::Stored;
 pub use recovery::Recovered;
 pub use recovery::repair::{CutPlace, LostGroup, RepairPlan};
 pub use snapshot::{Snapshot, Version};
 pub use status::Status;
 pub use task::Task;
 pub use transfer::{
-    Export, Import, ImportNotice, ImportProgress, Installed, LetGo, Piece, SnapshotInfo,
+    Export, HoldNotice, Import, ImportNotice, ImportProgress, Installed, Piece, SnapshotInfo,
 };
 pub use value_log::{Appended, Body, Position, Sequence};
 pub use versions::{HeldVersions, Versions};

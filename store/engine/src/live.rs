@@ -3,9 +3,9 @@
 //! Every record of a key version is counted when the index first points at
 //! it, moved when reclaim moves it, and subtracted when compaction drops it.
 //! State records are never counted: a checkpoint's blob replaces them, and no
-//! segment is given back before one.
+//! segment is released before one.
 
-use crate::place::Place;
+use crate::record_pointer::RecordPointer;
 use std::collections::BTreeMap;
 
 /// What is known about a segment beyond what the log knows.
@@ -28,16 +28,19 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    pub(crate) fn born(&mut self, place: Place) {
-        self.segments.entry(place.segment()).or_default().live_bytes += place.record_bytes();
-        self.live_bytes += place.record_bytes();
+    pub(crate) fn born(&mut self, pointer: RecordPointer) {
+        self.segments
+            .entry(pointer.segment())
+            .or_default()
+            .live_bytes += pointer.record_bytes();
+        self.live_bytes += pointer.record_bytes();
     }
 
-    pub(crate) fn died(&mut self, place: Place) {
-        let bytes = place.record_bytes();
+    pub(crate) fn died(&mut self, pointer: RecordPointer) {
+        let bytes = pointer.record_bytes();
         let life = self
             .segments
-            .get_mut(&place.segment())
+            .get_mut(&pointer.segment())
             .expect("a record dies where it was born");
         let enough = "a segment never loses more bytes than it holds";
         life.live_bytes = life.live_bytes.checked_sub(bytes).expect(enough);
@@ -51,12 +54,12 @@ impl Live {
         life.last_index = life.last_index.max(index);
     }
 
-    /// The segment was given back.
+    /// The segment was released.
     pub(crate) fn forget(&mut self, segment: u32) {
         let life = self.segments.remove(&segment).unwrap_or_default();
         assert_eq!(
             life.live_bytes, 0,
-            "segment {segment:08x} was given back with live records"
+            "segment {segment:08x} was released with live records"
         );
     }
 
@@ -73,6 +76,12 @@ impl Live {
         self.segments.get(&segment).copied().unwrap_or_default()
     }
 
+    /// Last main revision in any of `segments`; 0 for none.
+    pub(crate) fn last_main_in(&self, segments: &[u32]) -> i64 {
+        let mains = segments.iter().map(|&id| self.of(id).last_main);
+        mains.max().unwrap_or(0)
+    }
+
     pub(crate) fn live_bytes(&self) -> u64 {
         self.live_bytes
     }
@@ -87,17 +96,17 @@ mod tests {
     use super::*;
     use value_log::Position;
 
-    fn place(segment: u32, offset: u64) -> Place {
-        Place::new(Position::new(segment, offset), 128)
+    fn pointer(segment: u32, offset: u64) -> RecordPointer {
+        RecordPointer::new(Position::new(segment, offset), 128)
     }
 
     #[test]
     fn bytes_are_counted_where_they_lie() {
         let mut live = Live::default();
-        live.born(place(1, 64));
-        live.born(place(1, 192));
-        live.born(place(2, 64));
-        live.died(place(1, 64));
+        live.born(pointer(1, 64));
+        live.born(pointer(1, 192));
+        live.born(pointer(2, 64));
+        live.died(pointer(1, 64));
         assert_eq!(
             (
                 live.of(1).live_bytes,
@@ -112,8 +121,8 @@ mod tests {
     #[should_panic(expected = "more bytes than it holds")]
     fn a_record_cannot_die_twice() {
         let mut live = Live::default();
-        live.born(place(1, 64));
-        live.died(place(1, 64));
-        live.died(place(1, 64));
+        live.born(pointer(1, 64));
+        live.died(pointer(1, 64));
+        live.died(pointer(1, 64));
     }
 }

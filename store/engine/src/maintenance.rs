@@ -6,12 +6,12 @@
 //!              ▼                    ▼               │
 //!         checkpoint ◄── swap ◄── copy              │
 //!         (thread)      (slices) (thread)           │
-//!              └── gives back dead segments ────────┘
+//!              └── releases dead segments  ────────┘
 //! ```
 //!
-//! [`Applier::maintain`] is a step of this machine. The slow parts run on a
+//! [`crate::Applier::maintain`] is a step of this machine. The slow parts run on a
 //! thread of their own; what must happen between two batches (beginning a
-//! checkpoint, swapping places, sweeping after a compaction) happens in the
+//! checkpoint, swapping pointers, sweeping after a compaction) happens in the
 //! step, a bounded piece at a time. Garbage is looked for when a sweep is
 //! through, although the next one may have begun: compactions may come faster
 //! than their sweeps end. A checkpoint costs writing the index, so garbage counts as worth it
@@ -21,18 +21,20 @@
 mod defragment;
 mod installed;
 
-use crate::apply::Applier;
+use crate::Error;
+use crate::applied::Applied;
+use crate::apply::Index;
 use crate::checkpoint::Job;
 use crate::checkpoint::format::Head;
+use crate::lifecycle::Lifecycle;
 use crate::live::Live;
 use crate::reclaim::{self, Moves, Plan};
 use crate::task::Task;
-use crate::{Entry, Error, trees};
+use crate::trees;
 use defragment::Defragmentation;
 use environment::Instant;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use value_log::{Position, SegmentInfo, SegmentKind};
 
@@ -40,18 +42,8 @@ use value_log::{Position, SegmentInfo, SegmentKind};
 /// doubles it, at most `RETRY_DOUBLINGS_MAX` times.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_DOUBLINGS_MAX: u32 = 5;
-/// Places swapped in one step.
+/// Pointers swapped in one step.
 const SWAPS_PER_STEP: usize = 4096;
-
-/// Counters since open.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) checkpoints: AtomicU64,
-    pub(crate) checkpoint_bytes: AtomicU64,
-    pub(crate) relocated_bytes: AtomicU64,
-    pub(crate) released_segments: AtomicU64,
-    pub(crate) swept_versions: AtomicU64,
-}
 
 /// The work that is under way.
 #[derive(Debug)]
@@ -61,17 +53,53 @@ enum Work {
     Swapping(Moves),
     /// Sealing the active segment; false: there is no room for the next.
     Rotating(Task<bool>),
+    /// The bytes of the checkpoint's file.
     Checkpoint(Task<u64>),
-    /// Giving back the segments of a state that a snapshot has replaced.
-    GivingBack(Task<()>),
+    /// Releasing the segments of a state that a snapshot has replaced.
+    Releasing(Task<()>),
 }
 
-/// The machine's state, part of the applier.
+impl Work {
+    /// Whether it is on a thread that has not ended.
+    fn is_running(&self) -> bool {
+        match self {
+            Work::Idle | Work::Swapping(_) => false,
+            Work::Copying(task) => !task.is_finished(),
+            Work::Rotating(task) => !task.is_finished(),
+            Work::Checkpoint(task) => !task.is_finished(),
+            Work::Releasing(task) => !task.is_finished(),
+        }
+    }
+
+    /// Waits for its thread and ignores what it did.
+    fn discard(self) -> Result<(), Error> {
+        match self {
+            Work::Idle | Work::Swapping(_) => Ok(()),
+            Work::Copying(task) => task.finish().map(drop),
+            Work::Rotating(task) => task.finish().map(drop),
+            Work::Checkpoint(task) => task.finish().map(drop),
+            Work::Releasing(task) => task.finish(),
+        }
+    }
+
+    /// Waits for its thread; true after a panic.
+    fn has_panicked(self) -> bool {
+        match self {
+            Work::Idle | Work::Swapping(_) => false,
+            Work::Copying(task) => task.has_panicked(),
+            Work::Rotating(task) => task.has_panicked(),
+            Work::Checkpoint(task) => task.has_panicked(),
+            Work::Releasing(task) => task.has_panicked(),
+        }
+    }
+}
+
+/// The machine's state, owned by the applying thread.
 #[derive(Debug)]
 pub(crate) struct Maintenance {
     work: Work,
-    /// Number of the next checkpoint.
-    next_number: u64,
+    /// Number of the last checkpoint.
+    last_number: u64,
     /// Bytes of the last checkpoint's file.
     last_bytes: u64,
     /// Applied position at the last checkpoint's beginning.
@@ -109,301 +137,289 @@ impl Retry {
     }
 }
 
-impl Work {
-    /// Whether it is on a thread that has not ended.
-    fn is_running(&self) -> bool {
-        match self {
-            Work::Idle | Work::Swapping(_) => false,
-            Work::Copying(task) => !task.is_finished(),
-            Work::Rotating(task) => !task.is_finished(),
-            Work::Checkpoint(task) => !task.is_finished(),
-            Work::GivingBack(task) => !task.is_finished(),
-        }
-    }
-}
-
 impl Maintenance {
-    pub(crate) fn new(next_number: u64, last_bytes: u64, last_begun: Position) -> Maintenance {
-        Maintenance {
+    /// Upkeep after an opening that replayed the log from `replayed_from`. A crash may have left
+    /// segments that only an unfinished import, or a state before this one, has used: the first
+    /// step releases them.
+    pub(crate) fn new(
+        applied: &Applied,
+        last_number: u64,
+        last_bytes: u64,
+        replayed_from: Position,
+    ) -> Maintenance {
+        let mut maintenance = Maintenance {
             work: Work::Idle,
-            next_number,
+            last_number,
             last_bytes,
-            last_begun,
+            last_begun: replayed_from,
             looked_at: i64::MIN,
             wanted: false,
             condemned: BTreeSet::new(),
             kept_from: None,
             defragmentation: None,
             retry: Retry::default(),
-        }
+        };
+        let segments = applied.parts.records.log_view.log.segments();
+        let dead = maintenance.dead_segments(applied, &segments, replayed_from);
+        maintenance.wanted = !dead.is_empty();
+        maintenance
     }
-}
 
-impl Applier {
-    /// A step of sweeping, checkpointing and reclaim: does nothing when nothing
-    /// is due, and never waits for the disk. Call it in every round of the applying
-    /// thread. `state` is asked for the state blob, as of everything applied
-    /// so far, when a checkpoint begins. After an error the step is tried
-    /// again a second later, then after ever longer pauses.
-    pub fn maintain(&mut self, state: &mut dyn FnMut() -> Vec<u8>) -> Result<(), Error> {
-        self.sweep_a_slice();
-        self.mend_what_is_proved();
-        let outcome = self.step(state);
+    /// A step of checkpointing and reclaim; a step that fails is tried again after a pause.
+    pub(crate) fn step_or_retry(
+        &mut self,
+        applied: &mut Applied,
+        state: &mut dyn FnMut() -> Vec<u8>,
+    ) -> Result<(), Error> {
+        let outcome = self.step(applied, state);
         if outcome.is_err() {
             // The failed work is looked for again.
-            let now = self.engine.0.options.clock.now();
-            self.maintenance.retry.note_failure(now);
-            self.maintenance.wanted = true;
-            self.maintenance.looked_at = i64::MIN;
+            self.retry.note_failure(applied.parts.options.clock.now());
+            self.wanted = true;
+            self.looked_at = i64::MIN;
         }
         self.end_defragmentation_if_failed(outcome)
     }
 
-    fn step(&mut self, state: &mut dyn FnMut() -> Vec<u8>) -> Result<(), Error> {
-        if self.maintenance.work.is_running() {
+    fn step(
+        &mut self,
+        applied: &mut Applied,
+        state: &mut dyn FnMut() -> Vec<u8>,
+    ) -> Result<(), Error> {
+        if self.work.is_running() {
             return Ok(());
         }
-        match std::mem::replace(&mut self.maintenance.work, Work::Idle) {
-            Work::Idle => trees::free_replaced(&mut self.index.writer),
+        match std::mem::replace(&mut self.work, Work::Idle) {
+            Work::Idle => trees::free_replaced(&mut applied.index.writer),
             Work::Swapping(moves) => {
-                self.swap(moves, SWAPS_PER_STEP);
+                self.swap(applied, moves, SWAPS_PER_STEP);
                 return Ok(());
             }
             Work::Copying(task) => return self.end_copy(task),
-            Work::Rotating(task) => self.end_rotation(task)?,
+            Work::Rotating(task) => self.end_rotation(applied, task)?,
             Work::Checkpoint(task) => self.end_checkpoint(task)?,
-            Work::GivingBack(task) => task.finish()?,
+            Work::Releasing(task) => task.finish()?,
         }
-        self.begin_what_is_due(state)
+        self.begin_what_is_due(applied, state)
     }
 
-    /// Whether a sweep, a checkpoint or reclaim is under way. False after a call
-    /// of [`Applier::maintain`] means that nothing is due either.
-    pub fn is_maintaining(&self) -> bool {
-        let idle = matches!(self.maintenance.work, Work::Idle);
-        let wanted = self.maintenance.wanted && !self.waits_to_retry();
-        !idle || wanted || self.is_sweeping() || self.is_defragmenting()
+    /// Whether a checkpoint, reclaim or defragmentation is under way or due.
+    pub(crate) fn is_under_way(&self, applied: &Applied) -> bool {
+        let idle = matches!(self.work, Work::Idle);
+        let wanted = self.wanted && !self.waits_to_retry(applied);
+        !idle || wanted || self.is_defragmenting()
     }
 
-    /// Whether the next call of [`Applier::maintain`] makes progress without waiting for a
-    /// thread to end.
-    pub fn has_a_step_to_do(&self) -> bool {
-        let ready = match self.maintenance.work {
+    /// Whether the next step makes progress without waiting for a thread to end.
+    pub(crate) fn has_a_step_to_do(&self) -> bool {
+        match self.work {
             Work::Idle => self.is_defragmenting(),
             Work::Swapping(_) => true,
             _ => false,
-        };
-        ready || self.is_sweeping()
+        }
     }
 
-    /// Whether compacted versions are left to drop: then every call of [`Applier::maintain`]
-    /// drops some. False while an [`crate::Export`] holds the sweep back.
-    pub fn is_sweeping(&self) -> bool {
-        self.sweep.is_some() && !self.is_held_back()
-    }
-
-    fn begin_what_is_due(&mut self, state: &mut dyn FnMut() -> Vec<u8>) -> Result<(), Error> {
+    fn begin_what_is_due(
+        &mut self,
+        applied: &Applied,
+        state: &mut dyn FnMut() -> Vec<u8>,
+    ) -> Result<(), Error> {
         if self.is_defragmenting() {
-            return self.defragment_further(state);
+            return self.defragment_further(applied, state);
         }
-        if self.waits_to_retry() {
+        if self.waits_to_retry(applied) {
             return Ok(());
         }
-        if self.checkpoint_is_due() {
-            return self.start_checkpoint(state());
+        if self.checkpoint_is_due(applied) {
+            return self.start_checkpoint(applied, state());
         }
-        if !self.has_news_of_garbage() {
+        if !self.has_news_of_garbage(applied) {
             return Ok(());
         }
-        self.maintenance.looked_at = self.swept();
-        let plan = Plan::worthwhile(&self.engine.0, &self.index);
+        self.looked_at = applied.swept();
+        let plan = Plan::worthwhile(&applied.parts, &applied.index);
         if plan.victims.is_empty() {
-            self.maintenance.wanted = plan.pays;
+            self.wanted = plan.pays;
             return Ok(());
         }
-        self.start_copy(plan)
+        self.start_copy(applied, plan)
     }
 
     /// Whether the pause after a failure is not over.
-    fn waits_to_retry(&self) -> bool {
-        let retry = &self.maintenance.retry;
-        retry.at.is_some() && !retry.is_due(self.engine.0.options.clock.now())
+    fn waits_to_retry(&self, applied: &Applied) -> bool {
+        self.retry.at.is_some() && !self.retry.is_due(applied.parts.options.clock.now())
     }
 
-    fn start_checkpoint(&mut self, state: Vec<u8>) -> Result<(), Error> {
-        let mut job = self.begin_checkpoint(state)?;
+    fn start_checkpoint(&mut self, applied: &Applied, state: Vec<u8>) -> Result<(), Error> {
+        let mut job = self.begin_checkpoint(applied, state);
         job.paced = true;
-        let worker = self.engine.0.options.worker;
+        let worker = applied.parts.options.worker;
         let task = Task::start(worker, "engine-checkpoint", move || job.run())?;
-        self.maintenance.work = Work::Checkpoint(task);
+        self.work = Work::Checkpoint(task);
         Ok(())
     }
 
-    fn start_copy(&mut self, plan: Plan) -> Result<(), Error> {
+    fn start_copy(&mut self, applied: &Applied, plan: Plan) -> Result<(), Error> {
         let throttled = !self.is_defragmenting();
-        let shared = Arc::clone(&self.engine.0);
-        let copy = move || reclaim::copy(&shared, plan, throttled);
-        let worker = self.engine.0.options.worker;
-        self.maintenance.work = Work::Copying(Task::start(worker, "engine-reclaim", copy)?);
+        let parts = Arc::clone(&applied.parts);
+        let worker = parts.options.worker;
+        let copy = move || reclaim::copy(&parts, plan, throttled);
+        self.work = Work::Copying(Task::start(worker, "engine-reclaim", copy)?);
         Ok(())
     }
 
     fn end_checkpoint(&mut self, task: Task<u64>) -> Result<(), Error> {
-        self.maintenance.last_bytes = task.finish()?;
-        self.maintenance.retry = Retry::default();
+        self.last_bytes = task.finish()?;
+        self.retry = Retry::default();
         Ok(())
     }
 
     fn end_copy(&mut self, task: Task<Moves>) -> Result<(), Error> {
         let moves = task.finish()?;
-        if let Some(defragmentation) = &mut self.maintenance.defragmentation {
+        if let Some(defragmentation) = &mut self.defragmentation {
             defragmentation.note(&moves);
         }
-        self.maintenance.work = Work::Swapping(moves);
+        self.work = Work::Swapping(moves);
         Ok(())
     }
 
     /// Whether a sweep has come to its end since garbage was last looked for.
-    fn has_news_of_garbage(&self) -> bool {
-        let swept = self.swept();
-        let never_swept = self.sweep.is_some() && swept < 0;
-        !never_swept && self.maintenance.looked_at != swept
+    fn has_news_of_garbage(&self, applied: &Applied) -> bool {
+        let swept = applied.swept();
+        let never_swept = applied.sweep.is_some() && swept < 0;
+        !never_swept && self.looked_at != swept
     }
 
-    fn checkpoint_is_due(&self) -> bool {
-        let shared = &self.engine.0;
-        let (now, then) = (self.index.applied_position, self.maintenance.last_begun);
+    fn checkpoint_is_due(&self, applied: &Applied) -> bool {
+        let options = &applied.parts.options;
+        let (now, then) = (applied.index.applied_position, self.last_begun);
         let segments = u64::from(now.segment().saturating_sub(then.segment()));
-        let bytes =
-            (segments * shared.options.segment_bytes + now.offset()).saturating_sub(then.offset());
-        let due_bytes = shared
-            .options
-            .checkpoint_bytes
-            .max(self.maintenance.last_bytes);
-        self.maintenance.wanted || bytes >= due_bytes
+        let bytes = (segments * options.segment_bytes + now.offset()).saturating_sub(then.offset());
+        let due_bytes = options.checkpoint_bytes.max(self.last_bytes);
+        self.wanted || bytes >= due_bytes
     }
 
-    /// Swaps at most `at_most` places. After the last one a checkpoint is wanted.
-    fn swap(&mut self, mut moves: Moves, at_most: usize) {
-        let shared = &self.engine.0;
-        let done = moves.swap(&mut self.index.writer, &mut shared.books.live(), at_most);
-        self.index.publish(shared);
+    /// Swaps at most `at_most` pointers. After the last one a checkpoint is wanted.
+    fn swap(&mut self, applied: &mut Applied, mut moves: Moves, at_most: usize) {
+        let (index, records) = (&mut applied.index, &applied.parts.records);
+        let mut live = records.log_view.accounting.live();
+        let done = moves.swap(&mut index.writer, &mut live, at_most);
+        drop(live);
+        index.publish(records);
         if done {
-            self.maintenance.condemned.extend(moves.emptied());
-            self.maintenance.wanted = true;
+            self.condemned.extend(moves.emptied());
+            self.wanted = true;
             // Garbage is looked for again: this round leaves room for another.
-            self.maintenance.looked_at = i64::MIN;
+            self.looked_at = i64::MIN;
         } else {
-            self.maintenance.work = Work::Swapping(moves);
+            self.work = Work::Swapping(moves);
         }
     }
 
-    /// Keeps the log from this entry on, across restarts too, for members that
-    /// are behind. `None`: only what a restart needs.
-    pub fn keep_entries(&mut self, from: Option<&Entry>) {
-        self.maintenance.kept_from = from.map(|entry| entry.start);
+    /// Keeps the log from `position` on; `None`: only what a restart needs.
+    pub(crate) fn keep_from(&mut self, position: Option<Position>) {
+        self.kept_from = position;
     }
 
-    /// Writes a checkpoint now and returns when it is durable. `state` as for
-    /// [`Applier::maintain`].
-    pub fn checkpoint(&mut self, state: &[u8]) -> Result<(), Error> {
-        self.finish_work()?;
-        self.write_checkpoint(state)
-    }
-
-    fn write_checkpoint(&mut self, state: &[u8]) -> Result<(), Error> {
-        self.maintenance.last_bytes = self.begin_checkpoint(state.to_vec())?.run()?;
+    /// Writes a checkpoint and returns when it is durable.
+    pub(crate) fn checkpoint(&mut self, applied: &mut Applied, state: &[u8]) -> Result<(), Error> {
+        self.finish_work(applied)?;
+        self.last_bytes = self.begin_checkpoint(applied, state.to_vec()).run()?;
         Ok(())
     }
 
     /// Waits for what is under way.
-    fn finish_work(&mut self) -> Result<(), Error> {
+    fn finish_work(&mut self, applied: &mut Applied) -> Result<(), Error> {
         loop {
-            match std::mem::replace(&mut self.maintenance.work, Work::Idle) {
+            match std::mem::replace(&mut self.work, Work::Idle) {
                 Work::Idle => return Ok(()),
                 Work::Copying(task) => self.end_copy(task)?,
-                Work::Rotating(task) => self.end_rotation(task)?,
-                Work::Swapping(moves) => self.swap(moves, usize::MAX),
+                Work::Rotating(task) => self.end_rotation(applied, task)?,
+                Work::Swapping(moves) => self.swap(applied, moves, usize::MAX),
                 Work::Checkpoint(task) => self.end_checkpoint(task)?,
-                Work::GivingBack(task) => task.finish()?,
+                Work::Releasing(task) => task.finish()?,
             }
         }
     }
 
-    fn begin_checkpoint(&mut self, state: Vec<u8>) -> Result<Job, Error> {
-        let shared = Arc::clone(&self.engine.0);
-        let segments = shared.log.segments();
-        let mut replay_position = self.replay_position(&segments);
-        if let Some(kept_from) = self.maintenance.kept_from {
+    fn begin_checkpoint(&mut self, applied: &Applied, state: Vec<u8>) -> Job {
+        let (index, log_view) = (&applied.index, &applied.parts.records.log_view);
+        let accounting = &log_view.accounting;
+        let segments = log_view.log.segments();
+        let mut replay_position = self.replay_position(applied, &segments);
+        if let Some(kept_from) = self.kept_from {
             replay_position = replay_position.min(kept_from);
         }
-        let dead = self.dead_segments(&segments, replay_position);
-        self.raise_floor(&dead);
-        self.maintenance.wanted = false;
-        self.maintenance.last_begun = self.index.applied_position;
-        self.maintenance.next_number += 1;
-        let mut hard_state = *shared.books.hard_state();
+        let dead = self.dead_segments(applied, &segments, replay_position);
+        let is_kept = |segment| !dead.contains(&segment);
+        // The index serves the history in these segments from now on.
+        log_view.raise_floor(accounting.live().last_main_in(&dead) + 1);
+        self.condemned.retain(|&id| is_kept(id));
+        self.wanted = false;
+        self.last_begun = index.applied_position;
+        self.last_number += 1;
+        let mut hard_state = *accounting.hard_state();
         // Beyond the applied index this log may still hold other entries than the majority;
         // these must not pass for committed when it is opened.
-        hard_state.commit = hard_state.commit.min(self.index.applied_index);
+        hard_state.commit = hard_state.commit.min(index.applied_index);
         let head = Head {
-            applied_term: self.index.applied_term,
-            applied_index: self.index.applied_index,
-            applied_position: self.index.applied_position,
+            applied_term: index.applied_term,
+            applied_index: index.applied_index,
+            applied_position: index.applied_position,
             replay_position,
-            revision: self.index.revision,
-            compacted: self.index.compacted,
-            log_floor: shared.log_floor(),
+            revision: index.revision,
+            compacted: index.compacted,
+            log_floor: log_view.floor(),
             hard_state,
         };
-        let number = self.maintenance.next_number;
-        let mut marks = shared.books.marks().clone();
-        marks.retain(|segment| !dead.contains(&segment));
-        let mut overruled = shared.books.overruled().clone();
-        overruled.retain(|segment| !dead.contains(&segment));
-        let lives = shared
-            .books
-            .live()
-            .iter()
-            .filter(|(id, _)| !dead.contains(id))
-            .collect();
-        Ok(Job {
-            shared,
-            number,
+        let mut marks = accounting.marks().clone();
+        marks.retain(is_kept);
+        let mut overruled = accounting.overruled().clone();
+        overruled.retain(is_kept);
+        let live = accounting.live();
+        let segments = live.iter().filter(|&(id, _)| is_kept(id)).collect();
+        drop(live);
+        Job {
+            parts: Arc::clone(&applied.parts),
+            number: self.last_number,
             head,
             state,
-            segments: lives,
+            segments,
             marks,
             overruled,
             dead,
             paced: false,
-        })
+        }
     }
 
     /// Sealed segments that nothing points into, that replay does not need and
     /// that have no history above the compacted revision (or are condemned).
-    fn dead_segments(&self, segments: &[SegmentInfo], replay: Position) -> Vec<u32> {
-        let live = self.engine.0.books.live();
-        let replayed = |segment: &SegmentInfo| {
+    fn dead_segments(
+        &self,
+        applied: &Applied,
+        segments: &[SegmentInfo],
+        replay: Position,
+    ) -> Vec<u32> {
+        let live = applied.parts.records.log_view.accounting.live();
+        let is_replayed = |segment: &SegmentInfo| {
             segment.kind == SegmentKind::Log && segment.id >= replay.segment()
         };
         segments
             .iter()
-            .filter(|segment| !replayed(segment) && self.is_dead(&live, segment))
+            .filter(|segment| !is_replayed(segment) && self.is_dead(&applied.index, &live, segment))
             .map(|segment| segment.id)
             .collect()
     }
 
-    fn is_dead(&self, live: &Live, segment: &SegmentInfo) -> bool {
+    fn is_dead(&self, index: &Index, live: &Live, segment: &SegmentInfo) -> bool {
         let life = live.of(segment.id);
         segment.sealed
             && life.live_bytes == 0
             && match segment.kind {
-                // One that is being filled is not in the books yet.
+                // One that is being filled is not accounted for yet.
                 SegmentKind::Sorted => live.has(segment.id),
                 SegmentKind::Log => {
-                    life.last_main < self.index.compacted.max(1)
-                        || self.maintenance.condemned.contains(&segment.id)
+                    life.last_main < index.compacted.max(1) || self.condemned.contains(&segment.id)
                 }
             }
     }
@@ -411,60 +427,27 @@ impl Applier {
     /// Where the log is to be replayed from: the frame of the last applied
     /// batch, so that opening goes straight there. If its segment, and
     /// perhaps some behind it, is applied to its end and dead otherwise, replay begins
-    /// at the segment that follows, so that these can be given back.
-    fn replay_position(&self, segments: &[SegmentInfo]) -> Position {
-        let mut logs: Vec<&SegmentInfo> = segments
-            .iter()
-            .filter(|segment| segment.kind == SegmentKind::Log)
-            .collect();
-        logs.sort_by_key(|segment| segment.id);
-        let live = self.engine.0.books.live();
-        let frame = self.index.applied_position;
-        let needed = |segment: &&&SegmentInfo| {
-            let applied = segment.last_tag.index <= self.index.applied_index;
-            segment.id >= frame.segment() && !(applied && self.is_dead(&live, segment))
+    /// at the segment that follows, so that these can be released.
+    fn replay_position(&self, applied: &Applied, segments: &[SegmentInfo]) -> Position {
+        let index = &applied.index;
+        let live = applied.parts.records.log_view.accounting.live();
+        let frame = index.applied_position;
+        let is_needed = |segment: &&SegmentInfo| {
+            let is_applied = segment.last_tag.index <= index.applied_index;
+            segment.kind == SegmentKind::Log
+                && segment.id >= frame.segment()
+                && !(is_applied && self.is_dead(index, &live, segment))
         };
-        let first = logs.iter().find(needed);
-        let first = first.expect("the segment that is written is never given back");
-        frame.max(Position::new(first.id, 0))
+        let first = segments.iter().filter(is_needed).map(|it| it.id).min();
+        let first = first.expect("the segment that is written is never released");
+        frame.max(Position::new(first, 0))
     }
 
-    /// Raises the log floor above the history in `dead` segments: from now on the index serves
-    /// that history.
-    fn raise_floor(&mut self, dead: &[u32]) {
-        let live = self.engine.0.books.live();
-        let last_main = dead
-            .iter()
-            .map(|&id| live.of(id).last_main)
-            .max()
-            .unwrap_or(0);
-        self.engine
-            .0
-            .log_floor
-            .fetch_max(last_main + 1, Ordering::AcqRel);
-        self.maintenance.condemned.retain(|id| !dead.contains(id));
-    }
-}
-
-impl Drop for Applier {
-    fn drop(&mut self) {
-        self.end_maintenance();
-    }
-}
-
-impl Applier {
     /// Stops background work and waits for its thread: the thread holds a handle, which would
     /// keep the directory locked.
-    pub(crate) fn end_maintenance(&mut self) {
-        self.engine.0.stopping.store(true, Ordering::Relaxed);
-        let failed = match std::mem::replace(&mut self.maintenance.work, Work::Idle) {
-            Work::Idle | Work::Swapping(_) => false,
-            Work::Copying(task) => task.has_panicked(),
-            Work::Rotating(task) => task.has_panicked(),
-            Work::Checkpoint(task) => task.has_panicked(),
-            Work::GivingBack(task) => task.has_panicked(),
-        };
-        if failed {
+    pub(crate) fn end(&mut self, lifecycle: &Lifecycle) {
+        lifecycle.stop();
+        if std::mem::replace(&mut self.work, Work::Idle).has_panicked() {
             tracing::warn!("maintenance ended in a panic while the engine was closing");
         }
     }

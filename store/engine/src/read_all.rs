@@ -6,10 +6,10 @@
 //! ```
 //!
 //! Such a run is a shortcut only. If anything is wrong with it (its segment
-//! was given back, a record is damaged or of another version), its versions
+//! was released, a record is damaged or of another version), its versions
 //! are read one by one, by the rules of `read.rs`.
 
-use crate::engine::Shared;
+use crate::read::Records;
 use crate::{Error, Stored, Version};
 use value_log::Position;
 
@@ -19,11 +19,11 @@ const RUN_BYTES_MAX: u64 = 64 << 10;
 /// Longest gap between two records of a run: reading it costs less than another read.
 const GAP_BYTES_MAX: u64 = 1 << 10;
 
-impl Shared {
+impl Records {
     /// The bytes of `versions`, in their order.
     pub(crate) fn read_all(&self, versions: &[&Version]) -> Result<Vec<Stored>, Error> {
         let mut order: Vec<usize> = (0..versions.len()).collect();
-        order.sort_by_key(|&number| versions[number].place.position());
+        order.sort_by_key(|&number| versions[number].pointer.position());
         let mut found: Vec<Option<Stored>> = vec![None; versions.len()];
         let mut rest = &order[..];
         while !rest.is_empty() {
@@ -52,12 +52,12 @@ impl Shared {
 
     /// `None` when not every record is what the index said.
     fn try_run(&self, run: &[&Version]) -> Option<Vec<Stored>> {
-        let places: Vec<(Position, usize)> = run
+        let pointers: Vec<(Position, usize)> = run
             .iter()
-            .map(|it| (it.place.position(), it.place.record_bytes() as usize))
+            .map(|it| (it.pointer.position(), it.pointer.record_bytes() as usize))
             .collect();
-        let records = self.log.read_run(&places).ok()?;
-        self.check_open().ok()?;
+        let records = self.log_view.log.read_run(&pointers).ok()?;
+        self.lifecycle.check_open().ok()?;
         let stored = run.iter().zip(records).map(|(version, record)| {
             let stored = Stored::decode(record.kind, &record.payload).ok()?;
             (stored.revision.main == version.main).then_some(stored)
@@ -69,9 +69,9 @@ impl Shared {
 /// How many of `order`, which ascends in the log, go into its first run.
 fn run_length(versions: &[&Version], order: &[usize]) -> usize {
     let bounds = |number: usize| {
-        let place = versions[number].place;
-        let start = place.position().offset();
-        (place.segment(), start, start + place.record_bytes())
+        let pointer = versions[number].pointer;
+        let start = pointer.position().offset();
+        (pointer.segment(), start, start + pointer.record_bytes())
     };
     let (segment, start, mut end) = bounds(order[0]);
     let joins = |&&number: &&usize| {

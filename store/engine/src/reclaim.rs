@@ -1,4 +1,4 @@
-//! Giving garbage back to the disk.
+//! Garbage collection of the log: releasing segments to the disk.
 //!
 //! ```text
 //!   victim segment      a3 ✗ c7 ✗ ✗ ✗ b2 ✗
@@ -6,10 +6,10 @@
 //!   sorted segment           a3 b2 c7             key order, own segment
 //!   index                    swapped by the writer, where unchanged
 //!   checkpoint               points only into the new segment
-//!   victim                   given back
+//!   victim                   released
 //! ```
 //!
-//! A segment without live records is given back without copying. Others are
+//! A segment without live records is released without copying. Others are
 //! worth it when enough of them is garbage; their survivors go to sorted
 //! segments, never back into the hot log. A segment of the log with history that
 //! is not compacted is left alone (a watch may read it), except by
@@ -20,16 +20,17 @@
 
 use crate::Error;
 use crate::apply::Index;
-use crate::engine::Shared;
+use crate::directory;
 use crate::format::KIND_KEY;
 use crate::history_key;
 use crate::live::{Live, SegmentLife};
-use crate::place::Place;
+use crate::parts::Parts;
+use crate::read::Records;
+use crate::record_pointer::RecordPointer;
 use crate::trees::{CURRENT, HISTORY, Known, OF_VERSIONS};
 use ordered_index::{Entry, Writer};
 use std::collections::BTreeSet;
 use std::ops::Bound;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use value_log::{Record, Relocation, SegmentInfo, SegmentKind};
 
@@ -48,7 +49,7 @@ const FULL_PERCENT: u64 = 95;
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) victims: BTreeSet<u32>,
-    /// Whether giving back segments that are dead already is worth a checkpoint.
+    /// Whether releasing segments that are dead already is worth a checkpoint.
     pub(crate) pays: bool,
 }
 
@@ -60,17 +61,15 @@ struct Candidate {
 
 impl Plan {
     /// The cheapest victims, when emptying them is worth a checkpoint.
-    pub(crate) fn worthwhile(shared: &Shared, index: &Index) -> Plan {
-        let percent = shared.options.reclaim_live_percent_max;
+    pub(crate) fn worthwhile(parts: &Parts, index: &Index) -> Plan {
+        let percent = parts.options.reclaim_live_percent_max;
         let horizon = index.compacted;
-        let candidates = candidates(shared, index, |kind, life| {
+        let candidates = candidates(&parts.records, index, |kind, life| {
             kind == SegmentKind::Sorted || life.last_main < horizon
         });
-        let worth = shared
-            .index_bytes
-            .load(Ordering::Relaxed)
-            .max(shared.options.segment_bytes);
-        let mut round = Round::new(shared);
+        let index_bytes = parts.records.index.index_bytes();
+        let worth = index_bytes.max(parts.options.segment_bytes);
+        let mut round = Round::new(parts);
         for candidate in candidates {
             if candidate.live_bytes * 100 <= candidate.used_bytes * percent {
                 round.add(&candidate);
@@ -86,13 +85,13 @@ impl Plan {
     /// A round of everything below segment `until` that has garbage, but for the
     /// segments in `done`.
     pub(crate) fn everything(
-        shared: &Shared,
+        parts: &Parts,
         index: &Index,
         until: u32,
         done: &BTreeSet<u32>,
     ) -> Plan {
-        let mut round = Round::new(shared);
-        for candidate in candidates(shared, index, |_, _| true) {
+        let mut round = Round::new(parts);
+        for candidate in candidates(&parts.records, index, |_, _| true) {
             let garbage = candidate.live_bytes * 100 < candidate.used_bytes * FULL_PERCENT;
             if garbage && candidate.id < until && !done.contains(&candidate.id) {
                 round.add(&candidate);
@@ -104,24 +103,24 @@ impl Plan {
 
 /// Sealed segments with applied batches only, the emptiest first.
 fn candidates(
-    shared: &Shared,
+    records: &Records,
     index: &Index,
     allowed: impl Fn(SegmentKind, SegmentLife) -> bool,
 ) -> Vec<Candidate> {
-    let live = shared.books.live();
+    let live = records.log_view.accounting.live();
     let applied = |segment: &SegmentInfo| {
         segment.kind == SegmentKind::Sorted || segment.last_tag.index <= index.applied_index
     };
-    let infos = shared.log.segments();
-    // A sorted segment that is being filled is not in the books yet.
-    let spoiled = shared.damage.spoiled();
-    let in_books = |segment: &SegmentInfo| {
+    let infos = records.log_view.log.segments();
+    // A sorted segment that is being filled is not accounted for yet.
+    let spoiled = records.damage.spoiled().clone();
+    let is_known = |segment: &SegmentInfo| {
         let known = segment.kind == SegmentKind::Log || live.has(segment.id);
         known && !spoiled.contains(&segment.id)
     };
     let sealed = infos
         .iter()
-        .filter(|segment| segment.sealed && applied(segment) && in_books(segment));
+        .filter(|segment| segment.sealed && applied(segment) && is_known(segment));
     let mut candidates: Vec<Candidate> = sealed
         .filter(|segment| allowed(segment.kind, live.of(segment.id)))
         .map(|segment| Candidate {
@@ -146,9 +145,11 @@ struct Round {
 }
 
 impl Round {
-    fn new(shared: &Shared) -> Round {
-        let room = shared.segments_to_fill();
-        let segment_bytes = shared.log.segment_bytes();
+    fn new(parts: &Parts) -> Round {
+        let (log, index) = (&parts.records.log_view.log, &parts.records.index);
+        let checkpoint_bytes = directory::checkpoint_bytes(index.index_bytes());
+        let room = parts.directory.segments_to_fill(log, checkpoint_bytes);
+        let segment_bytes = log.segment_bytes();
         let survivor_bytes_max = ROUND_SEGMENTS.min(room) * usable_bytes(segment_bytes);
         Round {
             plan: Plan::default(),
@@ -231,8 +232,8 @@ impl Moves {
         let kept = self.rest.len().saturating_sub(at_most);
         for moved in self.rest.drain(kept..).rev() {
             if moved.swap(writer) {
-                live.born(Known::from(moved.new).place);
-                live.died(Known::from(moved.old).place);
+                live.born(Known::from(moved.new).pointer);
+                live.died(Known::from(moved.old).pointer);
             }
         }
         self.rest.is_empty()
@@ -259,11 +260,13 @@ impl Move {
 
 /// Copies the survivors of the plan's victims to sorted segments and makes
 /// them durable. `throttled`: at the pace of the options.
-pub(crate) fn copy(shared: &Shared, plan: Plan, throttled: bool) -> Result<Moves, Error> {
+pub(crate) fn copy(parts: &Parts, plan: Plan, throttled: bool) -> Result<Moves, Error> {
+    let records = &parts.records;
+    let checkpoint_bytes = directory::checkpoint_bytes(records.index.index_bytes());
     let mut copy = Copy {
-        shared,
+        parts,
         victims: &plan.victims,
-        relocation: shared.log.relocate_beside(shared.checkpoint_bytes())?,
+        relocation: records.log_view.log.relocate_beside(checkpoint_bytes)?,
         moves: Vec::new(),
         spoiled: BTreeSet::new(),
         unpaced_bytes: 0,
@@ -272,7 +275,7 @@ pub(crate) fn copy(shared: &Shared, plan: Plan, throttled: bool) -> Result<Moves
     for tree in OF_VERSIONS {
         copy.copy_tree(tree)?;
     }
-    if shared.gives_up() {
+    if records.lifecycle.is_cancelled() {
         // The copies are dropped, without waiting for a flush.
         return Ok(Moves::default());
     }
@@ -288,7 +291,7 @@ pub(crate) fn copy(shared: &Shared, plan: Plan, throttled: bool) -> Result<Moves
 }
 
 struct Copy<'a> {
-    shared: &'a Shared,
+    parts: &'a Parts,
     victims: &'a BTreeSet<u32>,
     relocation: Relocation,
     moves: Vec<Move>,
@@ -306,7 +309,7 @@ impl Copy<'_> {
             for (key, entry) in survivors {
                 self.copy_record(tree, key, entry)?;
             }
-            if self.shared.gives_up() {
+            if self.parts.records.lifecycle.is_cancelled() {
                 return Ok(());
             }
             match next {
@@ -324,14 +327,14 @@ impl Copy<'_> {
         start: Option<&[u8]>,
     ) -> (Vec<(Vec<u8>, Entry)>, Option<Vec<u8>>) {
         let mut survivors = Vec::new();
-        let trees = self.shared.reader.pin();
+        let trees = self.parts.records.index.reader.pin();
         let start = start.map_or(Bound::Unbounded, Bound::Excluded);
         let mut cursor = trees.cursor(tree, start, Bound::Unbounded);
         for looked in 1.. {
             let Some((key, entry)) = cursor.next() else {
                 break;
             };
-            if self.victims.contains(&Known::from(entry).place.segment()) {
+            if self.victims.contains(&Known::from(entry).pointer.segment()) {
                 survivors.push((key.to_vec(), entry));
             }
             if looked >= SLICE_ENTRIES || survivors.len() >= SLICE_SURVIVORS {
@@ -344,9 +347,15 @@ impl Copy<'_> {
 
     fn copy_record(&mut self, tree: usize, key: Vec<u8>, old: Entry) -> Result<(), Error> {
         let known = Known::from(old);
-        let record_bytes = known.place.record_bytes();
-        let position = known.place.position();
-        let record = match self.shared.log.read(position, record_bytes as usize) {
+        let record_bytes = known.pointer.record_bytes();
+        let position = known.pointer.position();
+        let record = match self
+            .parts
+            .records
+            .log_view
+            .log
+            .read(position, record_bytes as usize)
+        {
             Ok(record) => record,
             Err(error) => return self.pass_over(known, error.into()),
         };
@@ -356,7 +365,7 @@ impl Copy<'_> {
             parts: &[&record.payload],
         })?;
         let new = Known {
-            place: Place::new(position, record_bytes),
+            pointer: RecordPointer::new(position, record_bytes),
             ..known
         }
         .entry();
@@ -366,10 +375,7 @@ impl Copy<'_> {
             old,
             new,
         });
-        self.shared
-            .counters
-            .relocated_bytes
-            .fetch_add(record_bytes, Ordering::Relaxed);
+        self.parts.counters.relocated_bytes.add(record_bytes);
         self.pace(record_bytes);
         Ok(())
     }
@@ -379,8 +385,8 @@ impl Copy<'_> {
         if !error.is_damage() {
             return Err(error);
         }
-        self.shared.keep_segment_of(known);
-        self.spoiled.insert(known.place.segment());
+        self.parts.records.keep_segment_of(known);
+        self.spoiled.insert(known.pointer.segment());
         Ok(())
     }
 
@@ -389,7 +395,7 @@ impl Copy<'_> {
         if !self.throttled || self.unpaced_bytes < PAUSE_BYTES {
             return;
         }
-        let options = &self.shared.options;
+        let options = &self.parts.options;
         let micros = self.unpaced_bytes * 1_000_000 / options.background_bytes_per_second.max(1);
         options.clock.sleep(Duration::from_micros(micros));
         self.unpaced_bytes = 0;

@@ -1,9 +1,105 @@
 //! Encodes the key versions of a batch as records of the log, and decodes them.
 
 use crate::format::{KEY_HEADER_BYTES, KIND_KEY, KIND_STATE, KeyHeader, STATE_HEADER_BYTES};
-use crate::{Batch, Change, Error, KeyChange, Revision};
+use crate::record_pointer::padding;
+use crate::{Batch, Change, Error, KeyChange, Lineage, Revision};
 use bytes::Bytes;
-use value_log::{Body, Position};
+use value_log::{Body, BodyBuilder, Log, Position, Record};
+
+/// What padding consists of.
+pub(crate) static ZEROS: [u8; 4096] = [0; 4096];
+
+impl Batch {
+    /// Encodes its records, as they lie in the log of every member. Fails for a malformed
+    /// batch; one without changes is an entry too.
+    pub fn encode(&self) -> Result<Body, Error> {
+        let invalid = |what: String| Error::InvalidBatch {
+            index: self.index,
+            what,
+        };
+        check(self).map_err(invalid)?;
+        let bytes: u64 = self.changes.iter().map(log_bytes).sum();
+        let mut body = BodyBuilder::with_capacity(bytes as usize);
+        for change in &self.changes {
+            push(&mut body, change).map_err(invalid)?;
+        }
+        let body = body.finish();
+        assert_eq!(
+            body.bytes().len() as u64,
+            bytes,
+            "changes are as long as they say"
+        );
+        Ok(body)
+    }
+
+    /// Whether an encoded batch is a single [`Change::State`]; looks at two records'
+    /// headers at most.
+    pub fn is_one_state(body: &Body) -> bool {
+        let mut records = body.records();
+        let first = records
+            .next()
+            .is_some_and(|(_, kind, _)| kind == KIND_STATE);
+        first && records.next().is_none()
+    }
+
+    /// Reads what [`Batch::encode`] wrote. The changes share the body's memory.
+    pub fn decode(term: u64, index: u64, body: &Body) -> Result<Batch, Error> {
+        let invalid = |what| Error::InvalidBatch { index, what };
+        let changes: Vec<Change> = decode_changes(body).map_err(|(at, what)| {
+            invalid(format!("its record at byte {at} is unreadable: {what}"))
+        })?;
+        let batch = Batch {
+            term,
+            index,
+            changes,
+        };
+        check(&batch).map_err(invalid)?;
+        Ok(batch)
+    }
+}
+
+fn push(body: &mut BodyBuilder, change: &Change) -> Result<(), String> {
+    match change {
+        Change::Key(key) => {
+            let header = &header_of(key)?.encode();
+            let zeros = &ZEROS[..padding(header.len() + key.kv.len())];
+            body.push(&Record {
+                kind: KIND_KEY,
+                parts: &[header, &key.kv, zeros],
+            });
+        }
+        Change::State { kind, payload } => {
+            let header: &[u8; STATE_HEADER_BYTES] = &[*kind, 0, 0, 0, 0, 0, 0, 0];
+            body.push(&Record {
+                kind: KIND_STATE,
+                parts: &[header, payload],
+            });
+        }
+    }
+    Ok(())
+}
+
+fn log_bytes(change: &Change) -> u64 {
+    match change {
+        Change::Key(key) => key.log_bytes(),
+        Change::State { payload, .. } => {
+            Log::record_bytes(STATE_HEADER_BYTES + payload.len()) as u64
+        }
+    }
+}
+
+impl KeyChange {
+    /// Bytes that it takes in the log, to the byte.
+    pub fn log_bytes(&self) -> u64 {
+        KeyChange::log_bytes_of(self.kv.len())
+    }
+
+    /// The same for any change with an encoded `KeyValue` of `kv_bytes`.
+    pub fn log_bytes_of(kv_bytes: usize) -> u64 {
+        let payload_bytes = KEY_HEADER_BYTES + kv_bytes;
+        Log::record_bytes(payload_bytes + padding(payload_bytes)) as u64
+    }
+}
 
 /// A version of a key as the log holds it. Its bytes share one allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,17 +139,6 @@ impl Stored {
             kv,
         })
     }
-}
-
-/// The numbers of a version from which the key's next version continues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lineage {
-    /// Main revision of the key's creation.
-    pub created: i64,
-    /// Versions since creation, from 1.
-    pub version: i64,
-    /// Lease that the key is attached to; 0 for none.
-    pub lease: i64,
 }
 
 impl From<KeyHeader> for Lineage {

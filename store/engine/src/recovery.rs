@@ -1,8 +1,8 @@
 //! Opening: the last checkpoint in bulk, then the tail of the log.
 //!
 //! ```text
-//!   *.checkpoint   newest usable ──► trees, books, blob ──► Replayed::Checkpoint
-//!   log            frames after it ──► trees, books     ──► Replayed::Batch
+//!   *.checkpoint   newest usable ──► trees, accounting, blob ──► Replayed::Checkpoint
+//!   log            frames after it ──► trees, accounting     ──► Replayed::Batch
 //!                  checked: no revision is missing, the end is not before
 //!                  what the checkpoint has seen
 //! ```
@@ -12,20 +12,25 @@
 //! begins at its beginning (`whole_log.rs`). Otherwise opening is refused, because
 //! leaving out a checkpoint would silently leave out what only it knows.
 
-use crate::apply::{Applier, Index};
-use crate::books::Books;
+use crate::accounting::Accounting;
+use crate::applied::Applied;
+use crate::apply::Index;
 use crate::checkpoint::files;
 use crate::checkpoint::load::{self, Loaded};
 use crate::checkpoint::write;
-use crate::compaction::Sweep;
+use crate::counters::Counters;
 use crate::damage::Damage;
-use crate::engine::{Engine, Shared};
+use crate::damaged_group;
+use crate::directory::{self, Directory};
 use crate::format::KIND_HARD_STATE;
-use crate::maintenance::{Counters, Maintenance};
-use crate::remains;
-use crate::room;
-use crate::transfer::import::Imports;
-use crate::trees::{self, EMPTY_REVISION, NEVER_COMPACTED, OF_VERSIONS, TREES};
+use crate::lifecycle::Lifecycle;
+use crate::log_view::LogView;
+use crate::maintenance::Maintenance;
+use crate::parts::Parts;
+use crate::published::Published;
+use crate::read::Records;
+use crate::transfer::Transfers;
+use crate::trees::{EMPTY_REVISION, NEVER_COMPACTED, TREES};
 use crate::{
     Batch, Commitment, Entry, Error, HardState, Options, Replayed, Unapplied, entry, record,
     whole_log,
@@ -35,8 +40,7 @@ use ordered_index::Reader;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use value_log::{Appended, Group, Log, Position, Seal, SegmentKind};
 
 pub mod repair;
@@ -44,6 +48,13 @@ pub mod repair;
 /// What other stores leave in a directory.
 const FOREIGN: [&str; 6] = ["CURRENT", "IDENTITY", "data.mdb", "db", "0.wal", "snap"];
 const FOREIGN_SUFFIXES: [&str; 5] = [".sst", ".ldb", ".wal", ".snap", ".bolt"];
+
+/// An open engine: what all handles share, what the applying thread owns, and what was found.
+pub(crate) struct Opened {
+    pub(crate) applied: Applied,
+    pub(crate) maintenance: Maintenance,
+    pub(crate) recovered: Recovered,
+}
 
 type Replay<'a> = &'a mut dyn FnMut(Replayed<'_>) -> Result<(), Error>;
 
@@ -86,7 +97,7 @@ pub(crate) fn open(
     directory: &Path,
     options: Options,
     replay: Replay<'_>,
-) -> Result<(Engine, Applier, Recovered), Error> {
+) -> Result<Opened, Error> {
     disk.create_directories(directory)
         .map_err(Error::disk("create", directory))?;
     let list = || disk.list(directory).map_err(Error::disk("list", directory));
@@ -94,11 +105,11 @@ pub(crate) fn open(
     refuse_foreign(directory, &list()?)?;
     let lock = take_lock(&*disk, directory)?;
     let options = Options {
-        reserve_bytes: room::reserve_bytes(&*disk, directory, options.reserve_bytes),
+        reserve_bytes: directory::reserve_bytes(&*disk, directory, options.reserve_bytes),
         ..options
     };
     files::remove_partial(&*disk, directory)?;
-    files::remove_aside(&*disk, directory)?;
+    files::remove_incoming(&*disk, directory)?;
     let names = list()?;
     let mut recovery = Recovery::new(directory, options.commitment);
     recovery.load_checkpoint(&*disk, &names, replay)?;
@@ -162,7 +173,7 @@ struct Recovery<'a> {
     directory: &'a Path,
     index: Index,
     reader: Reader,
-    books: Books,
+    accounting: Accounting,
     found: Recovered,
     replay_from: Option<Position>,
     /// The missing segment that a sound checkpoint needs.
@@ -195,7 +206,7 @@ impl<'a> Recovery<'a> {
             directory,
             index,
             reader,
-            books: Books::default(),
+            accounting: Accounting::default(),
             found: Recovered::default(),
             replay_from: None,
             lost_segment: None,
@@ -287,17 +298,9 @@ impl<'a> Recovery<'a> {
 
     fn install(&mut self, loaded: Loaded, replay: Replay<'_>) -> Result<(), Error> {
         let head = loaded.head;
-        let index = &mut self.index;
-        for (tree, load) in OF_VERSIONS.into_iter().zip(loaded.trees) {
-            index.writer.install(tree, load);
-        }
-        trees::set_compacted(&mut index.writer, head.compacted);
-        index.revision = head.revision;
-        index.compacted = head.compacted;
-        index.applied_term = head.applied_term;
-        index.applied_index = head.applied_index;
-        index.applied_position = head.applied_position;
-        self.books = Books::new(loaded.live, loaded.marks, loaded.overruled, head.hard_state);
+        self.index.install(loaded.trees, &head);
+        self.accounting =
+            Accounting::new(loaded.live, loaded.marks, loaded.overruled, head.hard_state);
         self.replay_from = Some(head.replay_position).filter(|&from| from != Position::NONE);
         self.checkpoint_main = loaded.last_main;
         self.checkpoint_bytes = loaded.file_bytes;
@@ -362,7 +365,7 @@ impl<'a> Recovery<'a> {
             body_bytes: body.bytes().len() as u64,
         })?;
         if let Some(state) = state {
-            self.books.hard_state().absorb(state);
+            self.accounting.hard_state().absorb(state);
         }
         if index <= self.index.applied_index {
             return Ok(());
@@ -380,7 +383,7 @@ impl<'a> Recovery<'a> {
             body,
         });
         if self.commitment == Commitment::Alone {
-            self.books.hard_state().commit = index;
+            self.accounting.hard_state().commit = index;
         }
         self.apply_committed(replay)
     }
@@ -394,7 +397,7 @@ impl<'a> Recovery<'a> {
                     "a record outside of a batch that is no hard state",
                 )
             })?;
-            self.books.hard_state().absorb(state);
+            self.accounting.hard_state().absorb(state);
         }
         Ok(())
     }
@@ -404,7 +407,7 @@ impl<'a> Recovery<'a> {
         let entries = &mut self.found.entries;
         let kept = entries.partition_point(|known| known.index < entry.index);
         if let (Some(first), Some(last)) = (entries.get(kept), entries.last()) {
-            self.books.overruled().add(first.start, last.start);
+            self.accounting.overruled().add(first.start, last.start);
         }
         entries.truncate(kept);
         let follows = entries
@@ -424,7 +427,7 @@ impl<'a> Recovery<'a> {
     }
 
     fn apply_committed(&mut self, replay: Replay<'_>) -> Result<(), Error> {
-        let commit = self.books.hard_state().commit;
+        let commit = self.accounting.hard_state().commit;
         while self
             .unapplied
             .front()
@@ -445,7 +448,7 @@ impl<'a> Recovery<'a> {
         };
         let last = self.unapplied.iter().rev().find(seen);
         if let Some(index) = last.map(|entry| entry.batch.index) {
-            let mut state = self.books.hard_state();
+            let mut state = self.accounting.hard_state();
             state.commit = state.commit.max(index);
             drop(state);
             self.apply_committed(replay)?;
@@ -463,9 +466,9 @@ impl<'a> Recovery<'a> {
         // Main revisions ascend without a gap: above the checkpoint's greatest
         // one there is nothing it could know.
         if self.index.revision < self.checkpoint_main {
-            self.index.apply_again(&self.books, batch, appended);
+            self.index.apply_again(&self.accounting, batch, appended);
         } else {
-            self.index.apply(&self.books, batch, appended);
+            self.index.apply(&self.accounting, batch, appended);
         }
         self.found.batches += 1;
         replay(Replayed::Batch(batch))
@@ -492,7 +495,7 @@ impl<'a> Recovery<'a> {
         if group.damaged.is_empty() || (is_applied && !group.damaged.contains(&last)) {
             return Ok(Vec::new());
         }
-        remains::of(self.directory, group)
+        damaged_group::of(self.directory, group)
     }
 
     /// The checkpoint knows only what was applied, so the log had it.
@@ -519,63 +522,52 @@ impl<'a> Recovery<'a> {
         disk: Arc<dyn Disk>,
         options: Options,
         lock: Box<dyn DirectoryLock>,
-    ) -> (Engine, Applier, Recovered) {
+    ) -> Opened {
         // A crash may have left sorted segments that nothing points into.
         let sorted = log
             .segments()
             .into_iter()
             .filter(|segment| segment.kind == SegmentKind::Sorted);
-        sorted.for_each(|segment| self.books.live().enter(segment.id));
-        self.books.turnover().start(self.index.revision);
-        let begun = self.replay_from.unwrap_or(Position::NONE);
-        let shared = Arc::new(Shared {
-            log,
-            reader: self.reader.clone(),
-            books: std::mem::take(&mut self.books),
-            counters: Counters::default(),
+        sorted.for_each(|segment| self.accounting.live().enter(segment.id));
+        self.accounting.creations().start(self.index.revision);
+        let replayed_from = self.replay_from.unwrap_or(Position::NONE);
+        let accounting = std::mem::take(&mut self.accounting);
+        let records = Records {
+            log_view: LogView::new(log, accounting, self.log_floor),
+            index: Published::new(self.reader.clone()),
             damage: Damage::default(),
-            disk,
-            directory: self.directory.into(),
-            options,
-            index_bytes: AtomicU64::new(0),
-            applied_index: AtomicU64::new(0),
-            applied_term: AtomicU64::new(0),
-            appended: AtomicU64::new(0),
-            log_floor: AtomicI64::new(self.log_floor),
-            generation: AtomicU64::new(0),
-            holds: Arc::default(),
-            imports: Imports::default(),
-            stopping: AtomicBool::new(false),
-            replacing: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
-            lock: Mutex::new(Some(lock)),
-        });
-        self.index.publish(&shared);
-        remains::write_again(&shared.log, &self.mended);
-        let found = self.found(&shared);
-        let engine = Engine(shared);
-        // The checkpoint may have been written during a sweep.
-        let compacted = self.index.compacted;
-        let sweep = (compacted > NEVER_COMPACTED).then(|| Sweep::new(compacted));
-        let maintenance = Maintenance::new(self.last_number, self.checkpoint_bytes, begun);
-        let mut applier = Applier {
-            engine: engine.clone(),
-            index: self.index,
-            maintenance,
-            sweep,
-            swept: NEVER_COMPACTED,
+            lifecycle: Lifecycle::new(self.directory.into(), lock),
         };
-        applier.look_for_remains(begun);
-        (engine, applier, found)
+        self.index.publish(&records);
+        damaged_group::write_again(&records.log_view.log, &self.mended);
+        let recovered = self.found(&records.log_view.accounting);
+        let directory = Directory {
+            disk,
+            path: self.directory.into(),
+            reserve_bytes: options.reserve_bytes,
+        };
+        let parts = Arc::new(Parts {
+            options,
+            counters: Counters::default(),
+            directory,
+            transfers: Transfers::default(),
+            records,
+        });
+        let applied = Applied::recovered(parts, self.index);
+        let (number, bytes) = (self.last_number, self.checkpoint_bytes);
+        let maintenance = Maintenance::new(&applied, number, bytes, replayed_from);
+        Opened {
+            applied,
+            maintenance,
+            recovered,
+        }
     }
-}
 
-impl Recovery<'_> {
-    fn found(&mut self, shared: &Shared) -> Recovered {
+    fn found(&mut self, accounting: &Accounting) -> Recovered {
         let (applied_index, applied_term) = (self.index.applied_index, self.index.applied_term);
         let mut entries = std::mem::take(&mut self.found.entries);
         let last = entries.last().map_or(applied_index, |entry| entry.index);
-        let mut hard_state = shared.books.hard_state();
+        let mut hard_state = accounting.hard_state();
         // A checkpoint's commit index may lie behind the end of this log: a majority had
         // entries that never reached this disk.
         hard_state.commit = hard_state

@@ -14,7 +14,7 @@
 
 use crate::DamagedVersion;
 use crate::format::{KEY_HEADER_BYTES, KIND_KEY, KeyHeader};
-use crate::place::padding;
+use crate::record_pointer::padding;
 use bytes::Bytes;
 use value_log::Suspect;
 

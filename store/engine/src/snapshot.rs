@@ -12,7 +12,7 @@
 
 use crate::Range;
 use crate::history_key;
-use crate::place::Place;
+use crate::record_pointer::RecordPointer;
 use crate::trees::{self, CURRENT, HISTORY, Known, OF_VERSIONS};
 use bytes::Bytes;
 use std::ops::Bound;
@@ -28,13 +28,13 @@ pub struct Version {
     pub main: i64,
     /// True for a deletion; versions that a snapshot hands out never are.
     pub tombstone: bool,
-    pub(crate) place: Place,
+    pub(crate) pointer: RecordPointer,
 }
 
 impl Version {
     /// Bytes that it takes in the log, and that a read of it fetches.
     pub fn log_bytes(&self) -> u64 {
-        self.place.record_bytes()
+        self.pointer.record_bytes()
     }
 
     pub(crate) fn new(key: Bytes, known: Known) -> Version {
@@ -42,7 +42,7 @@ impl Version {
             key,
             main: known.main,
             tombstone: known.tombstone,
-            place: known.place,
+            pointer: known.pointer,
         }
     }
 }

@@ -41,7 +41,7 @@ pub struct Status {
     pub checkpoint_bytes: u64,
     /// Bytes of survivors copied by reclaim.
     pub relocated_bytes: u64,
-    /// Segments given back.
+    /// Segments released.
     pub released_segments: u64,
     /// Key versions dropped after compactions.
     pub swept_versions: u64,

@@ -12,7 +12,7 @@
 //! to a key only the last is in the first two.
 
 use crate::history_key;
-use crate::place::Place;
+use crate::record_pointer::RecordPointer;
 use ordered_index::{Entry, Snapshot, Writer};
 
 pub(crate) const CURRENT: usize = 0;
@@ -38,7 +38,7 @@ const TOMBSTONE: u64 = 1 << 63;
 /// What an entry of CURRENT, HISTORY or HIDDEN says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
-    pub(crate) place: Place,
+    pub(crate) pointer: RecordPointer,
     pub(crate) main: i64,
     pub(crate) tombstone: bool,
 }
@@ -47,7 +47,7 @@ impl Known {
     pub(crate) fn entry(self) -> Entry {
         let mark = if self.tombstone { TOMBSTONE } else { 0 };
         Entry {
-            value: self.place.to_bits(),
+            value: self.pointer.to_bits(),
             stamp: self.main as u64 | mark,
         }
     }
@@ -56,7 +56,7 @@ impl Known {
 impl From<Entry> for Known {
     fn from(entry: Entry) -> Known {
         Known {
-            place: Place::from_bits(entry.value),
+            pointer: RecordPointer::from_bits(entry.value),
             main: (entry.stamp & !TOMBSTONE) as i64,
             tombstone: entry.stamp & TOMBSTONE != 0,
         }

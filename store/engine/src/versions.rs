@@ -15,11 +15,11 @@
 //! Once R itself is compacted, some of these versions are dropped. [`HeldVersions`], taken
 //! before, keep them: sweeps wait until they are dropped.
 
-use crate::apply::Applier;
+use crate::apply::Index;
 use crate::compaction::survives;
-use crate::engine::Engine;
-use crate::place::Place;
+use crate::parts::Parts;
 use crate::range::Merge;
+use crate::record_pointer::RecordPointer;
 use crate::transfer::holds::Hold;
 use crate::trees::Known;
 use crate::{Error, Snapshot, Stored, hidden};
@@ -30,38 +30,32 @@ const MOVES_MAX: usize = 16;
 
 /// The versions that `HashKV` of a revision hashes, kept although that revision is
 /// compacted afterwards: sweeps of later compactions wait until this is dropped.
-/// Made by [`Applier::hold_versions`].
+/// Made by [`crate::Applier::hold_versions`].
 #[derive(Debug)]
 pub struct HeldVersions {
-    engine: Engine,
+    parts: Arc<Parts>,
     at: i64,
     compacted: i64,
     generation: u64,
     _hold: Hold,
 }
 
-impl Applier {
-    /// Keeps the versions that a hash of revision `at` covers while `compacted` is the last
-    /// compaction before it. To be called before the compaction that would drop some of them.
-    pub fn hold_versions(&self, at: i64, compacted: i64) -> HeldVersions {
-        let index = &self.index;
+impl HeldVersions {
+    pub(crate) fn new(parts: &Arc<Parts>, index: &Index, at: i64, compacted: i64) -> HeldVersions {
         assert!(
             index.compacted <= compacted && compacted < at && at <= index.revision,
             "nothing keeps revision {at} after compaction to {}",
             index.compacted
         );
-        let engine = self.engine.clone();
         HeldVersions {
+            parts: Arc::clone(parts),
             at,
             compacted,
-            generation: engine.0.generation(),
-            _hold: engine.0.holds.hold(index.compacted),
-            engine,
+            generation: parts.records.index.generation(),
+            _hold: parts.transfers.holds.hold(index.compacted),
         }
     }
-}
 
-impl HeldVersions {
     /// The revision.
     pub fn at(&self) -> i64 {
         self.at
@@ -76,20 +70,20 @@ impl HeldVersions {
     /// since.
     pub fn versions(self: &Arc<Self>) -> Result<Versions, Error> {
         let held = Some(Arc::clone(self));
-        Versions::begin(&self.engine, self.at, held)
+        Versions::begin(&self.parts, self.at, held)
     }
 }
 
 /// The versions that `HashKV` hashes; made by
-/// [`Engine::versions_in_revision_order`] and [`HeldVersions::versions`].
+/// [`crate::Engine::versions_in_revision_order`] and [`HeldVersions::versions`].
 #[derive(Debug)]
 pub struct Versions {
-    engine: Engine,
+    parts: Arc<Parts>,
     held: Option<Arc<HeldVersions>>,
     at: i64,
     revision: i64,
     compacted: i64,
-    rest: std::vec::IntoIter<(i64, Place)>,
+    rest: std::vec::IntoIter<(i64, RecordPointer)>,
     /// Versions of one transaction, the next one last.
     transaction: Vec<Stored>,
     /// Last main revision read.
@@ -98,12 +92,16 @@ pub struct Versions {
 }
 
 impl Versions {
-    pub(crate) fn new(engine: &Engine, at: i64) -> Result<Versions, Error> {
-        Versions::begin(engine, at, None)
+    pub(crate) fn new(parts: &Arc<Parts>, at: i64) -> Result<Versions, Error> {
+        Versions::begin(parts, at, None)
     }
 
-    fn begin(engine: &Engine, at: i64, held: Option<Arc<HeldVersions>>) -> Result<Versions, Error> {
-        let snapshot = engine.snapshot();
+    fn begin(
+        parts: &Arc<Parts>,
+        at: i64,
+        held: Option<Arc<HeldVersions>>,
+    ) -> Result<Versions, Error> {
+        let snapshot = parts.records.index.snapshot();
         let revision = snapshot.revision();
         let at = if at <= 0 { revision } else { at };
         let compacted = match &held {
@@ -111,7 +109,7 @@ impl Versions {
             None => snapshot.compacted().min(at),
         };
         let mut versions = Versions {
-            engine: engine.clone(),
+            parts: Arc::clone(parts),
             held,
             at,
             revision,
@@ -129,7 +127,7 @@ impl Versions {
     /// Whether a snapshot that was just pinned has all that counts.
     fn check_kept(&self, snapshot: &Snapshot) -> Result<(), Error> {
         let kept = match &self.held {
-            Some(held) => self.engine.0.generation() == held.generation,
+            Some(held) => self.parts.records.index.generation() == held.generation,
             None => snapshot.compacted() <= self.compacted,
         };
         let (asked, compacted) = (self.at, snapshot.compacted());
@@ -175,13 +173,13 @@ impl Versions {
             .as_slice()
             .iter()
             .take_while(|next| next.0 == main);
-        same.map(|&(main, place)| self.engine.0.read_in_history(place, main))
+        same.map(|&(main, pointer)| self.parts.records.read_in_history(pointer, main))
             .collect()
     }
 
     /// After a failed read: the records have moved, or they are really lost.
     fn collect_again(&mut self, error: Error) -> Result<(), Error> {
-        let snapshot = self.engine.snapshot();
+        let snapshot = self.parts.records.index.snapshot();
         self.check_kept(&snapshot)?;
         let mut found = collect(&snapshot, self.at, self.compacted);
         found.retain(|&(main, _)| main > self.done);
@@ -209,7 +207,7 @@ impl Iterator for Versions {
 }
 
 /// What counts for a hash at `at`, by revision.
-fn collect(snapshot: &Snapshot, at: i64, compacted: i64) -> Vec<(i64, Place)> {
+fn collect(snapshot: &Snapshot, at: i64, compacted: i64) -> Vec<(i64, RecordPointer)> {
     let mut counted = Vec::new();
     let mut survivors = Vec::new();
     let mut any_visible = false;
@@ -237,7 +235,11 @@ fn collect(snapshot: &Snapshot, at: i64, compacted: i64) -> Vec<(i64, Place)> {
 }
 
 /// Every change made at `from` or later, up to `to`.
-pub(crate) fn changes_between(snapshot: &Snapshot, from: i64, to: i64) -> Vec<(i64, Place)> {
+pub(crate) fn changes_between(
+    snapshot: &Snapshot,
+    from: i64,
+    to: i64,
+) -> Vec<(i64, RecordPointer)> {
     let mut counted = Vec::new();
     each_key(snapshot, |versions| {
         counted.extend(
@@ -266,11 +268,11 @@ fn newest_not_above(versions: &[Known], at: i64) -> Option<Known> {
         .copied()
 }
 
-fn in_order(counted: Vec<Known>) -> Vec<(i64, Place)> {
-    let mut places: Vec<(i64, Place)> = counted
+fn in_order(counted: Vec<Known>) -> Vec<(i64, RecordPointer)> {
+    let mut pointers: Vec<(i64, RecordPointer)> = counted
         .iter()
-        .map(|known| (known.main, known.place))
+        .map(|known| (known.main, known.pointer))
         .collect();
-    places.sort_unstable();
-    places
+    pointers.sort_unstable();
+    pointers
 }

@@ -271,7 +271,7 @@ fn a_checkpoint_written_beside_writes_restores_the_same_store() {
 
 #[test]
 fn defragmenting_more_than_one_round_leaves_a_directory_that_opens() {
-    // The first round gives back the segment of the last applied batch; the
+    // The first round releases the segment of the last applied batch; the
     // checkpoint of the second one must not send replay there.
     let disk = SimulatedDisk::new(17);
     let mut store = Store::new(&disk);

@@ -337,7 +337,7 @@ impl Replica {
     /// continue. The owner must then call [`Replica::run`] and [`Replica::upkeep`].
     pub(crate) fn wake_with(&mut self, waker: Waker) {
         let for_sweeps = Arc::clone(&waker);
-        self.engine.on_let_go(Box::new(move || for_sweeps()));
+        self.engine.on_hold_dropped(Box::new(move || for_sweeps()));
         self.waker = waker;
     }
 

@@ -8,8 +8,8 @@ const SUFFIX: &str = ".checkpoint";
 /// The file being written.
 pub(crate) const PARTIAL: &str = "checkpoint.partial";
 /// The file of a snapshot that is being received.
-pub(crate) const ASIDE: &str = "snapshot.partial";
-/// The newest, and the one before in case the newest turns out damaged.
+pub(crate) const INCOMING: &str = "snapshot.partial";
+/// The newest, and the one before in case the newest recent out damaged.
 pub(crate) const KEPT: usize = 2;
 /// Number of a new directory's empty checkpoint.
 pub(crate) const FIRST: u64 = 1;
@@ -50,8 +50,8 @@ pub(crate) fn remove_partial(disk: &dyn Disk, directory: &Path) -> Result<(), Er
 }
 
 /// Removes the remains of a snapshot that was never installed.
-pub(crate) fn remove_aside(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
-    remove(disk, directory, ASIDE)
+pub(crate) fn remove_incoming(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
+    remove(disk, directory, INCOMING)
 }
 
 fn remove(disk: &dyn Disk, directory: &Path, name: &str) -> Result<(), Error> {

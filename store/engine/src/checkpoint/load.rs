@@ -7,8 +7,8 @@ use crate::format::{u32_at, u64_at};
 use crate::hidden;
 use crate::history_key;
 use crate::live::Live;
-use crate::marks::Marks;
 use crate::overruled::Overruled;
+use crate::revision_marks::RevisionMarks;
 use crate::trees::{HIDDEN, HISTORY, Known, OF_VERSIONS};
 use environment::{Disk, OpenMode};
 use ordered_index::{BulkLoad, Entry};
@@ -23,7 +23,7 @@ pub(crate) struct Loaded {
     pub(crate) state: Vec<u8>,
     pub(crate) trees: [BulkLoad; OF_VERSIONS.len()],
     pub(crate) live: Live,
-    pub(crate) marks: Marks,
+    pub(crate) marks: RevisionMarks,
     pub(crate) overruled: Overruled,
     /// Greatest main revision in the trees: the log must reach at least that far.
     pub(crate) last_main: i64,
@@ -117,7 +117,7 @@ impl<'a> Loader<'a> {
             state: Vec::new(),
             trees,
             live: Live::default(),
-            marks: Marks::default(),
+            marks: RevisionMarks::default(),
             overruled: Overruled::default(),
             last_main: 0,
             file_bytes: 0,
@@ -225,7 +225,7 @@ impl<'a> Loader<'a> {
 
     fn push(&mut self, tree: usize, entry: Entry) -> Result<(), Unusable> {
         let known = Known::from(entry);
-        let segment = known.place.segment();
+        let segment = known.pointer.segment();
         if segment != self.last_present && !self.present.contains(&segment) {
             return Err(Unusable::lost(format!(
                 "it points into segment {segment:08x}, which is gone"
@@ -238,7 +238,7 @@ impl<'a> Loader<'a> {
         if tree == HIDDEN && hidden::decode(&self.key).is_none() {
             return Err("a key of its hidden versions is malformed".into());
         }
-        self.loaded.live.born(known.place);
+        self.loaded.live.born(known.pointer);
         self.seen.entries[tree] += 1;
         self.seen.last_main = self.seen.last_main.max(known.main as u64);
         self.loaded.trees[tree]

@@ -1,22 +1,22 @@
 //! Writing a checkpoint, beside writes and reads.
 
 use super::block::BlockWriter;
+use super::entries::EntriesWriter;
 use super::files;
-use super::format::{BLOCK_BYTES, Foot, Head, Kind, put_varint};
+use super::format::{BLOCK_BYTES, Foot, Head, Kind};
 use crate::Error;
-use crate::engine::Shared;
 use crate::live::SegmentLife;
-use crate::marks::Marks;
 use crate::overruled::Overruled;
+use crate::parts::Parts;
+use crate::revision_marks::RevisionMarks;
 use crate::trees::{Known, OF_VERSIONS};
 use environment::{Disk, OpenMode, Shortage};
-use ordered_index::Entry;
 use std::io;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
+use value_log::Log;
 
 /// Bytes written between two pauses of a paced checkpoint.
 const PAUSE_BYTES: u64 = 1 << 20;
@@ -26,14 +26,14 @@ const SLICE_ENTRIES: usize = 8 << 10;
 /// A checkpoint that has begun: all it needs from the applying thread.
 #[derive(Debug)]
 pub(crate) struct Job {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) parts: Arc<Parts>,
     pub(crate) number: u64,
     pub(crate) head: Head,
     pub(crate) state: Vec<u8>,
     pub(crate) segments: Vec<(u32, SegmentLife)>,
-    pub(crate) marks: Marks,
+    pub(crate) marks: RevisionMarks,
     pub(crate) overruled: Overruled,
-    /// Sealed segments that nothing points into any more: given back when the
+    /// Sealed segments that nothing points into any more: released when the
     /// checkpoint is durable.
     pub(crate) dead: Vec<u32>,
     /// Written at the pace of the options, because no caller waits for it.
@@ -41,38 +41,34 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Writes, makes durable, gives back the dead segments. Returns the bytes
+    /// Writes, makes durable, releases the dead segments. Returns the bytes
     /// of the file.
     pub(crate) fn run(self) -> Result<u64, Error> {
-        let directory = self.shared.directory.clone();
+        let (parts, log) = (&self.parts, &self.parts.records.log_view.log);
+        let (disk, directory) = (&*parts.directory.disk, &parts.directory.path);
         let partial = directory.join(files::PARTIAL);
-        files::remove_partial(&*self.shared.disk, &directory)?;
+        files::remove_partial(disk, directory)?;
         let bytes = self.write_in_the_room_there_is(&partial)?;
         // What the file points at, or says was applied, must outlive it: with
         // page-cache durability the log may be behind.
-        self.shared.log.settle()?;
-        settle(&*self.shared.disk, &directory, self.number)?;
-        self.shared
-            .counters
-            .checkpoints
-            .fetch_add(1, Ordering::Relaxed);
-        self.shared
-            .counters
-            .checkpoint_bytes
-            .fetch_add(bytes, Ordering::Relaxed);
+        log.settle()?;
+        settle(disk, directory, self.number)?;
+        parts.counters.checkpoints.add(1);
+        parts.counters.checkpoint_bytes.add(bytes);
         // An older one is of use only while everything it needs is there.
-        let goes_alone = !self.dead.is_empty() || self.shared.is_low_on_space();
+        let goes_alone =
+            !self.dead.is_empty() || parts.directory.is_low_on_space(log.segment_bytes());
         let kept = if goes_alone { 1 } else { files::KEPT };
-        files::remove_old(&*self.shared.disk, &directory, kept)?;
-        self.shared.give_back(&self.dead)?;
+        files::remove_old(disk, directory, kept)?;
+        parts.release(&self.dead)?;
         Ok(bytes)
     }
 
     /// Writes the file. On a full disk the older checkpoint goes first, and if that is not
-    /// enough segments made ahead, when this checkpoint lets segments be given back.
+    /// enough segments made ahead, when this checkpoint lets segments be released.
     fn write_in_the_room_there_is(&self, partial: &Path) -> Result<u64, Error> {
-        let shared = &self.shared;
-        let (disk, directory) = (&*shared.disk, &shared.directory);
+        let log = &self.parts.records.log_view.log;
+        let (disk, directory) = (&*self.parts.directory.disk, &self.parts.directory.path);
         let mut outcome = self.write(partial);
         if lacks_room(&outcome) {
             files::remove_partial(disk, directory)?;
@@ -82,8 +78,8 @@ impl Job {
         let mut yielding = None;
         while lacks_room(&outcome) && !self.dead.is_empty() {
             files::remove_partial(disk, directory)?;
-            yielding.get_or_insert(Yielding(shared));
-            if !shared.log.yield_room()? {
+            yielding.get_or_insert(Yielding(log));
+            if !log.yield_room()? {
                 break;
             }
             outcome = self.write(partial);
@@ -92,11 +88,11 @@ impl Job {
             // The unfinished file takes room and has no use.
             files::remove_partial(disk, directory)?;
         }
-        outcome.map_err(|error| shared.write_failed(partial, error))
+        outcome.map_err(|error| self.parts.directory.write_failed(partial, error))
     }
 
     fn write(&self, path: &Path) -> io::Result<u64> {
-        let file = self.shared.disk.open(path, OpenMode::CreateNew)?;
+        let file = self.parts.directory.disk.open(path, OpenMode::CreateNew)?;
         let mut blocks = BlockWriter::new(file);
         blocks.block(Kind::Head, &self.head.encode())?;
         for piece in self.state.chunks(BLOCK_BYTES) {
@@ -157,10 +153,10 @@ impl Job {
         let mut done = false;
         while !done {
             done = self.write_slice(blocks, tree, &mut entries, foot)?;
-            if self.shared.gives_up() {
+            if self.parts.records.lifecycle.is_cancelled() {
                 return Err(io::Error::new(
                     io::ErrorKind::Interrupted,
-                    "it was given up",
+                    "it was cancelled",
                 ));
             }
             if self.paced && blocks.unsynced_bytes() >= PAUSE_BYTES {
@@ -171,7 +167,7 @@ impl Job {
     }
 
     fn pause(&self, blocks: &mut BlockWriter) -> io::Result<()> {
-        let options = &self.shared.options;
+        let options = &self.parts.options;
         let micros =
             blocks.unsynced_bytes() * 1_000_000 / options.background_bytes_per_second.max(1);
         blocks.sync()?;
@@ -187,7 +183,7 @@ impl Job {
         entries: &mut EntriesWriter,
         foot: &mut Foot,
     ) -> io::Result<bool> {
-        let trees = self.shared.reader.pin();
+        let trees = self.parts.records.index.reader.pin();
         let last = std::mem::take(&mut entries.start);
         let start = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let mut cursor = trees.cursor(tree, start, Bound::Unbounded);
@@ -213,11 +209,11 @@ fn lacks_room(outcome: &io::Result<u64>) -> bool {
 }
 
 /// Lets the log make segments ahead again when it is dropped.
-struct Yielding<'a>(&'a Shared);
+struct Yielding<'a>(&'a Log);
 
 impl Drop for Yielding<'_> {
     fn drop(&mut self) {
-        self.0.log.end_yielding();
+        self.0.end_yielding();
     }
 }
 
@@ -242,66 +238,4 @@ pub(crate) fn first(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
     };
     write().map_err(Error::disk("write", &partial))?;
     settle(disk, directory, files::FIRST)
-}
-
-/// Gathers entries; each block can be read without the one before.
-#[derive(Debug)]
-pub(crate) struct EntriesWriter {
-    tree: usize,
-    payload: Vec<u8>,
-    last: Vec<u8>,
-    /// Where the next slice goes on.
-    start: Option<Vec<u8>>,
-    empty: bool,
-}
-
-impl EntriesWriter {
-    pub(crate) fn new(tree: usize) -> EntriesWriter {
-        let payload = (tree as u64).to_le_bytes().to_vec();
-        EntriesWriter {
-            tree,
-            payload,
-            last: Vec::new(),
-            start: None,
-            empty: true,
-        }
-    }
-
-    /// Whether the entries fill a block.
-    pub(crate) fn is_full(&self) -> bool {
-        self.payload.len() >= BLOCK_BYTES
-    }
-
-    pub(crate) fn push(&mut self, key: &[u8], entry: Entry) {
-        let shared = if self.empty {
-            0
-        } else {
-            shared_bytes(&self.last, key)
-        };
-        put_varint(&mut self.payload, shared as u64);
-        put_varint(&mut self.payload, (key.len() - shared) as u64);
-        self.payload.extend(&key[shared..]);
-        self.payload.extend(entry.value.to_le_bytes());
-        self.payload.extend(entry.stamp.to_le_bytes());
-        self.last.clear();
-        self.last.extend(key);
-        self.empty = false;
-    }
-
-    pub(crate) fn flush(&mut self, blocks: &mut BlockWriter) -> io::Result<()> {
-        if !self.empty {
-            blocks.block(Kind::Entries, &self.payload)?;
-        }
-        self.payload.clear();
-        self.payload.extend((self.tree as u64).to_le_bytes());
-        self.empty = true;
-        Ok(())
-    }
-}
-
-fn shared_bytes(one: &[u8], other: &[u8]) -> usize {
-    one.iter()
-        .zip(other)
-        .take_while(|(one, other)| one == other)
-        .count()
 }

@@ -92,7 +92,8 @@ pub fn checkpoints(disk: &dyn Disk, directory: &Path) -> Result<Vec<CheckpointFi
 
 /// Whether `name` is a file that checkpoints leave in a directory.
 pub fn is_checkpoint_name(name: &str) -> bool {
-    [files::PARTIAL, files::ASIDE].contains(&name) || !files::numbers(&[name.to_owned()]).is_empty()
+    [files::PARTIAL, files::INCOMING].contains(&name)
+        || !files::numbers(&[name.to_owned()]).is_empty()
 }
 
 impl CheckpointFile {
@@ -242,8 +243,8 @@ impl Pass {
             }
             key = user_key;
         }
-        let place = known.place;
-        let (position, record_bytes) = (place.position(), place.record_bytes());
+        let pointer = known.pointer;
+        let (position, record_bytes) = (pointer.position(), pointer.record_bytes());
         Ok(Pointer {
             key,
             main: known.main,

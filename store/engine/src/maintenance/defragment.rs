@@ -1,4 +1,4 @@
-//! Defragmentation: giving all garbage back at once, for a caller that waits for it.
+//! Defragmentation: releasing all garbage at once, for a caller that waits for it.
 //!
 //! ```text
 //!   sweep ──► seal the active ──► copy ──► swap ──► checkpoint ──► done
@@ -10,9 +10,9 @@
 //! between them. Garbage that is made after the beginning is not looked for: otherwise
 //! a busy store would never come to the end.
 
-use super::Work;
+use super::{Maintenance, Work};
 use crate::Error;
-use crate::apply::Applier;
+use crate::applied::Applied;
 use crate::reclaim::{Moves, Plan};
 use crate::task::Task;
 use std::collections::BTreeSet;
@@ -42,12 +42,10 @@ impl Defragmentation {
     }
 }
 
-impl Applier {
-    /// Has [`Applier::maintain`] give back all that is garbage at this moment, for
-    /// stores of any size. One that is under way starts over.
-    pub fn begin_defragmentation(&mut self) {
-        self.maintenance.defragmentation = Some(Defragmentation {
-            compacted: self.index.compacted,
+impl Maintenance {
+    pub(crate) fn begin_defragmentation(&mut self, compacted: i64) {
+        self.defragmentation = Some(Defragmentation {
+            compacted,
             until: None,
             rotated: false,
             done: BTreeSet::new(),
@@ -55,98 +53,99 @@ impl Applier {
         });
     }
 
-    /// Whether a defragmentation is under way. A call of [`Applier::maintain`] that fails
-    /// ends it.
-    pub fn is_defragmenting(&self) -> bool {
-        self.maintenance.defragmentation.is_some()
+    pub(crate) fn is_defragmenting(&self) -> bool {
+        self.defragmentation.is_some()
     }
 
-    /// Gives back all garbage, and returns when it has gone. Appends of other
-    /// threads and all reads go on; applying waits.
-    pub fn defragment(&mut self, state: &[u8]) -> Result<(), Error> {
-        self.begin_defragmentation();
-        while self.is_defragmenting() {
-            let outcome = self.finish_work();
-            self.end_defragmentation_if_failed(outcome)?;
-            self.finish_compaction();
-            self.maintain(&mut || state.to_vec())?;
-        }
-        Ok(())
+    /// Waits for what is under way. A failure ends the defragmentation.
+    pub(crate) fn finish_or_end(&mut self, applied: &mut Applied) -> Result<(), Error> {
+        let outcome = self.finish_work(applied);
+        self.end_defragmentation_if_failed(outcome)
     }
 
     pub(super) fn end_defragmentation_if_failed(
         &mut self,
         outcome: Result<(), Error>,
     ) -> Result<(), Error> {
-        outcome.inspect_err(|_| self.maintenance.defragmentation = None)
+        outcome.inspect_err(|_| self.defragmentation = None)
     }
 
     /// Begins the next piece, when none is under way.
     pub(super) fn defragment_further(
         &mut self,
+        applied: &Applied,
         state: &mut dyn FnMut() -> Vec<u8>,
     ) -> Result<(), Error> {
-        let Some(defragmentation) = &self.maintenance.defragmentation else {
+        let Some(defragmentation) = &self.defragmentation else {
             return Ok(());
         };
-        if self.is_sweeping() && self.swept() < defragmentation.compacted {
+        if applied.is_sweeping() && applied.swept() < defragmentation.compacted {
             return Ok(());
         }
         let Some(until) = defragmentation.until else {
-            return self.start_rotation();
+            return self.start_rotation(applied);
         };
-        if self.maintenance.wanted {
-            return self.start_last_checkpoint(state());
+        if self.wanted {
+            return self.start_last_checkpoint(applied, state());
         }
-        let plan = Plan::everything(&self.engine.0, &self.index, until, &defragmentation.done);
+        let done = &defragmentation.done;
+        let plan = Plan::everything(&applied.parts, &applied.index, until, done);
         match (plan.victims.is_empty(), defragmentation.checkpointed) {
-            (false, _) => self.start_copy(plan),
-            (true, false) => self.start_last_checkpoint(state()),
+            (false, _) => self.start_copy(applied, plan),
+            (true, false) => self.start_last_checkpoint(applied, state()),
             (true, true) if defragmentation.rotated => {
-                self.maintenance.defragmentation = None;
+                self.defragmentation = None;
                 Ok(())
             }
-            (true, true) => self.start_rotation(),
+            (true, true) => self.start_rotation(applied),
         }
     }
 
     /// The last one if no more garbage is found.
-    fn start_last_checkpoint(&mut self, state: Vec<u8>) -> Result<(), Error> {
-        if let Some(defragmentation) = &mut self.maintenance.defragmentation {
+    fn start_last_checkpoint(&mut self, applied: &Applied, state: Vec<u8>) -> Result<(), Error> {
+        if let Some(defragmentation) = &mut self.defragmentation {
             defragmentation.checkpointed = true;
         }
-        self.start_checkpoint(state)
+        self.start_checkpoint(applied, state)
     }
 
     /// Seals the active segment, beside the appends. The log needs another one then: on a disk
-    /// that is nearly full other segments are given back first, and the active one is sealed
+    /// that is nearly full other segments are released first, and the active one is sealed
     /// only if it has much garbage.
-    fn start_rotation(&mut self) -> Result<(), Error> {
-        let shared = Arc::clone(&self.engine.0);
-        let defragmentation = self.maintenance.defragmentation.as_ref();
+    fn start_rotation(&mut self, applied: &Applied) -> Result<(), Error> {
+        let parts = Arc::clone(&applied.parts);
+        let log_view = &parts.records.log_view;
+        let defragmentation = self.defragmentation.as_ref();
         let is_first = defragmentation.is_some_and(|it| it.until.is_none());
-        let waits = shared.is_low_on_space() && (is_first || !shared.has_much_garbage_at_the_end());
+        let is_low = parts
+            .directory
+            .is_low_on_space(log_view.log.segment_bytes());
+        let waits = is_low && (is_first || !log_view.has_much_garbage_at_the_end());
+        let worker = parts.options.worker;
         let rotate = move || {
             if waits {
                 return Ok(false);
             }
-            match shared.log.rotate() {
+            match parts.records.log_view.log.rotate() {
                 Ok(()) => Ok(true),
                 Err(error) if error.is_shortage() => Ok(false),
                 Err(error) => Err(error.into()),
             }
         };
-        let worker = self.engine.0.options.worker;
-        self.maintenance.work = Work::Rotating(Task::start(worker, "engine-rotate", rotate)?);
+        self.work = Work::Rotating(Task::start(worker, "engine-rotate", rotate)?);
         Ok(())
     }
 
-    pub(super) fn end_rotation(&mut self, task: Task<bool>) -> Result<(), Error> {
+    pub(super) fn end_rotation(
+        &mut self,
+        applied: &Applied,
+        task: Task<bool>,
+    ) -> Result<(), Error> {
         let rotated = task.finish()?;
-        let segments = self.engine.0.log.segments();
+        let segments = applied.parts.records.log_view.log.segments();
         let sealed = segments.iter().filter(|segment| segment.sealed);
         let until = sealed.map(|segment| segment.id + 1).max();
-        if let Some(defragmentation) = &mut self.maintenance.defragmentation {
+        if let Some(defragmentation) = &mut self.defragmentation {
             let tried_before = defragmentation.until.is_some();
             defragmentation.until = Some(until.unwrap_or(0));
             // The second attempt is the last one, even if it fails.

@@ -1,15 +1,15 @@
 //! Repair of a log that is damaged where a restart replays it: the log is cut in front of
-//! the damage, and what lies behind is given up. A plan is made without writing, and carried
+//! the damage, and what lies behind is discarded. A plan is made without writing, and carried
 //! out when an operator wants it, or a member that can ask other members.
 //!
 //! ```text
 //!   checkpoint ─► replay ─► ✗    the cut: the end of the last sound group before it
-//!                           │    given up: all groups behind, sound ones too
+//!                           │    discarded: all groups behind, sound ones too
 //!                           └─   kept: what a member has promised (terms and votes)
 //! ```
 //!
 //! A checkpoint that has seen more than is known to be committed in front of the cut is
-//! put aside, and an older one or the whole log is used: entries behind the cut may have
+//! renamed, and an older one or the whole log is used: entries behind the cut may have
 //! overruled some in front of it.
 
 use super::{Recovery, log_options, refuse_foreign, segments, take_lock};
@@ -33,7 +33,7 @@ const ROUNDS_MAX: usize = 100;
 pub struct RepairPlan {
     /// The place where the log is cut, and why; `None`: only checkpoints go.
     pub cut: Option<CutPlace>,
-    /// What is given up, in the order of the log.
+    /// What is discarded, in the order of the log.
     pub lost: Vec<LostGroup>,
     /// Checkpoints that know more than is left of the log.
     pub checkpoints: Vec<PathBuf>,
@@ -97,7 +97,7 @@ impl RepairPlan {
             directory,
             options,
             names,
-            aside: Vec::new(),
+            renamed: Vec::new(),
         };
         for _ in 0..ROUNDS_MAX {
             begin();
@@ -108,16 +108,16 @@ impl RepairPlan {
         Err(Error::Replay("there is no end of damage in the log".into()))
     }
 
-    /// Carries the plan out. Returns the files that hold what was given up.
+    /// Carries the plan out. Returns the files that hold what was discarded.
     pub fn carry_out(&self, disk: &dyn Disk, directory: &Path) -> Result<Vec<PathBuf>, Error> {
         let _lock = take_lock(disk, directory)?;
-        let mut aside = Vec::new();
+        let mut renamed = Vec::new();
         // Checkpoints first: beside a cut log they would speak of entries that are gone.
         for checkpoint in &self.checkpoints {
             let to = repair::free_name(disk, checkpoint)?;
             disk.rename(checkpoint, &to)
                 .map_err(Error::disk("rename", checkpoint))?;
-            aside.push(to);
+            renamed.push(to);
         }
         disk.sync_directory(directory)
             .map_err(Error::disk("sync", directory))?;
@@ -127,9 +127,9 @@ impl RepairPlan {
                 kind: KIND_HARD_STATE,
                 parts: &[&promised],
             };
-            aside.extend(repair::cut(disk, cut, &[record])?);
+            renamed.extend(repair::cut(disk, cut, &[record])?);
         }
-        Ok(aside)
+        Ok(renamed)
     }
 }
 
@@ -137,13 +137,13 @@ struct Attempt<'a> {
     disk: &'a dyn Disk,
     directory: &'a Path,
     options: &'a Options,
-    /// Files of the directory, without checkpoints that are put aside.
+    /// Files of the directory, without checkpoints that are renamed.
     names: Vec<String>,
-    aside: Vec<PathBuf>,
+    renamed: Vec<PathBuf>,
 }
 
 impl Attempt<'_> {
-    /// One attempt. `None`: a checkpoint was put aside, and another attempt is needed.
+    /// One attempt. `None`: a checkpoint was renamed, and another attempt is needed.
     fn run(
         &mut self,
         replay: &mut dyn FnMut(Replayed<'_>) -> Result<(), Error>,
@@ -159,15 +159,15 @@ impl Attempt<'_> {
         match recovery.check_end() {
             Ok(()) => {}
             Err(Error::LogCutShort { .. }) => {
-                self.put_newest_checkpoint_aside();
+                self.rename_newest_checkpoint();
                 return Ok(None);
             }
             Err(error) => return Err(error),
         }
-        if cut.is_none() && self.aside.is_empty() {
+        if cut.is_none() && self.renamed.is_empty() {
             return Ok(Some(None));
         }
-        let mut promised = *recovery.books.hard_state();
+        let mut promised = *recovery.accounting.hard_state();
         let commit = promised.commit;
         let (lost, promises_known) = match &cut {
             Some(cut) => self.behind(cut, &mut promised)?,
@@ -183,7 +183,7 @@ impl Attempt<'_> {
                 what: cut.what.clone(),
             }),
             lost,
-            checkpoints: std::mem::take(&mut self.aside),
+            checkpoints: std::mem::take(&mut self.renamed),
             revision: last_main.unwrap_or(recovery.index.revision),
             promises_known,
             promised,
@@ -215,14 +215,14 @@ impl Attempt<'_> {
         }
     }
 
-    fn put_newest_checkpoint_aside(&mut self) {
+    fn rename_newest_checkpoint(&mut self) {
         if let Some(&newest) = files::numbers(&self.names).first() {
             let path = files::path(self.directory, newest);
             let name = path
                 .file_name()
                 .map(|name| name.to_string_lossy().into_owned());
             self.names.retain(|other| Some(other) != name.as_ref());
-            self.aside.push(path);
+            self.renamed.push(path);
         }
     }
 

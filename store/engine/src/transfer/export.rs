@@ -12,15 +12,18 @@ use super::format::{self, ENVELOPE_BYTES, Envelope, Foot, Kind};
 use super::holds::Hold;
 use super::walk::{Found, From, Moment, Walk};
 use super::{Piece, SnapshotInfo};
+use crate::Error;
+use crate::apply::Index;
+use crate::parts::Parts;
 use crate::trees::{self, HIDDEN, Known};
-use crate::{Applier, Engine, Error};
 use bytes::Bytes;
+use std::sync::Arc;
 
 /// Everything that was applied at one moment, piece by piece: an iterator that
 /// reads the disk. While it lives, sweeps of compactions that came after it began wait.
 #[derive(Debug)]
 pub struct Export {
-    engine: Engine,
+    parts: Arc<Parts>,
     _hold: Hold,
     /// Generation of the engine's state that it exports.
     generation: u64,
@@ -188,7 +191,7 @@ impl Export {
                 if walk.is_at_end() {
                     break;
                 }
-                walk.look(&self.engine.snapshot());
+                walk.look(&self.parts.records.index.snapshot());
                 self.check_generation()?;
                 continue;
             };
@@ -211,22 +214,22 @@ impl Export {
 
     /// Header and kv of a version.
     fn read(&self, kind: Kind, found: &Found) -> Result<Bytes, Error> {
-        let shared = &self.engine.0;
-        let Known { main, place, .. } = found.known;
+        let records = &self.parts.records;
+        let Known { main, pointer, .. } = found.known;
         let read = match kind {
-            Kind::Hidden => shared.record(place, main, |trees| {
+            Kind::Hidden => records.record(pointer, main, |trees| {
                 trees.get(HIDDEN, &found.key).map(Known::from)
             }),
-            _ => shared
-                .record(place, main, |trees| trees::find(trees, &found.key, main))
-                .map_err(|error| shared.of_version(error, &found.key, main)),
+            _ => records
+                .record(pointer, main, |trees| trees::find(trees, &found.key, main))
+                .map_err(|error| records.of_version(error, &found.key, main)),
         };
         // Where a snapshot was installed, this state is gone.
         read.or_else(|error| self.check_generation().and(Err(error)))
     }
 
     fn check_generation(&self) -> Result<(), Error> {
-        if self.engine.0.generation() == self.generation {
+        if self.parts.records.index.generation() == self.generation {
             return Ok(());
         }
         let number = self.number;
@@ -259,12 +262,14 @@ impl Iterator for Export {
     }
 }
 
-impl Applier {
-    /// Begins an export of everything applied so far. `state`: the state blob, as
-    /// for a checkpoint. Pieces have about `piece_bytes`; a single longer version has a longer
-    /// piece of its own.
-    pub fn export(&self, state: Vec<u8>, piece_bytes: usize) -> Export {
-        let (shared, index) = (&self.engine.0, &self.index);
+impl Export {
+    pub(crate) fn begin(
+        parts: &Arc<Parts>,
+        index: &Index,
+        state: Vec<u8>,
+        piece_bytes: usize,
+    ) -> Export {
+        let records = &parts.records;
         let mut info = SnapshotInfo {
             id: 0,
             index: index.applied_index,
@@ -274,16 +279,16 @@ impl Applier {
         };
         let piece_bytes = piece_bytes.max(ENVELOPE_BYTES);
         info.id = format::id_of(&format::encode_head(&info), &state, piece_bytes);
-        let bytes = shared.books.live().live_bytes() + state.len() as u64;
+        let bytes = records.log_view.accounting.live().live_bytes() + state.len() as u64;
         let start = Start {
             at: At::Head,
             previous_crc: 0,
             before: Foot::default(),
         };
         Export {
-            engine: self.engine.clone(),
-            _hold: shared.holds.hold(info.compacted),
-            generation: shared.generation(),
+            parts: Arc::clone(parts),
+            _hold: parts.transfers.holds.hold(info.compacted),
+            generation: records.index.generation(),
             info,
             state: state.into(),
             piece_bytes,

@@ -16,13 +16,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Runs when an export or held versions are dropped.
-pub type LetGo = Box<dyn Fn() + Send + Sync>;
+pub type HoldNotice = Box<dyn Fn() + Send + Sync>;
 
 /// Compacted revisions of the exports that are open, by number.
 #[derive(Default)]
 pub(crate) struct Holds {
     held: Mutex<Held>,
-    notice: OnceLock<LetGo>,
+    notice: OnceLock<HoldNotice>,
 }
 
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ impl Holds {
     }
 
     /// Sets the notice that runs when a hold is dropped; only the first call has an effect.
-    pub(crate) fn set_notice(&self, notice: LetGo) {
+    pub(crate) fn set_notice(&self, notice: HoldNotice) {
         let _ = self.notice.set(notice);
     }
 

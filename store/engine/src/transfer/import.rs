@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   replica thread              import's thread
-//!     offer ──► order ──queue──► intake ──► segments, file aside
+//!     offer ──► order ──queue──► intake ──► segments, unnamed checkpoint
 //!     progress ◄──── written, complete, failed
 //! ```
 //!
@@ -10,14 +10,14 @@
 //! piece that is being written, so that no import touches the directory when another
 //! opening may have it.
 //!
-//! Locks: the slot is held over a piece's I/O; the queue for a moment only.
+//! The lock of the queue is held for a moment only.
 
 use super::SnapshotInfo;
-use super::format::Kind;
+use super::imports::Waiting;
 use super::intake::Intake;
 use super::order::Order;
-use crate::engine::Shared;
-use crate::{Engine, Error, Worker};
+use crate::parts::Parts;
+use crate::{Error, Worker};
 use bytes::Bytes;
 use environment::threads;
 use std::collections::VecDeque;
@@ -33,7 +33,7 @@ pub type ImportNotice = Box<dyn Fn() + Send + Sync>;
 /// behind.
 #[derive(Debug)]
 pub struct Import {
-    engine: Engine,
+    parts: Arc<Parts>,
     /// Number of its intake.
     number: u64,
     order: Order,
@@ -51,14 +51,6 @@ pub struct ImportProgress {
     pub queued_bytes: u64,
     /// All is written and on stable storage: it can be installed.
     pub complete: bool,
-}
-
-/// The next piece to be written.
-#[derive(Debug)]
-struct Waiting {
-    info: SnapshotInfo,
-    kind: Kind,
-    piece: Bytes,
 }
 
 /// Pieces between the thread that offers them and the one that writes them.
@@ -109,8 +101,9 @@ impl Queue {
     }
 
     /// Writes a piece; false when nothing comes after it.
-    fn write(&self, shared: &Shared, number: u64, next: &Waiting) -> bool {
-        let outcome = shared.imports.write(shared, number, next);
+    fn write(&self, parts: &Parts, number: u64, next: &Waiting) -> bool {
+        let imports = &parts.transfers.imports;
+        let outcome = imports.write(&parts.directory, number, next);
         let mut state = self.lock();
         state.progress.queued_bytes -= next.piece.len() as u64;
         match outcome {
@@ -127,9 +120,9 @@ impl Queue {
     }
 
     /// Body of the import's thread.
-    fn run(&self, shared: &Shared, number: u64) {
+    fn run(&self, parts: &Parts, number: u64) {
         while let Some(next) = self.wait() {
-            let goes_on = self.write(shared, number, &next);
+            let goes_on = self.write(parts, number, &next);
             (self.notice)();
             if !goes_on {
                 return;
@@ -138,33 +131,31 @@ impl Queue {
     }
 }
 
-impl Engine {
-    /// Begins to receive a snapshot. With [`Worker::Caller`] there is no
-    /// thread: [`Import::offer`] does the work, and the notice is never run.
-    pub fn import(&self, notice: ImportNotice) -> Result<Import, Error> {
-        let number = self.0.imports.begin(&self.0)?;
+impl Import {
+    pub(crate) fn begin(parts: &Arc<Parts>, notice: ImportNotice) -> Result<Import, Error> {
+        let records = &parts.records;
+        let intake = || Intake::begin(&records.log_view.log, &parts.directory, &parts.options);
+        let number = parts.transfers.imports.begin(&records.lifecycle, intake)?;
         let queue = Arc::new(Queue {
             state: Mutex::default(),
             arrived: Condvar::new(),
             notice,
         });
         let mut import = Import {
-            engine: self.clone(),
+            parts: Arc::clone(parts),
             number,
             order: Order::default(),
             queue,
             thread: None,
         };
-        if self.0.options.worker != Worker::Caller {
-            let (engine, queue) = (self.clone(), Arc::clone(&import.queue));
-            let spawned = threads::spawn("engine-import", move || queue.run(&engine.0, number));
+        if parts.options.worker != Worker::Caller {
+            let (parts, queue) = (Arc::clone(parts), Arc::clone(&import.queue));
+            let spawned = threads::spawn("engine-import", move || queue.run(&parts, number));
             import.thread = Some(spawned.map_err(Error::disk("start", "engine-import"))?);
         }
         Ok(import)
     }
-}
 
-impl Import {
     /// Takes the next piece. A piece that is damaged, of another snapshot or not
     /// the wanted one is refused and changes nothing: offer the wanted one. Errors in its
     /// contents or of the disk show in [`Import::progress`].
@@ -182,7 +173,7 @@ impl Import {
             self.queue.arrived.notify_one();
         } else {
             drop(state);
-            self.queue.write(&self.engine.0, self.number, &next);
+            self.queue.write(&self.parts, self.number, &next);
         }
         Ok(())
     }
@@ -216,7 +207,7 @@ impl Import {
             return Err(Error::ImportIncomplete);
         }
         self.end_thread();
-        let intake = self.engine.0.imports.take(self.number);
+        let intake = self.parts.transfers.imports.take(self.number);
         intake.ok_or(Error::ImportIncomplete)
     }
 
@@ -233,65 +224,6 @@ impl Import {
 impl Drop for Import {
     fn drop(&mut self) {
         self.end_thread();
-        drop(self.engine.0.imports.take(self.number));
-    }
-}
-
-/// Holds the intake of the import that is under way, if there is one.
-#[derive(Debug, Default)]
-pub(crate) struct Imports(Mutex<Slot>);
-
-#[derive(Debug, Default)]
-struct Slot {
-    given: u64,
-    intake: Option<(u64, Intake)>,
-}
-
-impl Slot {
-    fn of(&mut self, number: u64) -> Option<&mut Intake> {
-        let (given, intake) = self.intake.as_mut()?;
-        (*given == number).then_some(intake)
-    }
-}
-
-impl Imports {
-    fn lock(&self) -> MutexGuard<'_, Slot> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn begin(&self, shared: &Shared) -> Result<u64, Error> {
-        let mut slot = self.lock();
-        shared.check_open()?;
-        if slot.intake.is_some() {
-            return Err(Error::ImportUnderWay);
-        }
-        let intake = Intake::begin(shared)?;
-        slot.given += 1;
-        slot.intake = Some((slot.given, intake));
-        Ok(slot.given)
-    }
-
-    /// Writes a piece; true when it was the last. A failure drops the intake.
-    fn write(&self, shared: &Shared, number: u64, next: &Waiting) -> Result<bool, Error> {
-        let mut slot = self.lock();
-        let intake = slot.of(number).ok_or_else(|| Error::Closed {
-            directory: shared.directory.clone(),
-        })?;
-        let outcome = intake.take(shared, next.info, next.kind, &next.piece);
-        if outcome.is_err() {
-            slot.intake = None;
-        }
-        outcome
-    }
-
-    fn take(&self, number: u64) -> Option<Intake> {
-        let mut slot = self.lock();
-        slot.of(number)?;
-        slot.intake.take().map(|(_, intake)| intake)
-    }
-
-    /// Drops the intake: no import touches the directory from now on.
-    pub(crate) fn end_all(&self) {
-        self.lock().intake = None;
+        drop(self.parts.transfers.imports.take(self.number));
     }
 }

@@ -14,18 +14,20 @@
 //! the snapshot's entries as committed; the checkpoint does.
 //!
 //! In memory the same order as always: first what readers find on the way
-//! (generation, floor, books), then the trees, all at once.
+//! (generation, floor, accounting), then the trees, all at once.
 
 use super::intake::Intake;
 use super::{Import, SnapshotInfo};
+use crate::accounting::Accounting;
+use crate::applied::Applied;
 use crate::checkpoint::files;
 use crate::checkpoint::format::Head;
-use crate::engine::Shared;
-use crate::trees::{self, COMPACTION, OF_VERSIONS};
-use crate::{Applier, Error, HardState};
-use ordered_index::BulkLoad;
+use crate::directory::Directory;
+use crate::maintenance::Maintenance;
+use crate::parts::Parts;
+use crate::read::Records;
+use crate::{Error, HardState};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use value_log::Position;
 
 /// Outcome of an installation: Raft's log is empty and begins behind `index`.
@@ -42,120 +44,115 @@ pub struct Installed {
     pub hard_state: HardState,
 }
 
-impl Applier {
-    /// Replaces the whole state by a complete import, at once and for good.
-    /// `check` sees its state blob first and may refuse it.
-    ///
-    /// After [`Error::InstallUnsettled`] the engine is closed, because it is unknown
-    /// which of the two states lasts: the next opening finds out. After any
-    /// other error the old state stays.
-    pub fn install(
-        &mut self,
-        import: Import,
-        check: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
-    ) -> Result<Installed, Error> {
-        self.engine.0.check_open()?;
-        let intake = import.into_intake()?;
-        let info = intake.info;
-        let applied = self.index.applied_index;
-        if info.index <= applied {
-            let index = info.index;
-            return Err(Error::SnapshotOld { index, applied });
-        }
-        check(&intake.state)?;
-        self.abandon_work();
-        let shared = Arc::clone(&self.engine.0);
-        let base = write_base(&shared, info)?;
-        let head = head(&shared, info, base);
-        intake.aside.write_head(&head)?;
-        let number = keep_newest_checkpoint(&shared)?;
-        let intake = self.settle(intake, number)?;
-        self.switch(intake, &head);
-        Ok(Installed {
+/// Replaces the whole state by a complete import; see [`crate::Applier::install`].
+pub(crate) fn install(
+    applied: &mut Applied,
+    maintenance: &mut Maintenance,
+    import: Import,
+    check: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
+) -> Result<Installed, Error> {
+    let parts = Arc::clone(&applied.parts);
+    parts.records.lifecycle.check_open()?;
+    let intake = import.into_intake()?;
+    let info = intake.info;
+    let applied_index = applied.index.applied_index;
+    if info.index <= applied_index {
+        return Err(Error::SnapshotOld {
             index: info.index,
-            term: info.term,
-            revision: info.revision,
-            hard_state: *shared.books.hard_state(),
-        })
+            applied: applied_index,
+        });
     }
+    check(&intake.state)?;
+    maintenance.cancel(&parts.records.lifecycle);
+    let log_view = &parts.records.log_view;
+    let base = write_base(&parts.records, info)?;
+    let head = head(&log_view.accounting, info, base);
+    intake.checkpoint.write_head(&head)?;
+    let number = keep_newest_checkpoint(&parts.directory)?;
+    let intake = settle(&parts, maintenance, intake, number)?;
+    let file_bytes = switch(applied, intake, &head);
+    maintenance.begin_of_installed(applied, head.replay_position, file_bytes);
+    Ok(Installed {
+        index: info.index,
+        term: info.term,
+        revision: info.revision,
+        hard_state: *log_view.accounting.hard_state(),
+    })
+}
 
-    /// The step from the old state to the new one.
-    fn settle(&mut self, mut intake: Intake, number: u64) -> Result<Intake, Error> {
-        let Err(error) = intake.aside.replace(number) else {
-            return Ok(intake);
-        };
-        // Either state may last: both are left as they are.
-        intake.leave();
-        if let Err(error) = self.close() {
-            tracing::warn!(%error, "closing after a failed installation");
-        }
-        Err(Error::InstallUnsettled {
-            directory: self.engine.0.directory.clone(),
-            reason: error.to_string(),
-        })
+/// The step from the old state to the new one.
+fn settle(
+    parts: &Parts,
+    maintenance: &mut Maintenance,
+    mut intake: Intake,
+    number: u64,
+) -> Result<Intake, Error> {
+    let Err(error) = intake.checkpoint.replace(number) else {
+        return Ok(intake);
+    };
+    // Either state may last: both are left as they are.
+    intake.leave();
+    maintenance.end(&parts.records.lifecycle);
+    if let Err(error) = parts.close() {
+        tracing::warn!(%error, "closing after a failed installation");
     }
+    Err(Error::InstallUnsettled {
+        directory: parts.directory.path.clone(),
+        reason: error.to_string(),
+    })
+}
 
-    fn switch(&mut self, mut intake: Intake, head: &Head) {
-        let shared = Arc::clone(&self.engine.0);
-        let (loads, live) = (
-            std::mem::take(&mut intake.trees),
-            std::mem::take(&mut intake.live),
-        );
-        let file_bytes = intake.leave();
-        shared.generation.fetch_add(1, Ordering::AcqRel);
-        shared.log_floor.fetch_max(head.log_floor, Ordering::AcqRel);
-        shared.books.replace_state(live, head.hard_state);
-        let index = &mut self.index;
-        for (tree, load) in OF_VERSIONS.into_iter().zip(loads) {
-            index.writer.install(tree, load);
-        }
-        index.writer.install(COMPACTION, BulkLoad::new());
-        trees::set_compacted(&mut index.writer, head.compacted);
-        shared.books.turnover().start(head.revision);
-        index.revision = head.revision;
-        index.compacted = head.compacted;
-        index.applied_term = head.applied_term;
-        index.applied_index = head.applied_index;
-        index.applied_position = head.applied_position;
-        index.publish(&shared);
-        // A snapshot has no versions that its compaction would drop.
-        self.sweep = None;
-        self.swept = head.compacted;
-        shared.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
-        let bytes = &shared.counters.checkpoint_bytes;
-        bytes.fetch_add(file_bytes, Ordering::Relaxed);
-        self.maintain_installed(head.replay_position, file_bytes);
-    }
+/// Publishes the new state; returns the bytes of its checkpoint.
+fn switch(applied: &mut Applied, mut intake: Intake, head: &Head) -> u64 {
+    let parts = Arc::clone(&applied.parts);
+    let log_view = &parts.records.log_view;
+    let (loads, live) = (
+        std::mem::take(&mut intake.trees),
+        std::mem::take(&mut intake.live),
+    );
+    let file_bytes = intake.leave();
+    parts.records.index.begin_generation();
+    log_view.raise_floor(head.log_floor);
+    log_view.accounting.replace_state(live, head.hard_state);
+    let index = &mut applied.index;
+    index.install(loads, head);
+    log_view.accounting.creations().start(head.revision);
+    index.publish(&parts.records);
+    // A snapshot has no versions that its compaction would drop.
+    applied.sweep = None;
+    applied.swept = head.compacted;
+    parts.counters.checkpoints.add(1);
+    parts.counters.checkpoint_bytes.add(file_bytes);
+    file_bytes
 }
 
 impl Intake {
     /// Keeps the files that it wrote; returns the bytes of the checkpoint.
     fn leave(self) -> u64 {
-        let Intake {
-            aside, relocation, ..
-        } = self;
-        let finished = relocation.finish();
+        let finished = self.relocation.finish();
         finished.expect("it is complete: nothing is left to do");
-        aside.file_bytes()
+        self.checkpoint.file_bytes()
     }
 }
 
-/// Writes the frame from which the log continues, and makes it stable; returns its place.
-fn write_base(shared: &Shared, info: SnapshotInfo) -> Result<Position, Error> {
-    let mut state = *shared.books.hard_state();
+/// Writes the frame from which the log continues, and makes it stable; returns where it is.
+fn write_base(records: &Records, info: SnapshotInfo) -> Result<Position, Error> {
+    let log_view = &records.log_view;
+    let mut state = *log_view.accounting.hard_state();
     state.absorb(HardState {
         term: info.term,
         ..HardState::default()
     });
-    let appended = shared.append_hard_state(state)?;
-    shared.log.wait_durable(appended.sequence)?;
-    shared.log.settle()?;
+    records.lifecycle.check_open()?;
+    let appended = log_view.append_hard_state(state)?;
+    log_view.log.wait_durable(appended.sequence)?;
+    log_view.log.settle()?;
     Ok(appended.start)
 }
 
 /// The moment of the new state, in this member's log.
-fn head(shared: &Shared, info: SnapshotInfo, base: Position) -> Head {
-    let mut hard_state = *shared.books.hard_state();
+fn head(accounting: &Accounting, info: SnapshotInfo, base: Position) -> Head {
+    let mut hard_state = *accounting.hard_state();
     hard_state.commit = hard_state.commit.max(info.index);
     Head {
         applied_term: info.term,
@@ -170,10 +167,10 @@ fn head(shared: &Shared, info: SnapshotInfo, base: Position) -> Head {
 }
 
 /// Removes all checkpoints but the newest, for good; returns its number.
-fn keep_newest_checkpoint(shared: &Shared) -> Result<u64, Error> {
-    let (disk, directory) = (&*shared.disk, &shared.directory);
-    files::remove_old(disk, directory, 1)?;
-    disk.sync_directory(directory)
-        .map_err(Error::disk("sync", directory))?;
-    files::newest(disk, directory)
+fn keep_newest_checkpoint(directory: &Directory) -> Result<u64, Error> {
+    let (disk, path) = (&*directory.disk, &directory.path);
+    files::remove_old(disk, path, 1)?;
+    disk.sync_directory(path)
+        .map_err(Error::disk("sync", path))?;
+    files::newest(disk, path)
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   version ─► record in a sorted segment ─► place ─┬► tree that is being built
-//!                                                   └► entry of the checkpoint aside
+//!                                                   └► entry of the unnamed checkpoint
 //! ```
 //!
 //! The sender is not trusted to send what it should: order, revisions and what
@@ -10,28 +10,29 @@
 
 use super::SnapshotInfo;
 use super::format::{ENVELOPE_BYTES, Foot, Kind, Misfit};
-use crate::append::ZEROS;
-use crate::checkpoint::aside::Aside;
-use crate::engine::Shared;
+use crate::checkpoint::incoming::IncomingCheckpoint;
+use crate::directory::Directory;
 use crate::format::{KEY_HEADER_BYTES, KIND_KEY, KeyHeader};
 use crate::live::Live;
-use crate::place::{self, Place};
+use crate::record::ZEROS;
+use crate::record_pointer::{RecordPointer, padding};
 use crate::trees::{CURRENT, HIDDEN, HISTORY, Known, OF_VERSIONS};
-use crate::{Error, hidden, history_key};
+use crate::{Error, Options, hidden, history_key};
 use bytes::Bytes;
 use ordered_index::BulkLoad;
 use value_log::{Log, Record, Relocation};
 
-/// A state that is built aside. Dropped, it leaves nothing behind.
+/// A state that is being built. Dropped, it leaves nothing behind.
 #[derive(Debug)]
 pub(crate) struct Intake {
     pub(crate) info: SnapshotInfo,
-    pub(crate) aside: Aside,
+    pub(crate) checkpoint: IncomingCheckpoint,
     pub(crate) relocation: Relocation,
     pub(crate) trees: [BulkLoad; OF_VERSIONS.len()],
     pub(crate) live: Live,
     pub(crate) state: Vec<u8>,
     record_bytes_max: u64,
+    memory_bytes_max: u64,
     /// Free space that must be left.
     reserve_bytes: u64,
     /// Pieces taken.
@@ -65,19 +66,23 @@ impl From<Error> for Refusal {
 }
 
 impl Intake {
-    pub(crate) fn begin(shared: &Shared) -> Result<Intake, Error> {
-        let options = &shared.options;
+    pub(crate) fn begin(
+        log: &Log,
+        directory: &Directory,
+        options: &Options,
+    ) -> Result<Intake, Error> {
         // The log must find room for its next segments while this grows.
         let segments = options.spare_segments as u64 + 1;
-        let reserve_bytes = options.reserve_bytes + segments * options.segment_bytes;
+        let reserve_bytes = directory.reserve_bytes + segments * options.segment_bytes;
         Ok(Intake {
             info: SnapshotInfo::default(),
-            aside: Aside::begin(shared)?,
-            relocation: shared.log.write_sorted(reserve_bytes)?,
+            checkpoint: IncomingCheckpoint::begin(directory)?,
+            relocation: log.write_sorted(reserve_bytes)?,
             trees: OF_VERSIONS.map(|_| BulkLoad::new()),
             live: Live::default(),
             state: Vec::new(),
-            record_bytes_max: shared.log.group_bytes_max(),
+            record_bytes_max: log.group_bytes_max(),
+            memory_bytes_max: options.memory_bytes_max,
             reserve_bytes,
             number: 0,
             kind: Kind::Head,
@@ -90,15 +95,15 @@ impl Intake {
     /// Takes the next piece; true when it was the last, and everything is stable.
     pub(crate) fn take(
         &mut self,
-        shared: &Shared,
+        directory: &Directory,
         info: SnapshotInfo,
         kind: Kind,
         piece: &Bytes,
     ) -> Result<bool, Error> {
         self.info = info;
-        self.check_room(shared)?;
+        self.check_room(directory)?;
         if self.kind < Kind::Versions && kind >= Kind::Versions {
-            self.aside.end_state()?;
+            self.checkpoint.end_state()?;
         }
         self.kind = kind;
         let payload = piece.slice(ENVELOPE_BYTES..);
@@ -117,15 +122,15 @@ impl Intake {
                 what,
             },
         })?;
-        self.check_memory(shared)?;
+        self.check_memory()?;
         self.number += 1;
         Ok(kind == Kind::Foot)
     }
 
     /// Compares the new index alone with the limit: the old one goes with the installation.
-    fn check_memory(&self, shared: &Shared) -> Result<(), Error> {
+    fn check_memory(&self) -> Result<(), Error> {
         let index_bytes = self.trees.iter().map(BulkLoad::memory_bytes).sum();
-        let memory_bytes_max = shared.options.memory_bytes_max;
+        let memory_bytes_max = self.memory_bytes_max;
         if index_bytes <= memory_bytes_max {
             return Ok(());
         }
@@ -135,23 +140,15 @@ impl Intake {
         })
     }
 
-    fn check_room(&self, shared: &Shared) -> Result<(), Error> {
-        let room = shared.disk.space(&shared.directory);
-        let room = room.map_err(Error::disk("ask for the free space of", &shared.directory))?;
-        if room.available_bytes >= self.reserve_bytes {
-            return Ok(());
-        }
-        Err(Error::NoSpace {
-            directory: shared.directory.clone(),
-            available_bytes: room.available_bytes,
-            reserve_bytes: self.reserve_bytes,
-        })
+    fn check_room(&self, directory: &Directory) -> Result<(), Error> {
+        let unknown = Error::disk("ask for the free space of", &directory.path);
+        directory.check_available(self.reserve_bytes, unknown)
     }
 
     fn take_state(&mut self, part: &[u8]) -> Result<(), Refusal> {
         self.state.extend(part);
         self.seen.state_bytes += part.len() as u64;
-        Ok(self.aside.add_state(part)?)
+        Ok(self.checkpoint.add_state(part)?)
     }
 
     fn take_records(
@@ -243,19 +240,19 @@ impl Intake {
                 batch_bytes_max: bytes_max,
             }));
         }
-        let padding = &ZEROS[..place::padding(record.len())];
+        let zeros = &ZEROS[..padding(record.len())];
         let position = self.relocation.append(Record {
             kind: KIND_KEY,
-            parts: &[record, padding],
+            parts: &[record, zeros],
         });
         let position = position.map_err(Error::from)?;
-        let record_bytes = Log::record_bytes(record.len() + padding.len()) as u64;
+        let record_bytes = Log::record_bytes(record.len() + zeros.len()) as u64;
         let known = Known {
-            place: Place::new(position, record_bytes),
+            pointer: RecordPointer::new(position, record_bytes),
             main: header.main as i64,
             tombstone: header.tombstone,
         };
-        self.live.born(known.place);
+        self.live.born(known.pointer);
         Ok(known)
     }
 
@@ -263,7 +260,7 @@ impl Intake {
         let entry = known.entry();
         let pushed = self.trees[tree].push(key, entry);
         pushed.map_err(|error| misfit(&error.to_string()))?;
-        Ok(self.aside.add(tree, key, entry)?)
+        Ok(self.checkpoint.add(tree, key, entry)?)
     }
 
     /// Checks the foot and makes everything stable.
@@ -275,7 +272,7 @@ impl Intake {
         }
         let completed = self.relocation.complete();
         completed.map_err(Error::from)?;
-        Ok(self.aside.complete()?)
+        Ok(self.checkpoint.complete()?)
     }
 }
 

@@ -167,13 +167,13 @@ impl Moment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::Place;
+    use crate::record_pointer::RecordPointer;
 
     fn kept(compacted: i64, revision: i64) -> Vec<i64> {
         let mut versions: Vec<Known> = [(2, false), (4, false), (7, true), (9, false)]
             .into_iter()
             .map(|(main, tombstone)| Known {
-                place: Place::from_bits(0),
+                pointer: RecordPointer::from_bits(0),
                 main,
                 tombstone,
             })

@@ -1,4 +1,4 @@
-//! A checkpoint of a state that is not there yet: written while a snapshot is
+//! A checkpoint of a state that is not there yet, without a name: written while a snapshot is
 //! received, in any order of its trees.
 //!
 //! ```text
@@ -12,11 +12,11 @@
 //! when this is dropped or the directory is opened.
 
 use super::block::{BlockWriter, block_at_start};
+use super::entries::EntriesWriter;
 use super::files;
 use super::format::{BLOCK_BYTES, FILE_HEADER_BYTES, Foot, HEAD_BYTES, Head, Kind};
-use super::write::EntriesWriter;
 use crate::Error;
-use crate::engine::Shared;
+use crate::directory::Directory;
 use crate::trees::{Known, OF_VERSIONS};
 use environment::{Disk, File, OpenMode, Shortage};
 use ordered_index::Entry;
@@ -28,7 +28,7 @@ use std::sync::Arc;
 const SYNC_BYTES: u64 = 8 << 20;
 
 #[derive(Debug)]
-pub(crate) struct Aside {
+pub(crate) struct IncomingCheckpoint {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
     path: PathBuf,
@@ -44,28 +44,29 @@ pub(crate) struct Aside {
     left: bool,
 }
 
-impl Aside {
-    pub(crate) fn begin(shared: &Shared) -> Result<Aside, Error> {
-        let (disk, directory) = (Arc::clone(&shared.disk), shared.directory.clone());
-        files::remove_aside(&*disk, &directory)?;
-        let path = directory.join(files::ASIDE);
+impl IncomingCheckpoint {
+    pub(crate) fn begin(directory: &Directory) -> Result<IncomingCheckpoint, Error> {
+        let reserve_bytes = directory.reserve_bytes;
+        let (disk, directory) = (Arc::clone(&directory.disk), directory.path.clone());
+        files::remove_incoming(&*disk, &directory)?;
+        let path = directory.join(files::INCOMING);
         let file = disk
             .open(&path, OpenMode::CreateNew)
             .map_err(Error::disk("create", &path))?;
-        let mut aside = Aside {
+        let mut checkpoint = IncomingCheckpoint {
             blocks: Some(BlockWriter::new(Arc::clone(&file))),
             trees: OF_VERSIONS.map(EntriesWriter::new),
             foot: Foot::default(),
             file_bytes: 0,
-            reserve_bytes: shared.options.reserve_bytes,
+            reserve_bytes,
             left: false,
             disk,
             directory,
             path,
             file,
         };
-        aside.write(|blocks, _| blocks.block(Kind::Head, &[0; HEAD_BYTES]))?;
-        Ok(aside)
+        checkpoint.write(|blocks, _| blocks.block(Kind::Head, &[0; HEAD_BYTES]))?;
+        Ok(checkpoint)
     }
 
     /// Adds a part of the state blob.
@@ -163,7 +164,7 @@ impl Aside {
     }
 }
 
-impl Drop for Aside {
+impl Drop for IncomingCheckpoint {
     fn drop(&mut self) {
         if !self.left {
             // If this fails, the next import or opening removes it.

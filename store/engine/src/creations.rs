@@ -1,4 +1,4 @@
-//! Recent births and deletions of keys: they turn a count of now into one at a past
+//! Recent creations and deletions of keys: with them, a count of now becomes one at a past
 //! revision (`count.rs`).
 //!
 //! ```text
@@ -26,17 +26,17 @@ const CHUNK_NOTES: usize = 128;
 /// A chunk is full too when its keys have this many bytes.
 const CHUNK_BYTES: usize = 16 << 10;
 
-/// What became of a key.
+/// How a key began or ceased to exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
-    Born,
-    Gone,
+pub(crate) enum Transition {
+    Created,
+    Deleted,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Note {
     main: i64,
-    turn: Turn,
+    transition: Transition,
     /// Where its key ends in the chunk's.
     key_end: usize,
 }
@@ -59,20 +59,20 @@ impl Chunk {
         self.notes.capacity() * size_of::<Note>() + self.keys.capacity()
     }
 
-    fn iter(&self) -> impl Iterator<Item = (i64, Turn, &[u8])> {
+    fn iter(&self) -> impl Iterator<Item = (i64, Transition, &[u8])> {
         let mut start = 0;
         self.notes.iter().map(move |note| {
             let key = &self.keys[start..note.key_end];
             start = note.key_end;
-            (note.main, note.turn, key)
+            (note.main, note.transition, key)
         })
     }
 }
 
 /// The notes, in ascending order of their revisions.
 #[derive(Debug, Default)]
-pub(crate) struct Turnover {
-    /// Every turn above this revision is here; `None`: nothing is noted yet.
+pub(crate) struct Creations {
+    /// Every transition above this revision is noted; `None`: nothing is noted yet.
     floor: Option<i64>,
     full: VecDeque<Arc<Chunk>>,
     open: Chunk,
@@ -80,12 +80,12 @@ pub(crate) struct Turnover {
     full_bytes: usize,
 }
 
-impl Turnover {
-    /// Forgets all notes and begins to note turns above `revision`. A reader that still has a
+impl Creations {
+    /// Forgets all notes and begins to note transitions above `revision`. A reader that still has a
     /// snapshot of a replaced state finds no notes for it, neither old ones nor new ones.
     pub(crate) fn start(&mut self, revision: i64) {
         let newest = self.newest().max(self.floor);
-        *self = Turnover::default();
+        *self = Creations::default();
         self.floor = newest.max(Some(revision));
     }
 
@@ -94,8 +94,8 @@ impl Turnover {
         self.open.last_main().or(full)
     }
 
-    /// `key` was born or went at `main`.
-    pub(crate) fn note(&mut self, main: i64, key: &[u8], turn: Turn) {
+    /// Notes that `key` was created or deleted at `main`.
+    pub(crate) fn note(&mut self, main: i64, key: &[u8], transition: Transition) {
         if self.floor.is_none() {
             return;
         }
@@ -104,7 +104,7 @@ impl Turnover {
         let key_end = self.open.keys.len();
         self.open.notes.push(Note {
             main,
-            turn,
+            transition,
             key_end,
         });
         if self.open.notes.len() == CHUNK_NOTES || key_end >= CHUNK_BYTES {
@@ -145,7 +145,7 @@ impl Turnover {
         }
     }
 
-    /// Forgets chunks of turns at or below `revision`, which no count needs any more.
+    /// Forgets chunks of transitions at or below `revision`, which no count needs any more.
     pub(crate) fn forget_through(&mut self, revision: i64) {
         let is_past = |chunk: &Chunk| chunk.last_main().is_some_and(|last| last <= revision);
         while self.full.front().is_some_and(|oldest| is_past(oldest)) {
@@ -160,9 +160,9 @@ impl Turnover {
         }
     }
 
-    /// The turns above revision `after`, and perhaps some at or below it; `None` where
-    /// they are not all here, or are more than `at_most`.
-    pub(crate) fn since(&self, after: i64, at_most: u64) -> Option<Turns> {
+    /// The transitions above revision `after`, and perhaps some at or below it; `None` where
+    /// they are not all noted, or are more than `at_most`.
+    pub(crate) fn since(&self, after: i64, at_most: u64) -> Option<CreationsSince> {
         if self.floor.is_none_or(|floor| after < floor) {
             return None;
         }
@@ -172,7 +172,7 @@ impl Turnover {
             .full
             .get(first)
             .map_or(self.open.before, |it| it.before);
-        (self.all() - before <= at_most).then(|| Turns {
+        (self.all() - before <= at_most).then(|| CreationsSince {
             full: self.full.range(first..).cloned().collect(),
             open: self.open.clone(),
         })
@@ -185,14 +185,14 @@ impl Turnover {
 
 /// Some of the notes, for a reader to look at.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct CreationsSince {
     full: Vec<Arc<Chunk>>,
     open: Chunk,
 }
 
-impl Turns {
+impl CreationsSince {
     /// Revision, what happened, and to which key.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (i64, Turn, &[u8])> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (i64, Transition, &[u8])> {
         let full = self.full.iter().flat_map(|chunk| chunk.iter());
         full.chain(self.open.iter())
     }
@@ -202,83 +202,90 @@ impl Turns {
 mod tests {
     use super::*;
 
-    fn mains(turnover: &Turnover, after: i64) -> Option<Vec<i64>> {
-        let turns = turnover.since(after, u64::MAX)?;
-        let mains = turns.iter().map(|(main, _, _)| main);
+    fn mains(creations: &Creations, after: i64) -> Option<Vec<i64>> {
+        let recent = creations.since(after, u64::MAX)?;
+        let mains = recent.iter().map(|(main, _, _)| main);
         Some(mains.filter(|&main| main > after).collect())
     }
 
-    fn filled(notes: i64) -> Turnover {
-        let mut turnover = Turnover::default();
-        turnover.start(10);
+    fn filled(notes: i64) -> Creations {
+        let mut creations = Creations::default();
+        creations.start(10);
         for main in 11..11 + notes {
-            turnover.note(main, &main.to_be_bytes(), Turn::Born);
+            creations.note(main, &main.to_be_bytes(), Transition::Created);
         }
-        turnover
+        creations
     }
 
     #[test]
     fn before_the_start_nothing_is_noted() {
-        let mut turnover = Turnover::default();
-        turnover.note(3, b"k", Turn::Born);
-        assert_eq!(mains(&turnover, 0), None);
-        turnover.start(3);
+        let mut creations = Creations::default();
+        creations.note(3, b"k", Transition::Created);
+        assert_eq!(mains(&creations, 0), None);
+        creations.start(3);
         assert_eq!(
-            (mains(&turnover, 2), mains(&turnover, 3)),
+            (mains(&creations, 2), mains(&creations, 3)),
             (None, Some(vec![]))
         );
     }
 
     #[test]
     fn every_turn_above_a_revision_is_found_with_its_key() {
-        let turnover = filled(1000);
-        assert_eq!(mains(&turnover, 10), Some((11..1011).collect()));
-        assert_eq!(mains(&turnover, 700), Some((701..1011).collect()));
-        let turns = turnover.since(10, 1000).unwrap();
-        assert!(turns.iter().all(|(main, _, key)| key == main.to_be_bytes()));
-        assert!(turnover.since(10, 999).is_none(), "more than was asked for");
+        let creations = filled(1000);
+        assert_eq!(mains(&creations, 10), Some((11..1011).collect()));
+        assert_eq!(mains(&creations, 700), Some((701..1011).collect()));
+        let recent = creations.since(10, 1000).unwrap();
+        assert!(
+            recent
+                .iter()
+                .all(|(main, _, key)| key == main.to_be_bytes())
+        );
+        assert!(
+            creations.since(10, 999).is_none(),
+            "more than was asked for"
+        );
     }
 
     #[test]
     fn the_oldest_turns_are_forgotten_and_the_floor_rises() {
-        let turnover = filled(KEPT_MAX as i64 * 2);
-        let floor = turnover.floor.unwrap();
-        assert!(floor >= KEPT_MAX as i64 && mains(&turnover, floor - 1).is_none());
+        let creations = filled(KEPT_MAX as i64 * 2);
+        let floor = creations.floor.unwrap();
+        assert!(floor >= KEPT_MAX as i64 && mains(&creations, floor - 1).is_none());
         let last = 10 + KEPT_MAX as i64 * 2;
-        assert_eq!(mains(&turnover, floor), Some((floor + 1..=last).collect()));
+        assert_eq!(mains(&creations, floor), Some((floor + 1..=last).collect()));
     }
 
     #[test]
     fn long_keys_are_bounded_by_their_bytes() {
-        let mut turnover = Turnover::default();
-        turnover.start(10);
+        let mut creations = Creations::default();
+        creations.start(10);
         let long = vec![7; 1 << 20];
         for main in 11..111 {
-            turnover.note(main, &long, Turn::Born);
+            creations.note(main, &long, Transition::Created);
         }
-        assert!(turnover.heap_bytes() <= KEPT_BYTES_MAX as u64 + 4096);
-        let kept = mains(&turnover, turnover.floor.unwrap()).unwrap();
+        assert!(creations.heap_bytes() <= KEPT_BYTES_MAX as u64 + 4096);
+        let kept = mains(&creations, creations.floor.unwrap()).unwrap();
         assert!(kept.len() >= 10 && kept.ends_with(&[109, 110]), "{kept:?}");
-        let turns = turnover.since(108, 2).unwrap();
-        assert!(turns.open.keys.is_empty(), "a reader copies none of them");
+        let recent = creations.since(108, 2).unwrap();
+        assert!(recent.open.keys.is_empty(), "a reader copies none of them");
     }
 
     #[test]
     fn compacted_turns_are_forgotten_and_later_ones_kept() {
-        let mut turnover = filled(1000);
-        turnover.forget_through(500);
-        assert_eq!(mains(&turnover, 500), Some((501..1011).collect()));
-        assert_eq!(mains(&turnover, 11), None);
-        turnover.forget_through(2000);
-        assert_eq!(mains(&turnover, 1010), Some(vec![]));
-        assert_eq!(turnover.full_bytes, 0);
+        let mut creations = filled(1000);
+        creations.forget_through(500);
+        assert_eq!(mains(&creations, 500), Some((501..1011).collect()));
+        assert_eq!(mains(&creations, 11), None);
+        creations.forget_through(2000);
+        assert_eq!(mains(&creations, 1010), Some(vec![]));
+        assert_eq!(creations.full_bytes, 0);
     }
 
     #[test]
     fn a_new_state_shares_no_note_with_the_old_one() {
-        let mut turnover = filled(1000);
-        turnover.start(20);
-        assert_eq!(mains(&turnover, 900), None, "the old state's readers walk");
-        assert_eq!(mains(&turnover, 1010), Some(vec![]));
+        let mut creations = filled(1000);
+        creations.start(20);
+        assert_eq!(mains(&creations, 900), None, "the old state's readers walk");
+        assert_eq!(mains(&creations, 1010), Some(vec![]));
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   Applier::export ─► Export ─► piece 0, 1, 2 ... ─► Import ─► Applier::install
 //!                      walks the index in key order    writes sorted segments and
-//!                      slice by slice, reads records   a checkpoint's entries, aside
+//!                      slice by slice, reads records   an unnamed checkpoint
 //! ```
 //!
 //! *What is sent* is one moment: everything applied up to an index of the log,
@@ -13,51 +13,37 @@
 //! as long as none is swept away: sweeps of later compactions wait
 //! (`holds.rs`). Reclaim does not: a record that has moved is looked up again.
 //!
-//! *What is received* lies aside: in sorted segments that nothing points into,
+//! *What is received* is stored apart: in sorted segments that nothing points into,
 //! and a file that is no checkpoint before it is renamed to be one. That rename
 //! is the one step at which the old state ends and the new one begins
 //! (`install.rs`); before it a crash leaves the old one, and garbage.
 
-use bytes::Bytes;
-
 mod export;
 pub(crate) mod format;
 pub(crate) mod holds;
-pub(crate) mod import;
-mod install;
+mod import;
+mod imports;
+pub(crate) mod install;
 mod intake;
 mod order;
+mod piece;
 #[cfg(test)]
 mod tests;
 mod walk;
 
+use std::sync::Arc;
+
 pub use export::Export;
-pub use holds::LetGo;
+pub use holds::HoldNotice;
 pub use import::{Import, ImportNotice, ImportProgress};
 pub use install::Installed;
+pub use piece::{Piece, SnapshotInfo};
 
-/// The moment that a snapshot is of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SnapshotInfo {
-    /// The same in all pieces of one export.
-    pub id: u64,
-    /// Index of the last batch applied.
-    pub index: u64,
-    /// Term of that batch.
-    pub term: u64,
-    /// Last main revision.
-    pub revision: i64,
-    /// Last compacted main revision; -1: never.
-    pub compacted: i64,
-}
-
-/// A part of a snapshot, to be sent as it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// Its number, from 0.
-    pub number: u64,
-    /// Whether it is the last one.
-    pub last: bool,
-    /// Checksummed, and chained to the piece before.
-    pub bytes: Bytes,
+/// Snapshots on their way, in both directions.
+#[derive(Debug, Default)]
+pub(crate) struct Transfers {
+    /// Exports and held versions that sweeps must wait for.
+    pub(crate) holds: Arc<holds::Holds>,
+    /// The snapshot that is being received.
+    pub(crate) imports: imports::Imports,
 }

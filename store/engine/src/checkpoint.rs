@@ -24,13 +24,14 @@
 //!   its sweep drops a deletion last, so that no slice has a deleted key without it.
 //!
 //! A file counts only under its final name: partial file, sync, rename, sync
-//! of the directory. Two are kept. Segments are given back only after a
+//! of the directory. Two are kept. Segments are released only after a
 //! checkpoint that points nowhere into them has become durable.
 
-pub(crate) mod aside;
 pub(crate) mod block;
+mod entries;
 pub(crate) mod files;
 pub(crate) mod format;
+pub(crate) mod incoming;
 pub(crate) mod load;
 pub(crate) mod write;
 

@@ -6,9 +6,9 @@
 
 use crate::KeyChange;
 use crate::apply::{Index, known};
+use crate::creations::{Creations, Transition};
 use crate::live::Live;
 use crate::trees::{CURRENT, HISTORY, Known};
-use crate::turnover::{Turn, Turnover};
 use crate::{hidden, history_key};
 use ordered_index::{Change, Entry};
 use value_log::Position;
@@ -24,29 +24,29 @@ impl Index {
     pub(crate) fn apply_runs(
         &mut self,
         live: &mut Live,
-        turnover: &mut Turnover,
+        creations: &mut Creations,
         changes: &[(&KeyChange, Position)],
     ) {
         for run in changes.chunk_by(|(left, _), (right, _)| is_run(left, right)) {
             if run.len() >= KEYS_MIN {
                 for run in run.chunks(KEYS_MAX) {
-                    self.bury_run(live, turnover, run);
+                    self.delete_run(live, creations, run);
                 }
                 continue;
             }
             for &(change, position) in run {
-                if let Some(turn) = self.apply_key(live, change, position) {
-                    turnover.note(change.revision.main, &change.key, turn);
+                if let Some(transition) = self.apply_key(live, change, position) {
+                    creations.note(change.revision.main, &change.key, transition);
                 }
             }
         }
     }
 
     /// Applies deletions of one transaction in ascending order of their keys.
-    fn bury_run(
+    fn delete_run(
         &mut self,
         live: &mut Live,
-        turnover: &mut Turnover,
+        creations: &mut Creations,
         run: &[(&KeyChange, Position)],
     ) {
         let removals: Vec<Change<'_>> = run
@@ -60,12 +60,12 @@ impl Index {
         let mut past = Past::default();
         for (&(change, position), before) in run.iter().zip(before) {
             let deletion = known(change, position);
-            live.born(deletion.place);
+            live.born(deletion.pointer);
             past.push(&change.key, deletion);
             let Some(before) = before.map(Known::from) else {
                 continue;
             };
-            turnover.note(deletion.main, &change.key, Turn::Gone);
+            creations.note(deletion.main, &change.key, Transition::Deleted);
             if before.main < deletion.main {
                 past.push(&change.key, before);
             } else {
@@ -74,7 +74,7 @@ impl Index {
         }
         let twins = self.writer.change_sorted(HISTORY, &past.changes());
         for twin in twins.into_iter().flatten() {
-            live.died(Known::from(twin).place);
+            live.died(Known::from(twin).pointer);
         }
     }
 }

@@ -23,11 +23,11 @@ const FINE_BYTES_MAX: u64 = (COARSE - 1) * FINE_BYTES;
 
 /// Position and length of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Place(u64);
+pub(crate) struct RecordPointer(u64);
 
-impl Place {
+impl RecordPointer {
     /// A record of `record_bytes` as [`padding`] made it.
-    pub(crate) fn new(position: Position, record_bytes: u64) -> Place {
+    pub(crate) fn new(position: Position, record_bytes: u64) -> RecordPointer {
         let class = class_of(record_bytes);
         assert_eq!(
             bytes_of(class),
@@ -38,11 +38,11 @@ impl Place {
             position.to_bits() >> POSITION_BITS == 0,
             "position beyond 48 bits"
         );
-        Place(class << POSITION_BITS | position.to_bits())
+        RecordPointer(class << POSITION_BITS | position.to_bits())
     }
 
-    pub(crate) fn from_bits(bits: u64) -> Place {
-        Place(bits)
+    pub(crate) fn from_bits(bits: u64) -> RecordPointer {
+        RecordPointer(bits)
     }
 
     pub(crate) fn to_bits(self) -> u64 {
@@ -98,9 +98,9 @@ mod tests {
     fn every_padded_payload_has_an_exact_class() {
         for payload in (0..300).chain(262_000..262_300).chain(1_500_000..1_500_100) {
             let record = Log::record_bytes(payload + padding(payload)) as u64;
-            let place = Place::new(Position::new(7, 4096), record);
-            assert_eq!(place.record_bytes(), record);
-            assert_eq!(place.position(), Position::new(7, 4096));
+            let pointer = RecordPointer::new(Position::new(7, 4096), record);
+            assert_eq!(pointer.record_bytes(), record);
+            assert_eq!(pointer.position(), Position::new(7, 4096));
         }
     }
 

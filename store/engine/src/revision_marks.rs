@@ -13,11 +13,11 @@ use value_log::Position;
 /// Distance between marks.
 const MARK_BYTES: u64 = 64 << 10;
 
-/// Marks in ascending order, of revisions and of positions.
+/// RevisionMarks in ascending order, of revisions and of positions.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Marks(Vec<(i64, Position)>);
+pub(crate) struct RevisionMarks(Vec<(i64, Position)>);
 
-impl Marks {
+impl RevisionMarks {
     /// The frame at `position` is the first that holds the main revision `main`.
     pub(crate) fn note(&mut self, main: i64, position: Position) {
         let due = self.0.last().is_none_or(|&(last, mark)| {
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_revision_is_found_at_the_last_mark_before_it() {
-        let mut marks = Marks::default();
+        let mut marks = RevisionMarks::default();
         marks.note(2, Position::new(1, 64));
         marks.note(10, Position::new(1, 4096));
         marks.note(500, Position::new(1, 80_000));

@@ -5,34 +5,34 @@
 //! do not use them; counts at a past revision do.
 
 use crate::HardState;
+use crate::creations::Creations;
 use crate::live::Live;
-use crate::marks::Marks;
 use crate::overruled::Overruled;
-use crate::turnover::Turnover;
+use crate::revision_marks::RevisionMarks;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[derive(Debug, Default)]
-pub(crate) struct Books {
+pub(crate) struct Accounting {
     live: Mutex<Live>,
-    marks: Mutex<Marks>,
+    marks: Mutex<RevisionMarks>,
     overruled: Mutex<Overruled>,
-    turnover: Mutex<Turnover>,
+    creations: Mutex<Creations>,
     /// The newest hard state that was appended.
     hard_state: Mutex<HardState>,
 }
 
-impl Books {
+impl Accounting {
     pub(crate) fn new(
         live: Live,
-        marks: Marks,
+        marks: RevisionMarks,
         overruled: Overruled,
         hard_state: HardState,
-    ) -> Books {
-        Books {
+    ) -> Accounting {
+        Accounting {
             live: Mutex::new(live),
             marks: Mutex::new(marks),
             overruled: Mutex::new(overruled),
-            turnover: Mutex::default(),
+            creations: Mutex::default(),
             hard_state: Mutex::new(hard_state),
         }
     }
@@ -41,7 +41,7 @@ impl Books {
     /// walks that are still on the old log.
     pub(crate) fn replace_state(&self, live: Live, hard_state: HardState) {
         *self.live() = live;
-        *self.marks() = Marks::default();
+        *self.marks() = RevisionMarks::default();
         self.hard_state().absorb(hard_state);
     }
 
@@ -49,7 +49,7 @@ impl Books {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn marks(&self) -> MutexGuard<'_, Marks> {
+    pub(crate) fn marks(&self) -> MutexGuard<'_, RevisionMarks> {
         self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -59,8 +59,10 @@ impl Books {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn turnover(&self) -> MutexGuard<'_, Turnover> {
-        self.turnover.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn creations(&self) -> MutexGuard<'_, Creations> {
+        self.creations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn hard_state(&self) -> MutexGuard<'_, HardState> {

@@ -1,0 +1,174 @@
+//! The handle of the one thread that writes the index.
+
+use crate::applied::Applied;
+use crate::maintenance::Maintenance;
+use crate::transfer::install;
+use crate::{Batch, Engine, Entry, Error, Export, HeldVersions, Import, Installed};
+use value_log::Appended;
+
+/// Owned by the one thread that applies. It also starts checkpoints and
+/// reclaim ([`Applier::maintain`]), because those need a moment between two batches.
+#[derive(Debug)]
+pub struct Applier {
+    engine: Engine,
+    applied: Applied,
+    maintenance: Maintenance,
+}
+
+impl Applier {
+    pub(crate) fn new(engine: Engine, applied: Applied, maintenance: Maintenance) -> Applier {
+        Applier {
+            engine,
+            applied,
+            maintenance,
+        }
+    }
+
+    /// The engine that this applier belongs to.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Makes a durable batch visible.
+    pub fn apply(&mut self, batch: &Batch, appended: &Appended) {
+        self.applied.apply(batch, appended);
+    }
+
+    /// [`Applier::apply`] and [`Applier::compact`] to the batch's last revision, in one step:
+    /// versions that the batch replaces are dropped at once, and only versions kept from before
+    /// are left to sweep. For stores that are never read in the past: a deletion leaves no
+    /// tombstone, where a compaction to its revision would keep one for a watch that starts
+    /// there.
+    pub fn apply_and_compact(&mut self, batch: &Batch, appended: &Appended) {
+        self.applied.apply_and_compact(batch, appended);
+    }
+
+    /// Compacts to `revision`: reads below it fail from now on. Does nothing if the store is
+    /// compacted that far already. [`Applier::maintain`] drops the versions below it that are
+    /// not kept, a slice at a time; [`Applier::finish_compaction`] drops them at once. After an
+    /// open the caller calls this with the last compaction that was replayed.
+    pub fn compact(&mut self, revision: i64) {
+        self.applied.compact(revision);
+    }
+
+    /// Finishes all sweeps before it returns. While an [`Export`] holds a sweep back,
+    /// it returns with the sweep unfinished.
+    pub fn finish_compaction(&mut self) {
+        self.applied.finish_compaction();
+    }
+
+    /// Revision of the last compaction with a finished sweep; -1: never compacted, or no sweep
+    /// is finished yet.
+    pub fn swept(&self) -> i64 {
+        self.applied.swept()
+    }
+
+    /// Whether compacted versions are left to drop: then every call of [`Applier::maintain`]
+    /// drops some. False while an [`Export`] holds the sweep back.
+    pub fn is_sweeping(&self) -> bool {
+        self.applied.is_sweeping()
+    }
+
+    /// A step of sweeping, checkpointing and reclaim: does nothing when nothing
+    /// is due, and never waits for the disk. Call it in every round of the applying
+    /// thread. `state` is asked for the state blob, as of everything applied
+    /// so far, when a checkpoint begins. After an error the step is tried
+    /// again a second later, then after ever longer pauses.
+    pub fn maintain(&mut self, state: &mut dyn FnMut() -> Vec<u8>) -> Result<(), Error> {
+        self.applied.sweep_a_slice();
+        self.applied.parts.records.mend_what_is_proved();
+        self.maintenance.step_or_retry(&mut self.applied, state)
+    }
+
+    /// Whether a sweep, a checkpoint or reclaim is under way. False after a call
+    /// of [`Applier::maintain`] means that nothing is due either.
+    pub fn is_maintaining(&self) -> bool {
+        self.maintenance.is_under_way(&self.applied) || self.is_sweeping()
+    }
+
+    /// Whether the next call of [`Applier::maintain`] makes progress without waiting for a
+    /// thread to end.
+    pub fn has_a_step_to_do(&self) -> bool {
+        self.maintenance.has_a_step_to_do() || self.is_sweeping()
+    }
+
+    /// Keeps the log from this entry on, across restarts too, for members that
+    /// are behind. `None`: only what a restart needs.
+    pub fn keep_entries(&mut self, from: Option<&Entry>) {
+        self.maintenance.keep_from(from.map(|entry| entry.start));
+    }
+
+    /// Writes a checkpoint now and returns when it is durable. `state` as for
+    /// [`Applier::maintain`].
+    pub fn checkpoint(&mut self, state: &[u8]) -> Result<(), Error> {
+        self.maintenance.checkpoint(&mut self.applied, state)
+    }
+
+    /// Has [`Applier::maintain`] release all that is garbage at this moment, for
+    /// stores of any size. One that is under way starts over.
+    pub fn begin_defragmentation(&mut self) {
+        let compacted = self.applied.index.compacted;
+        self.maintenance.begin_defragmentation(compacted);
+    }
+
+    /// Whether a defragmentation is under way. A call of [`Applier::maintain`] that fails
+    /// ends it.
+    pub fn is_defragmenting(&self) -> bool {
+        self.maintenance.is_defragmenting()
+    }
+
+    /// Releases all garbage, and returns when it has gone. Appends of other
+    /// threads and all reads go on; applying waits.
+    pub fn defragment(&mut self, state: &[u8]) -> Result<(), Error> {
+        self.begin_defragmentation();
+        while self.is_defragmenting() {
+            self.maintenance.finish_or_end(&mut self.applied)?;
+            self.finish_compaction();
+            self.maintain(&mut || state.to_vec())?;
+        }
+        Ok(())
+    }
+
+    /// Begins an export of everything applied so far. `state`: the state blob, as
+    /// for a checkpoint. Pieces have about `piece_bytes`; a single longer version has a longer
+    /// piece of its own.
+    pub fn export(&self, state: Vec<u8>, piece_bytes: usize) -> Export {
+        Export::begin(&self.applied.parts, &self.applied.index, state, piece_bytes)
+    }
+
+    /// Replaces the whole state by a complete import, at once and for good.
+    /// `check` sees its state blob first and may refuse it.
+    ///
+    /// After [`Error::InstallUnsettled`] the engine is closed, because it is unknown
+    /// which of the two states lasts: the next opening finds out. After any
+    /// other error the old state stays.
+    pub fn install(
+        &mut self,
+        import: Import,
+        check: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
+    ) -> Result<Installed, Error> {
+        install::install(&mut self.applied, &mut self.maintenance, import, check)
+    }
+
+    /// Keeps the versions that a hash of revision `at` covers while `compacted` is the last
+    /// compaction before it. To be called before the compaction that would drop some of them.
+    pub fn hold_versions(&self, at: i64, compacted: i64) -> HeldVersions {
+        HeldVersions::new(&self.applied.parts, &self.applied.index, at, compacted)
+    }
+
+    /// Ends the engine although there may be other handles: upkeep stops, the
+    /// log's end is marked as clean, and the directory can be opened again.
+    /// Those handles can still look up and count what is in memory; calls that
+    /// need the log fail with [`Error::Closed`].
+    pub fn close(&mut self) -> Result<(), Error> {
+        let parts = &self.applied.parts;
+        self.maintenance.end(&parts.records.lifecycle);
+        parts.close()
+    }
+}
+
+impl Drop for Applier {
+    fn drop(&mut self) {
+        self.maintenance.end(&self.applied.parts.records.lifecycle);
+    }
+}
