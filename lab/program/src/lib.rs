@@ -5,7 +5,7 @@
 //!   workload.toml ─► schedule ─► worker (a fresh process, a fresh directory) ─► Run
 //!                       │           target ◄─ load ─► histograms                 │
 //!                       │           accounting: /proc, /sys/block                ▼
-//!                       └── order drawn, arms A, A', B      verify          Record = run.json
+//!                       └── order drawn, arms A, A', B      verify          Record = run.json.gz
 //!                                                                               │
 //!                                       statistics ─► verdict ─► report  ◄──────┘
 //! ```

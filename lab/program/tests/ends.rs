@@ -201,13 +201,13 @@ fn a_budget_that_is_too_small_for_one_run_leaves_nothing_behind() {
 #[test]
 fn an_existing_record_is_not_overwritten() {
     let lab = Lab::new();
-    let record = lab.folder().join("results/run.json");
+    let record = lab.folder().join("results/run.json.gz");
     std::fs::create_dir(lab.folder().join("results")).unwrap();
     std::fs::write(&record, "of last week").unwrap();
     let (code, text) = lab.ends(&["run", "null"]);
     assert_eq!(code, 1);
     assert!(
-        text.contains("results/run.json is there already") && text.contains("--out"),
+        text.contains("results/run.json.gz is there already") && text.contains("--out"),
         "{text}"
     );
     assert_eq!(std::fs::read_to_string(record).unwrap(), "of last week");

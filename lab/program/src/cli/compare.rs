@@ -14,7 +14,7 @@ use crate::verdict::FailOn;
                         worse, 4 it cannot be told, 1 an error or lost data."
 )]
 pub struct Options {
-    /// A folder with a run.json, or such a file
+    /// A folder with a record, or its file
     #[arg(value_name = "OLD")]
     old: PathBuf,
     /// Another one

@@ -10,7 +10,7 @@ use crate::verdict::Exit;
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// A folder with the run.json of a map, or such a file
+    /// A folder with the record of a map, or its file
     #[arg(value_name = "RECORD")]
     record: PathBuf,
     /// Which side, where the record has several: A, B, or its name

@@ -8,7 +8,7 @@ use super::Outcome;
 use super::folder::Folder;
 use super::options::MeasureOptions;
 use crate::doctor::environment;
-use crate::record::{FORMAT, Record};
+use crate::record::{FILE, FORMAT, Record};
 use crate::report::{files, terminal, verdicts};
 use crate::schedule::run_directory::capture;
 use crate::schedule::{Experiment, interrupt::Interrupt, leftovers::remove_leftovers};
@@ -85,7 +85,7 @@ pub fn finish(record: &Record, folder: &Path, fail_on: FailOn) -> Outcome {
         print_error!("incomplete: {because}; what was measured is kept");
     }
     written?;
-    print_line!("record: {}", folder.join("run.json").display());
+    print_line!("record: {}", folder.join(FILE).display());
     print_line!("page:   {}", folder.join("report.html").display());
     Ok(verdicts::exit(record).under(fail_on))
 }

@@ -3,8 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// File name of a record in its folder.
-pub const RECORD: &str = "run.json";
+use crate::record::{FILE, FILE_PLAIN};
 
 /// A folder, and which of it and its ancestors this process created.
 #[derive(Debug)]
@@ -39,8 +38,8 @@ impl Folder {
 
     /// Creates the folder of a new record; refuses a folder that holds a record already.
     pub fn for_record(path: &Path) -> Result<Folder, String> {
-        let record = path.join(RECORD);
-        if record.exists() {
+        let records = [FILE, FILE_PLAIN].map(|name| path.join(name));
+        if let Some(record) = records.iter().find(|record| record.exists()) {
             return Err(format!(
                 "{} is there already and stays as it is: name another folder with --out, or \
                  remove it",
@@ -56,7 +55,7 @@ impl Folder {
 
     /// Path of the record in this folder.
     pub fn record(&self) -> PathBuf {
-        self.path.join(RECORD)
+        self.path.join(FILE)
     }
 
     /// Removes the folders that this process created. A folder that is not empty stays.
@@ -91,9 +90,13 @@ mod tests {
     #[test]
     fn a_record_is_not_written_over() {
         let root = tempfile::tempdir().unwrap();
-        std::fs::write(root.path().join(RECORD), "mine").unwrap();
-        let error = Folder::for_record(root.path()).unwrap_err();
-        assert!(error.contains(RECORD) && error.contains("--out"), "{error}");
+        for name in [FILE, FILE_PLAIN] {
+            let folder = root.path().join(name.len().to_string());
+            std::fs::create_dir(&folder).unwrap();
+            std::fs::write(folder.join(name), "mine").unwrap();
+            let error = Folder::for_record(&folder).unwrap_err();
+            assert!(error.contains(name) && error.contains("--out"), "{error}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod heatmap;
 mod import;
 mod noise;
 mod options;
+mod pack;
 mod readme;
 mod report;
 mod run;
@@ -64,8 +65,10 @@ enum Verb {
     Seed(seed::Options),
     /// Two records that were not measured together: what differs
     Compare(compare::Options),
-    /// A record's tables and page, made again from its run.json
+    /// A record's tables and page, made again
     Report(report::Options),
+    /// A record in a form for the repository: compressed, without pages
+    Pack(pack::Options),
     /// A record of etcd's rw-heatmap CSV
     Import(import::Options),
     /// etcd's rw-heatmap CSV of a record
@@ -98,6 +101,7 @@ pub fn main_with(offers: &[Offer]) -> ExitCode {
         Verb::Seed(options) => seed::run(&options),
         Verb::Compare(options) => compare::run(&options),
         Verb::Report(options) => report::run(&options),
+        Verb::Pack(options) => pack::run(&options),
         Verb::Import(options) => import::run(&options),
         Verb::Export(options) => export::run(&options),
         Verb::Readme(options) => readme::run(&options),

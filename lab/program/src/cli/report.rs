@@ -1,15 +1,15 @@
-//! `report`: makes the tables and the page of a record again from its run.json. The exit
+//! `report`: makes the tables and the page of a record again from its file. The exit
 //! code is the one of the verb that measured the record.
 
 use std::path::PathBuf;
 
 use super::finish::finish;
-use crate::record::Record;
+use crate::record::{FILE, Record};
 use crate::verdict::{Exit, FailOn};
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// Folders with a run.json
+    /// Folders with a record
     #[arg(required = true, value_name = "FOLDER")]
     folders: Vec<PathBuf>,
     /// What ends the process with another code than 0
@@ -22,7 +22,7 @@ pub fn run(options: &Options) -> super::Outcome {
     for folder in &options.folders {
         if !folder.is_dir() {
             return Err(format!(
-                "{}: not a folder; name the one that holds run.json",
+                "{}: not a folder; name the one that holds {FILE}",
                 folder.display()
             ));
         }

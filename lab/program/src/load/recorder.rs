@@ -1,6 +1,5 @@
 //! Records the answers of one thread's operations: latencies, counts, and a series in time.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -210,7 +209,12 @@ impl Recorded {
             by_client.append(&mut recorded.by_client);
             for (kind, part) in KINDS.iter().zip(&mut recorded.kinds) {
                 if let Some(part) = part.take() {
-                    add(&mut result.kinds, *kind, &part);
+                    let sum = result.kinds.entry(*kind).or_default();
+                    add(sum, &part);
+                    if is_open {
+                        let service = sum.service.get_or_insert_default();
+                        service.add_tally(&part.service);
+                    }
                 }
             }
             result.backlog_max = result.backlog_max.max(recorded.backlog_max);
@@ -220,11 +224,6 @@ impl Recorded {
                 }
             }
             add_series(&mut series, &recorded.series);
-        }
-        if !is_open {
-            for kind in result.kinds.values_mut() {
-                kind.service = kind.response.clone();
-            }
         }
         result.series = intervals(plan, &series);
         result.fairness = fairness(&by_client);
@@ -240,15 +239,13 @@ fn fairness(by_client: &[u64]) -> Option<Fairness> {
     })
 }
 
-fn add(kinds: &mut BTreeMap<Kind, KindResult>, kind: Kind, part: &Part) {
-    let sum = kinds.entry(kind).or_default();
+fn add(sum: &mut KindResult, part: &Part) {
     sum.operations += part.operations;
     sum.failed += part.failed;
     sum.not_found += part.not_found;
     sum.keys_returned += part.keys_returned;
     sum.user_bytes += part.user_bytes;
     sum.response.add_tally(&part.response);
-    sum.service.add_tally(&part.service);
 }
 
 fn add_series(sum: &mut Vec<IntervalCounts>, part: &[IntervalCounts]) {
@@ -332,7 +329,7 @@ mod tests {
         // 200 of 1000 were due in the stall: a tenth waited 100 ms or more.
         let p90 = put.response.percentile(90.0) as f64 / MS as f64;
         assert!((90.0..115.0).contains(&p90), "{p90}");
-        let served = put.service.percentile(99.0) as f64 / MS as f64;
+        let served = result.service().percentile(99.0) as f64 / MS as f64;
         assert!(served < 1.0, "the service time hides it: {served}");
     }
 

@@ -1,8 +1,19 @@
-//! A record as a file: written by replacing it whole, read with errors that name the place.
+//! A record as a file: compressed JSON, written by replacing it whole, read with errors that
+//! name the place.
 
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 
-use super::{FORMAT, Outcome, Record};
+use flate2::{Compression, read::MultiGzDecoder, write::GzEncoder};
+
+use super::{FORMAT, KindResult, Outcome, Record};
+
+/// File name of a record in its folder.
+pub const FILE: &str = "run.json.gz";
+/// File name of records of earlier labs, which are not compressed.
+pub const FILE_PLAIN: &str = "run.json";
+/// First bytes of compressed files.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// A measured run with answers is at least this long.
 const SECONDS_MIN: f64 = 1e-6;
@@ -51,14 +62,16 @@ pub enum Unreadable {
 }
 
 impl Record {
-    /// Reads the record at `path`: a file, or a folder with a `run.json`.
+    /// Reads the record at `path`: a file, or a folder with one.
     pub fn load(path: &Path) -> Result<Record, Unreadable> {
+        let plain = path.join(FILE_PLAIN);
         let path = match path.is_dir() {
-            true => path.join("run.json"),
+            true if plain.exists() && !path.join(FILE).exists() => plain,
+            true => path.join(FILE),
             false => path.to_owned(),
         };
         let shown = path.display().to_string();
-        let text = std::fs::read_to_string(&path).map_err(|error| Unreadable::File {
+        let text = read_text(&path).map_err(|error| Unreadable::File {
             path: shown.clone(),
             error,
         })?;
@@ -79,8 +92,10 @@ impl Record {
             }),
             // Parses the text and not `value`, so that errors have line and column.
             _ => {
-                let record: Record = serde_json::from_str(text).map_err(contents)?;
-                record.check(path).map(|()| record)
+                let mut record: Record = serde_json::from_str(text).map_err(contents)?;
+                record.check(path)?;
+                record.kind_results().for_each(KindResult::simplify);
+                Ok(record)
             }
         }
     }
@@ -119,11 +134,23 @@ impl Record {
     /// Writes the record to a new file and renames that to `path`: a reader sees either the
     /// old record or the whole new one.
     pub fn save(&self, path: &Path) -> std::io::Result<()> {
-        let text = serde_json::to_string(self).map_err(std::io::Error::other)?;
-        let beside = path.with_extension("json.new");
-        std::fs::write(&beside, text)?;
+        let text = serde_json::to_vec(self).map_err(std::io::Error::other)?;
+        let mut file = GzEncoder::new(Vec::new(), Compression::best());
+        file.write_all(&text)?;
+        let beside = path.with_extension("gz.new");
+        std::fs::write(&beside, file.finish()?)?;
         std::fs::rename(&beside, path)
     }
+}
+
+fn read_text(path: &Path) -> std::io::Result<String> {
+    let bytes = std::fs::read(path)?;
+    let mut text = String::new();
+    match bytes.starts_with(&GZIP) {
+        true => MultiGzDecoder::new(bytes.as_slice()).read_to_string(&mut text)?,
+        false => bytes.as_slice().read_to_string(&mut text)?,
+    };
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -151,10 +178,28 @@ mod tests {
     #[test]
     fn a_partial_record_is_read_as_it_was_written() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("run.json");
-        partial().save(&path).unwrap();
+        partial().save(&folder.path().join(FILE)).unwrap();
         assert_eq!(Record::load(folder.path()).unwrap(), partial());
-        assert!(!path.with_extension("json.new").exists());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_record_of_an_earlier_lab_is_read_uncompressed() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = serde_json::to_string(&partial()).unwrap();
+        std::fs::write(folder.path().join(FILE_PLAIN), text).unwrap();
+        assert_eq!(Record::load(folder.path()).unwrap(), partial());
+    }
+
+    #[test]
+    fn a_compressed_record_that_is_cut_short_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        partial().save(&path).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+        let error = Record::load(folder.path()).unwrap_err().to_string();
+        assert!(error.contains(FILE), "{error}");
     }
 
     #[test]

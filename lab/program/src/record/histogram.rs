@@ -1,23 +1,14 @@
-//! Histograms of latencies, and their encoding: HdrHistogram's V2 in base64, which every port
-//! of HdrHistogram reads.
-//!
-//! ```text
-//!   cookie 0x1c849313 │ payload bytes │ 0 │ digits │ lowest │ highest │ 1.0 │ counts
-//!        u32                u32        u32    u32      u64       u64     f64
-//! ```
-//!
-//! Numbers are big endian. Each count is a zigzag LEB128; a negative one stands for that many
-//! empty buckets. Trailing empty buckets are left out.
+//! Histograms of latencies. A record keeps them as HdrHistogram's V2, deflated, in base64,
+//! which every port of HdrHistogram reads; records of earlier labs have V2 without deflation.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
 /// Significant decimal digits: the relative error of a recorded value is below 0.1 %.
 const DIGITS: u8 = 3;
 /// One hour, in nanoseconds: longer times are recorded as this.
 const HIGHEST_NS: u64 = 3_600_000_000_000;
-const COOKIE: u32 = 0x1c84_9313;
-const HEADER_BYTES: usize = 40;
 
 /// A distribution of times, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,8 +44,7 @@ impl Tally {
 
 impl Default for Histogram {
     fn default() -> Histogram {
-        let histogram = hdrhistogram::Histogram::new_with_bounds(1, HIGHEST_NS, DIGITS);
-        Histogram(histogram.expect("the bounds are valid"))
+        Histogram::with_digits(DIGITS)
     }
 }
 
@@ -129,110 +119,34 @@ impl Histogram {
             .map(|bucket| (bucket.value_iterated_to(), bucket.count_at_value()))
     }
 
-    fn encode(&self) -> Vec<u8> {
-        let mut counts = Vec::new();
-        let mut empty = 0_i64;
-        let last = self.0.max();
-        if self.count() > 0 {
-            for bucket in self.0.iter_all() {
-                match bucket.count_at_value() {
-                    0 => empty += 1,
-                    count => {
-                        if empty > 0 {
-                            put_number(&mut counts, -empty);
-                        }
-                        empty = 0;
-                        put_number(&mut counts, count as i64);
-                    }
-                }
-                if bucket.value_iterated_to() >= last {
-                    break;
-                }
-            }
-        }
-        let mut bytes = Vec::with_capacity(HEADER_BYTES + counts.len());
-        bytes.extend(COOKIE.to_be_bytes());
-        bytes.extend((counts.len() as u32).to_be_bytes());
-        bytes.extend(0_u32.to_be_bytes());
-        bytes.extend(u32::from(self.0.sigfig()).to_be_bytes());
-        bytes.extend(self.0.low().to_be_bytes());
-        bytes.extend(self.0.high().to_be_bytes());
-        bytes.extend(1.0_f64.to_be_bytes());
-        bytes.extend(counts);
-        bytes
+    /// The same distribution with fewer significant digits, which takes less room.
+    pub fn rounded(&self, digits: u8) -> Histogram {
+        let mut rounded = Histogram::with_digits(digits);
+        rounded.add(self);
+        rounded
+    }
+
+    fn with_digits(digits: u8) -> Histogram {
+        let histogram = hdrhistogram::Histogram::new_with_bounds(1, HIGHEST_NS, digits);
+        Histogram(histogram.expect("the bounds are valid"))
     }
 
     fn decode(bytes: &[u8]) -> Result<Histogram, String> {
-        let word = |at: usize| {
-            let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
-            word.map(u32::from_be_bytes).ok_or("it is cut short")
-        };
-        if word(0)? != COOKIE {
-            return Err("it begins with another mark".into());
+        let read = Deserializer::new().deserialize(&mut &*bytes);
+        let histogram: hdrhistogram::Histogram<u64> = read.map_err(|error| error.to_string())?;
+        match (histogram.low(), histogram.high()) {
+            (1, HIGHEST_NS) => Ok(Histogram(histogram)),
+            _ => Err("its bounds are not the lab's".into()),
         }
-        let payload = bytes.get(HEADER_BYTES..).ok_or("it is cut short")?;
-        if payload.len() != word(4)? as usize {
-            return Err("its length is another".into());
-        }
-        let mut histogram = Histogram::default();
-        let ours = histogram.encode();
-        if bytes[8..HEADER_BYTES] != ours[8..HEADER_BYTES] {
-            return Err("its bounds are not the lab's".into());
-        }
-        let counts = numbers(payload).ok_or("a count is cut short")?;
-        let shape = histogram.clone();
-        let mut buckets = shape.0.iter_all();
-        for count in counts {
-            if count < 0 {
-                let skipped = usize::try_from(-count).map_err(|_| "it skips too much")?;
-                buckets.nth(skipped - 1).ok_or("it skips too much")?;
-                continue;
-            }
-            let bucket = buckets.next().ok_or("it has too many counts")?;
-            let recorded = histogram
-                .0
-                .record_n(bucket.value_iterated_to(), count as u64);
-            recorded.map_err(|error| error.to_string())?;
-        }
-        Ok(histogram)
     }
-}
-
-fn put_number(bytes: &mut Vec<u8>, number: i64) {
-    let mut rest = ((number << 1) ^ (number >> 63)) as u64;
-    // Eight groups of seven bits, then a byte of eight: nine bytes at most.
-    for _ in 0..8 {
-        if rest < 0x80 {
-            break;
-        }
-        bytes.push(rest as u8 | 0x80);
-        rest >>= 7;
-    }
-    bytes.push(rest as u8);
-}
-
-fn numbers(mut bytes: &[u8]) -> Option<Vec<i64>> {
-    let mut numbers = Vec::new();
-    while !bytes.is_empty() {
-        let mut number = 0_u64;
-        for index in 0..9 {
-            let (&byte, rest) = bytes.split_first()?;
-            bytes = rest;
-            let is_last = index == 8;
-            let low = if is_last { byte } else { byte & 0x7f };
-            number |= u64::from(low) << (7 * index);
-            if is_last || byte < 0x80 {
-                break;
-            }
-        }
-        numbers.push((number >> 1) as i64 ^ -((number & 1) as i64));
-    }
-    Some(numbers)
 }
 
 impl From<Histogram> for String {
     fn from(histogram: Histogram) -> String {
-        STANDARD.encode(histogram.encode())
+        let mut bytes = Vec::new();
+        let written = V2DeflateSerializer::new().serialize(&histogram.0, &mut bytes);
+        written.expect("a vector takes every byte");
+        STANDARD.encode(bytes)
     }
 }
 
@@ -271,36 +185,15 @@ mod tests {
         }
     }
 
-    #[test]
-    fn bytes_equal_those_of_other_ports() {
-        // One count of 1 in the third bucket: two empty ones are a 3, one is a 2.
-        let mut histogram = Histogram::default();
-        histogram.record(2);
-        let bytes = histogram.encode();
-        assert_eq!(bytes[..4], [0x1c, 0x84, 0x93, 0x13]);
-        assert_eq!(bytes[4..8], [0, 0, 0, 2]);
-        assert_eq!(bytes[HEADER_BYTES..], [3, 2]);
-    }
+    /// V2 without deflation: one count of 1 in the third bucket, behind two empty ones.
+    const UNDEFLATED: [u8; 42] = *b"\x1c\x84\x93\x13\0\0\0\x02\0\0\0\0\0\0\0\x03\
+        \0\0\0\0\0\0\0\x01\0\0\x03\x46\x30\xb8\xa0\0\x3f\xf0\0\0\0\0\0\0\x03\x02";
 
     #[test]
-    fn numbers_of_every_size_survive() {
-        let all = [
-            0,
-            1,
-            -1,
-            63,
-            -64,
-            64,
-            1 << 20,
-            -(1 << 40),
-            i64::MAX,
-            i64::MIN,
-        ];
-        let mut bytes = Vec::new();
-        for number in all {
-            put_number(&mut bytes, number);
-        }
-        assert_eq!(numbers(&bytes).unwrap(), all);
+    fn histograms_of_earlier_labs_are_read() {
+        let mut histogram = Histogram::default();
+        histogram.record(2);
+        assert_eq!(Histogram::decode(&UNDEFLATED).unwrap(), histogram);
     }
 
     #[test]
@@ -308,9 +201,27 @@ mod tests {
         for text in ["", "AAAA", "%%%"] {
             assert!(Histogram::try_from(text.to_owned()).is_err());
         }
-        let mut bytes = filled().encode();
-        bytes.pop();
-        assert!(Histogram::decode(&bytes).is_err());
+        let text = String::from(filled());
+        let cut_short = text[..text.len() / 8 * 4].to_owned();
+        assert!(Histogram::try_from(cut_short).is_err());
+        let mut other_bounds = UNDEFLATED;
+        other_bounds[23] = 2;
+        let error = Histogram::decode(&other_bounds).unwrap_err();
+        assert!(error.contains("bounds"), "{error}");
+    }
+
+    #[test]
+    fn a_rounded_histogram_keeps_counts_and_percentiles_to_a_hundredth() {
+        let (full, rounded) = (filled(), filled().rounded(2));
+        assert_eq!(rounded.count(), full.count());
+        let change = rounded.percentile(99.0) as f64 / full.percentile(99.0) as f64 - 1.0;
+        assert!(change.abs() < 1e-2, "{change}");
+        assert!(String::from(rounded.clone()).len() < String::from(full).len());
+        let read = Histogram::try_from(String::from(rounded.clone())).unwrap();
+        assert_eq!(
+            Histogram::merged([&read].into_iter()).count(),
+            rounded.count()
+        );
     }
 
     #[test]

@@ -21,7 +21,7 @@ mod run;
 
 pub use costs::{DeviceWork, ProcessCosts};
 pub use environment::{BlockDevice, Disturbance, Environment};
-pub use file::Unreadable;
+pub use file::{FILE, FILE_PLAIN, Unreadable};
 pub use histogram::{Histogram, Tally, Undecodable};
 pub use identity::{Binary, TargetIdentity};
 pub use outcome::{
@@ -44,7 +44,7 @@ pub const ARM_B: &str = "B";
 /// The null target: the ceiling of the generator itself in a cell.
 pub const ARM_NULL: &str = "null";
 
-/// The contents of `run.json`.
+/// The contents of [`FILE`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// [`FORMAT`] of the lab that wrote the record.
@@ -92,6 +92,12 @@ pub struct Planned {
 }
 
 impl Record {
+    /// Results of every run, by kind of operation.
+    pub fn kind_results(&mut self) -> impl Iterator<Item = &mut KindResult> {
+        let loads = self.runs.iter_mut().map(|run| &mut run.load);
+        loads.flat_map(|load| load.kinds.values_mut())
+    }
+
     /// The runs that count: measured, and not replaced by a repetition.
     pub fn valid_runs(&self) -> impl Iterator<Item = &Run> {
         self.runs.iter().filter(|run| run.counts())

@@ -137,8 +137,10 @@ pub struct KindResult {
     /// Times from the intended start to the answer, in nanoseconds. In a closed loop the
     /// intended start is the start.
     pub response: Histogram,
-    /// Times from the start to the answer, in nanoseconds.
-    pub service: Histogram,
+    /// Times from the start to the answer, in nanoseconds; `None` in a closed loop, where they
+    /// are the response times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<Histogram>,
 }
 
 /// Fairness among several clients in the measured part.
@@ -264,7 +266,26 @@ impl LoadResult {
 
     /// Service times of all kinds together, in nanoseconds.
     pub fn service(&self) -> Histogram {
-        Histogram::merged(self.kinds.values().map(|kind| &kind.service))
+        Histogram::merged(self.kinds.values().map(KindResult::service))
+    }
+}
+
+impl KindResult {
+    /// Times from the start to the answer.
+    fn service(&self) -> &Histogram {
+        self.service.as_ref().unwrap_or(&self.response)
+    }
+
+    /// Drops service times that equal the response times: records of earlier labs have both.
+    pub fn simplify(&mut self) {
+        let response = &self.response;
+        self.service = self.service.take().filter(|times| times != response);
+    }
+
+    /// Gives every histogram fewer significant digits.
+    pub fn round(&mut self, digits: u8) {
+        self.response = self.response.rounded(digits);
+        self.service = self.service.take().map(|times| times.rounded(digits));
     }
 }
 

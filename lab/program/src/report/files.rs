@@ -1,12 +1,14 @@
-//! The files beside `run.json`: its contents as a page, as Markdown and for spreadsheets.
+//! The files beside a record: its contents as a page, as Markdown and for spreadsheets.
 
 use std::path::Path;
 
 use super::{markdown, page, runs_csv};
 use crate::record::Record;
 
+/// The page, which needs no network and no scripts.
+pub const PAGE: &str = "report.html";
 /// Names of the files.
-pub const NAMES: [&str; 3] = ["report.html", "summary.md", "runs.csv"];
+pub const NAMES: [&str; 3] = [PAGE, "summary.md", "runs.csv"];
 
 /// Writes all files; each is replaced as a whole.
 pub fn write(record: &Record, folder: &Path) -> Result<(), String> {

@@ -1,5 +1,6 @@
 //! The verbs as commands.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -21,13 +22,13 @@ fn folder_with(record: &lab::record::Record, name: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join(name)).unwrap();
     record
-        .save(&folder.path().join(name).join("run.json"))
+        .save(&folder.path().join(name).join("run.json.gz"))
         .unwrap();
     folder
 }
 
 #[test]
-fn report_makes_every_file_from_run_json_alone_and_repeatably() {
+fn report_makes_every_file_from_the_record_alone_and_repeatably() {
     let folder = folder_with(&fixture::comparison(), "put");
     let output = lab(folder.path(), &["report", "put"]);
     assert_eq!(output.status.code(), Some(0), "{}", errors_of(&output));
@@ -37,6 +38,31 @@ fn report_makes_every_file_from_run_json_alone_and_repeatably() {
     assert!(first == page());
     assert!(folder.path().join("put/summary.md").exists());
     assert!(folder.path().join("put/runs.csv").exists());
+}
+
+#[test]
+fn pack_compresses_a_record_of_an_earlier_lab_and_removes_its_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = folder.path().join("put");
+    std::fs::create_dir(&record).unwrap();
+    let text = serde_json::to_string(&fixture::comparison()).unwrap();
+    std::fs::write(record.join("run.json"), text).unwrap();
+    let names = || -> BTreeSet<String> {
+        let entries = std::fs::read_dir(&record).unwrap();
+        let name = |entry: std::fs::DirEntry| entry.file_name().into_string().unwrap();
+        entries.map(|entry| name(entry.unwrap())).collect()
+    };
+    lab(folder.path(), &["report", "put"]);
+    assert!(names().contains("report.html"));
+    let summary = || std::fs::read_to_string(record.join("summary.md")).unwrap();
+    let before = summary();
+    let output = lab(folder.path(), &["pack", "--digits", "2", "put"]);
+    assert_eq!(output.status.code(), Some(0), "{}", errors_of(&output));
+    let kept = ["run.json.gz", "runs.csv", "summary.md"].map(str::to_owned);
+    assert_eq!(names(), BTreeSet::from(kept));
+    assert_eq!(summary(), before, "the tables are of the full latencies");
+    let again = lab(folder.path(), &["report", "put"]);
+    assert_eq!(again.status.code(), Some(0), "{}", errors_of(&again));
 }
 
 #[test]
@@ -51,20 +77,20 @@ fn report_has_the_exit_code_of_the_record() {
         lab(folder.path(), &["report", "put"]).status.code(),
         Some(4)
     );
-    let compared = lab(folder.path(), &["compare", "put", "put/run.json"]);
+    let compared = lab(folder.path(), &["compare", "put", "put/run.json.gz"]);
     assert_eq!(compared.status.code(), Some(4), "{}", errors_of(&compared));
 }
 
 #[test]
 fn damaged_foreign_and_missing_records_are_named() {
     let folder = folder_with(&fixture::noise_record(), "good");
-    let path = folder.path().join("good/run.json");
-    let text = std::fs::read_to_string(&path).unwrap();
+    let path = folder.path().join("good/run.json.gz");
+    let text = serde_json::to_string(&fixture::noise_record()).unwrap();
     std::fs::write(&path, &text[..text.len() / 2]).unwrap();
     let output = lab(folder.path(), &["report", "good"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        errors_of(&output).contains("good/run.json: this is no record"),
+        errors_of(&output).contains("good/run.json.gz: this is no record"),
         "{}",
         errors_of(&output)
     );
@@ -85,7 +111,7 @@ fn damaged_foreign_and_missing_records_are_named() {
     std::fs::create_dir(folder.path().join("empty")).unwrap();
     let output = lab(folder.path(), &["report", "empty"]);
     assert!(
-        errors_of(&output).contains("empty/run.json"),
+        errors_of(&output).contains("empty/run.json.gz"),
         "{}",
         errors_of(&output)
     );

@@ -270,7 +270,6 @@ fn load(
     let kind = |operations: u64| KindResult {
         operations,
         response: times.clone(),
-        service: times.clone(),
         ..KindResult::default()
     };
     let mut kinds = BTreeMap::from([(Kind::Put, kind(puts))]);

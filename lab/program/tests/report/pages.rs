@@ -12,7 +12,7 @@ fn every_kind_of_record_is_rendered_in_every_format() {
     for (name, record) in fixture::all() {
         let folder = folder.join(name);
         std::fs::create_dir_all(&folder).unwrap();
-        record.save(&folder.join("run.json")).unwrap();
+        record.save(&folder.join("run.json.gz")).unwrap();
         files::write(&record, &folder).unwrap();
         for file in files::NAMES {
             assert!(folder.join(file).exists(), "{name}: {file}");

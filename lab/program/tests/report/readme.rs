@@ -22,7 +22,7 @@ fn records() -> tempfile::TempDir {
     let record = folder.path().join("records/2026-11-21-put");
     std::fs::create_dir_all(&record).unwrap();
     fixture::comparison()
-        .save(&record.join("run.json"))
+        .save(&record.join("run.json.gz"))
         .unwrap();
     folder
 }

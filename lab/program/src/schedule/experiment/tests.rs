@@ -128,7 +128,7 @@ fn a_disturbed_group_is_repeated_counted_and_kept() {
         ..of_one_cell(folder.path(), &[disturbed, quiet.clone()])
     };
     let mut record = empty_record();
-    let file = folder.path().join("run.json");
+    let file = folder.path().join("run.json.gz");
     experiment
         .run(&mut record, &file, &Interrupt::default())
         .unwrap();
@@ -164,7 +164,7 @@ fn of_one_cell(folder: &Path, of_a: &[Run]) -> Experiment {
 }
 
 fn run(experiment: &Experiment, folder: &Path, record: &mut Record) {
-    let file = folder.join("run.json");
+    let file = folder.join("run.json.gz");
     let ended = experiment.run(record, &file, &Interrupt::default());
     ended.unwrap();
 }
