@@ -3,6 +3,7 @@
 //! Each rule is a function from the sources to a list of faults; a fault says
 //! where, what and what to do. They run as a test and in `cargo xtask check`.
 
+mod committed_bytes;
 mod dependencies;
 pub mod formats;
 mod names;
@@ -24,6 +25,7 @@ pub fn faults(root: &Path) -> Outcome<Vec<String>> {
     faults.extend(words::faults(&sources));
     let exceptions = std::fs::read_to_string(root.join("xtask/large_files.txt"))?;
     faults.extend(sizes::faults(&sources, &exceptions));
+    faults.extend(committed_bytes::faults(root)?);
     faults.extend(dependencies::faults(&sources));
     faults.extend(plain_words::faults(root, &sources)?);
     faults.extend(formats::faults(root, &sources)?);
