@@ -4,7 +4,7 @@
 //!   which members            where a member is reached, tried in this order
 //!   ─────────────            ──────────────────────────────────────────────
 //!   applied here             the peer URLs that are applied here
-//!   in a member's roster     the peer URLs in that roster
+//!   in a member's list       the peer URLs in that list
 //!   contacts, until the      the addresses that it announced itself, in the hello of a
 //!   first are applied        connection that it opened
 //! ```
@@ -13,9 +13,9 @@
 //! does not know may have become the leader. A member that moved announces its new address.
 //! An announcement counts only for its sender, and only as one more address. A sender with an
 //! unknown id is not admitted on its own claim. This member asks the known members, and the
-//! peer URLs that the operator listed; a sender that is in one of their rosters is admitted
+//! peer URLs that the operator listed; a sender that is in one of their member lists is admitted
 //! when it connects again. With a peer secret, a sender has proved its membership better than
-//! a roster could, and is reached at the addresses that it announced.
+//! a member list could, and is reached at the addresses that it announced.
 //! docs/decisions/0022-addresses-of-members.md
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ use environment::{Clock, Instant};
 use peers::{PeerSecret, Peers};
 use revisions::{Member, Members};
 
-use crate::Roster;
+use crate::MemberList;
 use crate::transport::address;
 
 /// Time limit for a member's answer.
@@ -64,8 +64,8 @@ struct Known {
     members: Vec<Member>,
     /// Ids of removed members, which are never used again.
     removed: BTreeSet<u64>,
-    /// The members of the newest roster that a known member has sent.
-    roster: Vec<Member>,
+    /// The members of the newest member list that a known member has sent.
+    received: Vec<Member>,
     /// Addresses that senders announced as their own.
     announced: BTreeMap<u64, Vec<String>>,
     /// Ids that the connections know.
@@ -208,7 +208,7 @@ impl Acquaintances {
         }
     }
 
-    /// Asks the known members, and the listed peer URLs, for their rosters.
+    /// Asks the known members, and the listed peer URLs, for their member lists.
     fn ask(self: &Arc<Acquaintances>, known: &mut Known) {
         if known.is_asking {
             return;
@@ -224,25 +224,25 @@ impl Acquaintances {
         }
         let here = Arc::clone(self);
         let secret = self.secret.clone();
-        let asking = Roster::ask_aside(urls, ANSWER_TIMEOUT, secret, move |rosters| {
-            here.learn(rosters);
+        let asking = MemberList::ask_aside(urls, ANSWER_TIMEOUT, secret, move |lists| {
+            here.learn(lists);
         });
         match asking {
             Ok(()) => known.is_asking = true,
             Err(error) => {
                 known.strangers.begin(self.clock.now(), STRANGER_PAUSE_MAX);
-                tracing::warn!(%error, "cannot start a thread to ask members for their rosters");
+                tracing::warn!(%error, "cannot start a thread to ask members for their member lists");
             }
         }
     }
 
-    /// Takes over the newest of the rosters that arrived.
-    fn learn(&self, rosters: Vec<Roster>) {
+    /// Takes over the newest of the member lists that arrived.
+    fn learn(&self, lists: Vec<MemberList>) {
         let mut known = self.known();
         known.is_asking = false;
         known.strangers.begin(self.clock.now(), STRANGER_PAUSE_MAX);
-        let mut rosters = rosters.into_iter();
-        let Some(newest) = rosters.find(|roster| roster.cluster_id == self.cluster_id) else {
+        let mut lists = lists.into_iter();
+        let Some(newest) = lists.find(|list| list.cluster_id == self.cluster_id) else {
             return;
         };
         if known.learn(newest) {
@@ -259,7 +259,7 @@ impl Known {
     fn addresses(&self, own_id: u64, trusts_newcomers: bool) -> BTreeMap<u64, Vec<String>> {
         let mut table: BTreeMap<u64, Vec<String>> = BTreeMap::new();
         let contacts = self.contacts.iter().filter(|_| !self.belongs);
-        for member in self.members.iter().chain(&self.roster).chain(contacts) {
+        for member in self.members.iter().chain(&self.received).chain(contacts) {
             let addresses = member.peer_urls.iter().filter_map(|url| address(url));
             table.entry(member.id).or_default().extend(addresses);
         }
@@ -280,20 +280,20 @@ impl Known {
 
     /// Number of senders of which only their announcements are known.
     fn newcomers(&self) -> usize {
-        let rosters = || {
+        let named = || {
             self.members
                 .iter()
-                .chain(&self.roster)
+                .chain(&self.received)
                 .chain(&self.contacts)
         };
-        let is_new = |id: &&u64| !rosters().any(|member| member.id == **id);
+        let is_new = |id: &&u64| !named().any(|member| member.id == **id);
         self.announced.keys().filter(is_new).count()
     }
 
-    /// Takes over a roster; returns whether it has anything new.
-    fn learn(&mut self, roster: Roster) -> bool {
-        let is_news = self.roster != roster.members;
-        self.roster = roster.members;
+    /// Takes over a member list; returns whether it has anything new.
+    fn learn(&mut self, list: MemberList) -> bool {
+        let is_news = self.received != list.members;
+        self.received = list.members;
         if !self.belongs {
             // The contacts of the start may have left the cluster since then.
             self.contacts.clear();
@@ -330,9 +330,9 @@ mod tests {
     #[test]
     fn applied_addresses_come_first_and_announced_ones_last() {
         let mut known = known();
-        assert!(known.learn(Roster {
+        assert!(known.learn(MemberList {
             members: vec![member(1, 11), member(2, 22), member(3, 3), member(4, 4)],
-            ..Roster::default()
+            ..MemberList::default()
         }));
         known
             .announced

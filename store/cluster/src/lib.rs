@@ -22,6 +22,7 @@
 
 mod acquaintances;
 mod awaited;
+mod bootstrap;
 mod command_limits;
 mod error;
 mod flushing;
@@ -45,12 +46,16 @@ mod relay;
 mod removal_file;
 mod repair;
 mod replica;
-mod roster;
 mod sealed_text;
 mod snapshot;
 mod transport;
 
 pub use ::peers::{PeerSecret, SecretError};
+pub use bootstrap::member_list::MemberList;
+pub use bootstrap::{
+    Bootstrap, BootstrapError, BootstrapFailure, Founding, Joining, Origin, Started,
+    lease_ttl_min_seconds,
+};
 pub use command_limits::CommandLimits;
 pub use error::Error;
 pub use flushing::{Flushing, Unflushed};
@@ -67,6 +72,5 @@ pub use reads::ReadAsker;
 pub use relay::relay;
 pub use repair::Repair;
 pub use replica::{Answer, Asker, LeaseAsker, Output, Replica, ReplicaOptions, Told};
-pub use roster::Roster;
 pub use snapshot::{Sender, Step};
 pub use transport::{Network, Traffic};

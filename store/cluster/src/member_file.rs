@@ -12,6 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use environment::{Disk, OpenMode};
+use revisions::identity;
 
 const FILE: &str = "MEMBER";
 const PARTIAL: &str = "MEMBER.partial";
@@ -72,6 +73,12 @@ impl MemberFile {
             Err(error) => return Err(error.into()),
         };
         format::decode(&text).map(Some).map_err(unusable)
+    }
+
+    /// Whether the cluster began with this member alone: the cluster's id is computed from its
+    /// founders.
+    pub fn began_alone(&self) -> bool {
+        self.cluster == identity::cluster_id(&[self.member])
     }
 
     /// Writes the file; it is on stable storage on return. The caller must have locked the

@@ -14,11 +14,12 @@ use revisions::{Member, Members, Reader};
 use tokio::time::MissedTickBehavior;
 
 use crate::acquaintances::Acquaintances;
+use crate::bootstrap::member_list;
 use crate::forwarded_reads::ForwardedReads;
 use crate::heart::Heart;
 use crate::inbox::Inbox;
 use crate::snapshot::{Couriers, courier};
-use crate::{Error, Outbox, PeerMessage, Sender, roster};
+use crate::{Error, Outbox, PeerMessage, Sender};
 
 /// The addresses and secrets with which a member joins the network of its cluster.
 #[derive(Debug)]
@@ -74,7 +75,7 @@ impl std::fmt::Debug for Transport {
 }
 
 impl Transport {
-    /// Starts to listen. Messages go to `inbox`; questions for the roster are answered with the
+    /// Starts to listen. Messages go to `inbox`; questions for the member list are answered with the
     /// members that `reader` has applied.
     pub fn start(
         network: Network,
@@ -203,7 +204,7 @@ impl Outbox for Transport {
     }
 
     fn set_members(&self, members: &Members) {
-        // Until this member has applied its own role, the one from the roster by which it
+        // Until this member has applied its own role, the one from the member list by which it
         // joined holds.
         if let Some(own) = members.get(self.member_id) {
             self.is_learner.store(own.is_learner, Ordering::Relaxed);
@@ -283,14 +284,18 @@ impl Handler for Incoming {
     }
 
     fn inquiry(&self, kind: u8, _question: Bytes) -> Result<Bytes, String> {
-        if kind != roster::QUESTION {
+        if kind != member_list::QUESTION {
             return Err(format!("this release answers no questions of kind {kind}"));
         }
-        // The index is read first. If an entry is applied in between, the roster is newer
+        // The index is read first. If an entry is applied in between, the list is newer
         // than its index says, never older.
         let index = self.reader.engine().applied_index();
         let segment_bytes = self.reader.engine().segment_bytes();
-        Ok(roster::encode(&self.reader.members(), index, segment_bytes))
+        Ok(member_list::encode(
+            &self.reader.members(),
+            index,
+            segment_bytes,
+        ))
     }
 
     /// Receives the stream of a snapshot. If the inbox is full, it drops a piece, and the

@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use cluster::Node;
+use cluster::{MemberFile, Node};
 use environment::{Clock, Throttle};
 use etcd_api::etcdserverpb::ResponseHeader;
 use revisions::{Command, Reader, Response};
@@ -15,7 +15,6 @@ use tokio::sync::watch;
 use tonic::Status;
 
 use crate::config::Config;
-use crate::identity::Identity;
 use crate::metrics::{EvaluationMetrics, Metrics};
 use crate::refusal;
 use crate::resources::Resources;
@@ -34,14 +33,12 @@ pub(crate) async fn stopped(stopping: &mut watch::Receiver<bool>) {
 pub(crate) struct Backend {
     /// The replica and its threads.
     pub(crate) node: Node,
-    /// Ids of this member and its cluster, in every answer's header.
-    pub(crate) identity: Identity,
+    /// Ids of this member and its cluster, in every answer's header. Its peer URLs are those
+    /// that the member list shows if it is alone; otherwise the log has them.
+    pub(crate) identity: MemberFile,
     /// Whether this is the only member and it has no peer port, so that no other can join: it
     /// leads without elections.
     pub(crate) alone: bool,
-    /// Peer URLs that the member list shows for this member if it is alone; otherwise the
-    /// log has them.
-    pub(crate) peer_urls: Vec<String>,
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
     /// Limits that connections and answers share.

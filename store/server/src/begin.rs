@@ -1,16 +1,16 @@
-//! Starts the node of a server: the ids of its directory, its limits, and warnings about
-//! them.
+//! Starts the node of a server: its member's cluster, its limits, and warnings about them.
 
-use std::net::TcpListener;
+use std::path::Path;
 
-use cluster::{CommandLimits, Flushing, Network, Node, NodeOptions, holds_data};
-use revisions::Member;
-use tracing::{info, warn};
+use cluster::{
+    Bootstrap, CommandLimits, Flushing, Founding, Joining, MemberFile, MemberFileError, Node,
+    NodeOptions, Origin, lease_ttl_min_seconds,
+};
+use environment::real::RealDisk;
+use tracing::warn;
 
 use crate::config::{Config, Durability, Url};
-use crate::introduction::Introduced;
-use crate::membership::Membership;
-use crate::{Error, identity, introduction, listen};
+use crate::{Error, listen};
 
 /// The node's options for a configuration.
 pub(crate) fn node_options(config: &Config) -> NodeOptions {
@@ -18,7 +18,7 @@ pub(crate) fn node_options(config: &Config) -> NodeOptions {
     let machine = &mut options.machine;
     machine.quota_bytes = config.quota_bytes;
     machine.learners_max = config.learners_max;
-    machine.lease_ttl_min_seconds = lease_ttl_min_seconds(config);
+    machine.lease_ttl_min_seconds = lease_ttl_min_seconds(config.election_timeout);
     machine.watch.response_bytes_max = config.message_bytes_max();
     let engine = &mut machine.engine;
     engine.segment_bytes = config.segment_bytes;
@@ -52,192 +52,127 @@ pub(crate) fn node_options(config: &Config) -> NodeOptions {
     options
 }
 
-/// A lease shorter than one and a half election timeouts could not be renewed in time.
-fn lease_ttl_min_seconds(config: &Config) -> i64 {
-    let milliseconds = config.election_timeout.as_millis() as u64;
-    (3 * milliseconds).div_ceil(2 * 1000).max(1) as i64
-}
-
 /// A running node.
 pub(crate) struct Begun {
     pub(crate) node: Node,
-    pub(crate) membership: Membership,
+    /// Ids of this member and its cluster.
+    pub(crate) member: MemberFile,
     /// Whether it is the only member and listens at no peer URL, so that no other can join.
     pub(crate) alone: bool,
 }
 
-/// Starts the node under its member's ids: those of the directory, or new ones, which
-/// are written to it before any client or member sees them.
+/// Starts the node under its member's ids: those of the directory, or those that the flags
+/// describe.
 pub(crate) fn start_node(config: &Config, options: &NodeOptions) -> Result<Begun, Error> {
-    let (disk, directory) = (&*options.disk, &config.data_directory);
-    let mut door = PeerDoor::default();
-    loop {
-        let found = Membership::find(disk, directory)?;
-        let introduced = match &found {
-            Some(membership) => Introduced::from(membership.clone()),
-            None => introduction::introduce(config, holds_data(disk, directory))?,
-        };
-        let beginning = Beginning {
-            config,
-            options,
-            membership: &introduced.membership,
-            begins: found.is_none(),
-        };
-        let (node, alone) = beginning.start(introduced.members, &mut door)?;
-        let membership = introduced.membership;
-        // Before the node got the directory's lock, another server may have
-        // held it, begun the directory and ended.
-        if Membership::find(disk, directory)? != found {
-            node.stop();
-            continue;
-        }
-        match found {
-            Some(membership) => membership.warn_of_ignored_flags(config),
-            None => {
-                membership.keep(disk, directory)?;
-                info!(directory = %directory.display(), "began a new data directory");
-            }
-        }
-        if let Some(warning) = out_of_reach(config, &node, &membership).filter(|_| !alone) {
-            warn!("{warning}");
-        }
-        if let Some(warning) = small_segments(config, values_bytes_max(&node, options)) {
-            warn!("{warning}");
-        }
-        return Ok(Begun {
-            node,
-            membership,
-            alone,
-        });
-    }
-}
-
-/// The member's peer socket: bound once, however often the start is tried.
-#[derive(Default)]
-struct PeerDoor(Option<Vec<TcpListener>>);
-
-impl PeerDoor {
-    fn open(&mut self, config: &Config) -> Result<Vec<TcpListener>, Error> {
-        let bound = match self.0.take() {
-            Some(bound) => bound,
-            None => listen::bind_peers(config)?,
-        };
-        let handed = bound.iter().map(TcpListener::try_clone);
-        let handed = handed.collect::<Result<_, _>>().map_err(Error::Threads)?;
-        self.0 = Some(bound);
-        Ok(handed)
-    }
-}
-
-/// One attempt to start the node of a known member.
-struct Beginning<'a> {
-    config: &'a Config,
-    options: &'a NodeOptions,
-    membership: &'a Membership,
-    /// Whether the directory has no file `MEMBER` yet.
-    begins: bool,
-}
-
-impl Beginning<'_> {
-    /// Starts the node; true if it is alone (see [`Begun`]). A
-    /// member that joins talks to `contacts`.
-    fn start(&self, contacts: Vec<Member>, door: &mut PeerDoor) -> Result<(Node, bool), Error> {
-        let (disk, directory) = (&*self.options.disk, &self.config.data_directory);
-        let began_alone = self.membership.identity.stands_alone();
-        if !self.begins && !began_alone && !holds_data(disk, directory) {
-            return Err(self.not_in_its_data());
-        }
-        if began_alone && !self.config.awaits_peers {
-            let node = self.start_alone()?;
-            if node.reader().members().len() == 1 {
-                return Ok((node, true));
-            }
-            // The cluster has more members than the one that began it.
-            node.stop();
-        }
-        let asked = !contacts.is_empty();
-        let node = self.start_member(contacts, door.open(self.config)?)?;
-        if asked || !node.reader().members().is_empty() {
-            return Ok((node, false));
-        }
-        // The member has joined, and ended before another member sent it anything.
-        node.stop();
-        let contacts = introduction::contacts(self.config, self.membership)?;
-        let node = self.start_member(contacts, door.open(self.config)?)?;
-        Ok((node, false))
-    }
-
-    /// Starts the only member of a cluster, without a peer port.
-    fn start_alone(&self) -> Result<Node, Error> {
-        let mut options = self.options.clone();
-        options.machine.member_id = self.membership.identity.member;
-        options.machine.initial_members = vec![Member {
-            id: self.membership.identity.member,
-            peer_urls: self.membership.peer_urls.clone(),
-            ..Member::default()
-        }];
-        Ok(Node::start(options)?)
-    }
-
-    /// Starts one of several members. The flags name the members only when the cluster
-    /// begins: afterwards the log does.
-    fn start_member(
-        &self,
-        contacts: Vec<Member>,
-        listeners: Vec<TcpListener>,
-    ) -> Result<Node, Error> {
-        let (config, identity) = (self.config, self.membership.identity);
-        let mut options = self.options.clone();
-        options.machine.member_id = identity.member;
-        let founds = self.begins && !config.joins;
-        options.machine.initial_members = if founds { founders(config) } else { Vec::new() };
-        options.heartbeat_interval = config.heartbeat_interval;
-        options.election_timeout = config.election_timeout;
-        options.read_mode = config.read_mode;
-        let network = Network {
-            cluster_id: identity.cluster,
-            listeners,
-            advertised: introduction::texts(&config.announced_peer),
-            contacts,
-            listed: introduction::listed_others(config),
-            secret: config.peer_secret.clone(),
-        };
-        let node = Node::start_member(options, network)?;
-        let members = node.reader().members();
-        // A member that joins knows no member until it has received a snapshot.
-        if !members.is_empty() && members.get(identity.member).is_none() {
-            node.stop();
-            return Err(self.not_in_its_data());
-        }
-        Ok(node)
-    }
-
-    fn not_in_its_data(&self) -> Error {
-        Error::NotInItsData {
-            directory: self.config.data_directory.clone(),
-            member: self.membership.identity.member,
-        }
-    }
-}
-
-fn founders(config: &Config) -> Vec<Member> {
-    let member = |founder: &crate::config::Founder| Member {
-        id: identity::member_id(&founder.peer_urls, &config.cluster_token),
-        peer_urls: founder
-            .peer_urls
-            .iter()
-            .map(Url::as_str)
-            .map(str::to_owned)
+    let mut with_network = options.clone();
+    with_network.heartbeat_interval = config.heartbeat_interval;
+    with_network.election_timeout = config.election_timeout;
+    with_network.read_mode = config.read_mode;
+    let others = config.founders.iter().filter(|it| it.name != config.name);
+    let bootstrap = Bootstrap {
+        options: with_network,
+        alone: (!config.awaits_peers).then(|| options.clone()),
+        advertised: sorted_texts(&config.announced_peer),
+        listed: others
+            .flat_map(|other| sorted_texts(&other.peer_urls))
             .collect(),
-        ..Member::default()
+        secret: config.peer_secret.clone(),
     };
-    config.founders.iter().map(member).collect()
+    let started = bootstrap.start(|| origin(config), |_| listen::bind_peers(config))?;
+    let (node, member, alone) = (started.node, started.member, started.is_alone);
+    if started.was_begun && ignores_flags(config, &member) {
+        warn!(
+            member = format!("{:x}", member.member),
+            cluster = format!("{:x}", member.cluster),
+            "the --initial-* flags are ignored: \
+             the data directory has had its member and cluster since its first start"
+        );
+    }
+    if let Some(warning) = out_of_reach(config, &node, &member).filter(|_| !alone) {
+        warn!("{warning}");
+    }
+    if let Some(warning) = small_segments(config, values_bytes_max(&node, options)) {
+        warn!("{warning}");
+    }
+    Ok(Begun {
+        node,
+        member,
+        alone,
+    })
 }
 
-fn out_of_reach(config: &Config, node: &Node, membership: &Membership) -> Option<String> {
+/// The cluster that the flags describe; an error if no member can begin with them.
+fn origin(config: &Config) -> Result<Origin, Error> {
+    if let Some(error) = &config.cannot_begin {
+        return Err(Error::Config(error.clone()));
+    }
+    if !config.joins {
+        return Ok(Origin::Founds(founding(config)));
+    }
+    let own = config.founders.iter().find(|it| it.name == config.name);
+    let all = config.founders.iter().map(|it| sorted_texts(&it.peer_urls));
+    Ok(Origin::Joins(Joining {
+        own_urls: own.map_or_else(Vec::new, |own| sorted_texts(&own.peer_urls)),
+        all: Some(all.collect()),
+    }))
+}
+
+fn founding(config: &Config) -> Founding {
+    let founders = config.founders.iter().map(|it| texts(&it.peer_urls));
+    let founders: Vec<_> = founders.collect();
+    Founding::new(
+        &config.cluster_token,
+        founders.iter().map(Vec::as_slice),
+        texts(&config.advertise_peer),
+    )
+}
+
+/// Whether the flags describe another member or cluster than the directory's file, which
+/// counts. A member that joined has its ids from the cluster, not from flags.
+fn ignores_flags(config: &Config, member: &MemberFile) -> bool {
+    !config.joins && (config.cannot_begin.is_some() || founding(config).own != *member)
+}
+
+fn texts(urls: &[Url]) -> Vec<String> {
+    urls.iter().map(Url::as_str).map(str::to_owned).collect()
+}
+
+fn sorted_texts(urls: &[Url]) -> Vec<String> {
+    let mut texts = texts(urls);
+    texts.sort_unstable();
+    texts
+}
+
+/// Checks that a server could start with the file `MEMBER` of `directory`, or
+/// could write a new one because there is none. The error says what is wrong
+/// with the file and what to do.
+pub fn check_member_file(directory: &Path) -> Result<(), MemberFileDamage> {
+    match MemberFile::find(&RealDisk, directory) {
+        Ok(_) => Ok(()),
+        Err(MemberFileError::Unusable { what, .. }) => Err(MemberFileDamage {
+            what,
+            remedy: "put a copy of it back, or remove it: then the --initial-* flags name this \
+                     member again",
+        }),
+        Err(MemberFileError::Disk(error)) => Err(MemberFileDamage {
+            what: Error::Member(error).to_string(),
+            remedy: "run this as the user that owns it",
+        }),
+    }
+}
+
+/// What is wrong with a file `MEMBER`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberFileDamage {
+    /// The fault: a predicate, with the file's name as its subject.
+    pub what: String,
+    pub remedy: &'static str,
+}
+
+fn out_of_reach(config: &Config, node: &Node, member: &MemberFile) -> Option<String> {
     let members = node.reader().members();
-    let own = members.get(membership.identity.member);
-    let listed = own.map_or(&membership.peer_urls, |own| &own.peer_urls);
+    let own = members.get(member.member);
+    let listed = own.map_or(&member.peer_urls, |own| &own.peer_urls);
     unreachable_warning(config, listed)
 }
 
@@ -282,7 +217,6 @@ fn values_bytes_max(node: &Node, options: &NodeOptions) -> u64 {
 #[cfg(test)]
 mod tests {
     use std::io;
-    use std::path::Path;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -301,7 +235,7 @@ mod tests {
     #[derive(Debug)]
     struct Raced {
         inner: SimulatedDisk,
-        other: Membership,
+        other: MemberFile,
         raced: AtomicBool,
     }
 
@@ -355,8 +289,8 @@ mod tests {
     fn ids_that_another_server_wrote_during_the_start_are_kept() {
         let config = testing::config(&SMALL);
         let other_words = [&SMALL[..], &["--initial-cluster-token=other"]].concat();
-        let other = Membership::of(&testing::config(&other_words)).unwrap();
-        assert_ne!(other, Membership::of(&config).unwrap());
+        let other = founding(&testing::config(&other_words)).own;
+        assert_ne!(other, founding(&config).own);
         let inner = SimulatedDisk::new(1);
         let disk = Raced {
             inner: inner.clone(),
@@ -364,12 +298,9 @@ mod tests {
             raced: AtomicBool::new(false),
         };
         let begun = start_node(&config, &options(&config, disk)).unwrap();
-        let Begun {
-            node, membership, ..
-        } = begun;
-        assert_eq!(membership, other);
-        node.stop();
-        let kept = Membership::find(&inner, &config.data_directory).unwrap();
+        assert_eq!(begun.member, other);
+        begun.node.stop();
+        let kept = MemberFile::find(&inner, &config.data_directory).unwrap();
         assert_eq!(kept, Some(other));
     }
 
@@ -416,5 +347,54 @@ mod tests {
         // With `--listen-peer-urls` set, a proxy may forward the advertised address.
         let said = ["--listen-peer-urls=http://10.0.0.2:2380"];
         assert_eq!(warning_of(&said, "http://10.0.0.1:2380"), None);
+    }
+
+    fn ids(config: &Config) -> MemberFile {
+        founding(config).own
+    }
+
+    #[test]
+    fn the_default_member_has_etcd_s_well_known_ids() {
+        let own = ids(&testing::config(&[]));
+        assert_eq!(format!("{:x}", own.member), "8e9e05c52164694d");
+        assert_eq!(format!("{:x}", own.cluster), "cdf818194e3a8c32");
+    }
+
+    #[test]
+    fn the_order_of_urls_does_not_matter_but_the_token_does() {
+        let of = |urls, token: &str| {
+            let peers = format!("--initial-advertise-peer-urls={urls}");
+            let token = format!("--initial-cluster-token={token}");
+            ids(&testing::config(&[&peers, &token]))
+        };
+        let forward = of("http://a:1,http://b:2", "t");
+        assert_eq!(forward, of("http://b:2,http://a:1", "t"));
+        assert_ne!(forward, of("http://b:2,http://a:1", "u"));
+    }
+
+    /// etcd 3.7.3 gave these ids to members with these flags.
+    #[test]
+    fn every_member_of_three_computes_etcd_s_ids() {
+        let urls = [17380, 17480, 17580].map(|port| format!("http://127.0.0.1:{port}"));
+        let list = format!("a={},b={},c={}", urls[0], urls[1], urls[2]);
+        let expected = [
+            ("a", "aba125624fdfc62d"),
+            ("b", "c579af7bebd214c6"),
+            ("c", "ca6236fd59aef023"),
+        ];
+        for ((name, member), url) in expected.iter().zip(&urls) {
+            let config = testing::config(&[
+                &format!("--name={name}"),
+                &format!("--initial-advertise-peer-urls={url}"),
+                &format!("--initial-cluster={list}"),
+                "--initial-cluster-token=hand",
+            ]);
+            assert!(config.cannot_begin.is_none(), "{:?}", config.cannot_begin);
+            let own = ids(&config);
+            assert_eq!(format!("{:x}", own.member), *member);
+            assert_eq!(format!("{:x}", own.cluster), "500889cfad5b3cc2");
+            assert!(!own.began_alone());
+        }
+        assert!(ids(&testing::config(&[])).began_alone());
     }
 }

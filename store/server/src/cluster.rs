@@ -70,7 +70,7 @@ impl ClusterService {
         Member {
             id: self.backend.identity.member,
             name: config.name.clone(),
-            peer_ur_ls: self.backend.peer_urls.clone(),
+            peer_ur_ls: self.backend.identity.peer_urls.clone(),
             client_ur_ls: client.map(str::to_owned).collect(),
             is_learner: false,
         }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use cluster::{BootstrapError, BootstrapFailure as Failure, MemberFileError, MemberList};
+
 use crate::config;
 
 /// A server that could not be started.
@@ -152,6 +154,57 @@ pub enum Error {
     Threads(io::Error),
 }
 
+impl From<BootstrapError> for Error {
+    fn from(BootstrapError { directory, reason }: BootstrapError) -> Error {
+        match reason {
+            Failure::MemberFile(MemberFileError::Unusable { file, what }) => {
+                Error::MemberFile { file, what }
+            }
+            Failure::MemberFile(MemberFileError::Disk(error)) => Error::Member(error),
+            Failure::Node(error) => error.into(),
+            Failure::Thread(error) | Failure::Socket(error) => Error::Threads(error),
+            Failure::NoData { member } | Failure::ForeignLog { member } => {
+                Error::NotInItsData { directory, member }
+            }
+            Failure::Lost { member } => Error::Bootstrapped { member },
+            Failure::OtherCluster { described, running } => Error::OtherCluster {
+                described,
+                running: running.cluster_id,
+                members: listed(&running),
+            },
+            Failure::OtherSegments { ours, theirs } => Error::OtherSegments { ours, theirs },
+            Failure::Unfilled { member } => Error::Unfilled { member },
+            Failure::JoinsAnother { own, .. } => Error::Unfilled { member: own.member },
+            Failure::NoMemberAnswers { reasons } => Error::NoMemberAnswers {
+                reasons: reasons.join("; "),
+            },
+            Failure::NotListed { list, what, .. } => Error::NotListed {
+                members: listed(&list),
+                what,
+            },
+            Failure::TwoClusters { clusters } => Error::NotListed {
+                members: format!("{clusters:x?}"),
+                what: "the members belong to two clusters".to_owned(),
+            },
+        }
+    }
+}
+
+/// Members as text, in the form of `--initial-cluster`.
+fn listed(list: &MemberList) -> String {
+    let members = list.members.iter().flat_map(|member| {
+        let name = match &*member.name {
+            "" => "?",
+            name => name,
+        };
+        member
+            .peer_urls
+            .iter()
+            .map(move |url| format!("{name}={url}"))
+    });
+    members.collect::<Vec<_>>().join(",")
+}
+
 impl From<cluster::Error> for Error {
     fn from(error: cluster::Error) -> Error {
         match error {
@@ -190,6 +243,79 @@ fn remedy(error: &io::Error, flag: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn list() -> Box<MemberList> {
+        let member = |id, name: &str| revisions::Member {
+            id,
+            name: name.to_owned(),
+            peer_urls: vec![format!("http://h:{id}")],
+            ..revisions::Member::default()
+        };
+        Box::new(MemberList {
+            cluster_id: 9,
+            members: vec![member(1, "a"), member(2, "")],
+            ..MemberList::default()
+        })
+    }
+
+    #[test]
+    fn a_refused_start_is_explained_with_flags_and_in_etcd_s_words() {
+        let (described, running, member) = (10, list(), 3);
+        let (own_urls, what) = (vec![], "member count is unequal".to_owned());
+        for (reason, parts) in [
+            (
+                Failure::OtherCluster { described, running },
+                &[
+                    "cluster 9 (a=http://h:1,?=http://h:2)",
+                    "cluster a",
+                    "--initial-cluster-token",
+                    "--initial-cluster-state=existing",
+                ][..],
+            ),
+            (
+                Failure::OtherSegments {
+                    ours: 1 << 26,
+                    theirs: 1 << 20,
+                },
+                &["start it with --segment-bytes=1048576", "67108864"],
+            ),
+            (
+                Failure::NoMemberAnswers {
+                    reasons: vec!["h: no answer".to_owned()],
+                },
+                &["cannot fetch cluster info from peer urls", "h: no answer"],
+            ),
+            (
+                Failure::NotListed {
+                    list: list(),
+                    own_urls,
+                    what,
+                },
+                &[
+                    "validating peerURLs {a=http://h:1",
+                    "member count is unequal",
+                ],
+            ),
+            (
+                Failure::Lost { member },
+                &["member 3 has already been bootstrapped"],
+            ),
+            (
+                Failure::Node(cluster::Error::Removed { member }),
+                &["member 3 has been permanently removed"],
+            ),
+            (
+                Failure::NoData { member },
+                &["the log in /data does not know the member 3"],
+            ),
+        ] {
+            let directory = "/data".into();
+            let text = Error::from(BootstrapError { directory, reason }).to_string();
+            for part in parts {
+                assert!(text.contains(part), "{text}");
+            }
+        }
+    }
 
     #[test]
     fn each_reason_for_a_failed_listen_has_its_own_remedy() {

@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use cluster::MemberFile;
 use environment::real::{RealClock, RealDisk};
 use environment::{Clock, Throttle, threads};
 use tokio::sync::watch;
@@ -24,7 +25,6 @@ use crate::begin::{self, Begun};
 use crate::config::{Config, Url};
 use crate::dispatch::{Dispatch, Traffic};
 use crate::http::Pages;
-use crate::identity::Identity;
 use crate::listen::{self, Listener, SocketFile};
 use crate::metered_disk::MeteredDisk;
 use crate::metrics::{EvaluationMetrics, Metrics};
@@ -81,7 +81,7 @@ impl Server {
         options.observer = Some(Arc::clone(&evaluations) as _);
         let Begun {
             node,
-            membership,
+            member,
             alone,
         } = begin::start_node(&config, &options)?;
         log_open_addresses(&config, alone, &sockets.open);
@@ -91,9 +91,8 @@ impl Server {
         let (stop, stopping) = watch::channel(false);
         let backend = Arc::new(Backend {
             node,
-            identity: membership.identity,
+            identity: member,
             alone,
-            peer_urls: membership.peer_urls,
             metrics,
             resources: Resources::of_this_process(&clock),
             evaluations,
@@ -179,8 +178,8 @@ impl Server {
     }
 
     /// The ids of this member and its cluster.
-    pub fn identity(&self) -> Identity {
-        self.backend.identity
+    pub fn identity(&self) -> &MemberFile {
+        &self.backend.identity
     }
 
     /// Ends streams, gives open requests a moment to finish, and closes the store. Whatever

@@ -1,64 +1,46 @@
-//! Start of a member: determines its identity from the options or the directory, and starts
-//! the node.
-//!
-//! ```text
-//!   first start:  founders, token ─────────────► ids ──► file MEMBER in the directory
-//!                 rosters of running members ──► ids ──► file MEMBER
-//!   later starts:                file MEMBER ──► ids
-//! ```
+//! Start of a member: translates the options to those of [`cluster::Bootstrap`], and its
+//! errors to the words of these options.
 
 use std::net::TcpListener;
-use std::path::Path;
 use std::time::Duration;
 
-use cluster::{MemberFile, MemberFileError, Network};
-use tracing::{info, warn};
+use cluster::{
+    Bootstrap, BootstrapError, BootstrapFailure as Failure, Founding, Joining, MemberFile,
+    MemberFileError, MemberList, Origin, Started, lease_ttl_min_seconds,
+};
+use revisions::{Member, validate};
+use tracing::warn;
 
-use super::introduction::{self, Beginning};
-use super::{NodeOptions, founding};
+use super::NodeOptions;
+use super::options::{Founder, Join};
 use crate::{Error, Remedy};
 
-/// A started member, with the id of its directory.
-pub(super) struct Begun {
-    pub node: cluster::Node,
-    pub member: u64,
+/// Starts the member; returns when the data of the directory are recovered.
+pub(super) fn begin(options: &NodeOptions) -> Result<Started, Error> {
+    check(options)?;
+    let mut node = options.node.clone();
+    node.machine.lease_ttl_min_seconds = lease_ttl_min_seconds(node.election_timeout);
+    let bootstrap = Bootstrap {
+        options: node,
+        alone: None,
+        advertised: own_address(options).map(url).into_iter().collect(),
+        listed: listed_others(options),
+        secret: options.peer_secret.clone(),
+    };
+    let started = bootstrap.start(|| origin(options), |member| bind(options, member))?;
+    if started.was_begun && ignores_founders(options, &started.member) {
+        warn!(
+            member = format!("{:x}", started.member.member),
+            cluster = format!("{:x}", started.member.cluster),
+            "founders and token are ignored: the data directory has its member and cluster \
+             since its first start"
+        );
+    }
+    Ok(started)
 }
 
-/// Starts the member; returns when the data of the directory are recovered.
-pub(super) fn begin(options: &NodeOptions) -> Result<Begun, Error> {
-    check(options)?;
-    let (disk, directory) = (&*options.node.disk, &options.node.directory);
-    let mut door = None;
-    loop {
-        let found = MemberFile::find(disk, directory)?;
-        let beginning = match &found {
-            Some(kept) => Beginning::kept(kept.clone()),
-            None => introduction::introduce(options)?,
-        };
-        let member = beginning.member.clone();
-        let door = match &door {
-            Some(door) => door,
-            None => door.insert(bind(options, &member)?),
-        };
-        let node = start_or_go_on(options, beginning, door)?;
-        // Another process may have held the directory's lock in between, initialized the
-        // directory, and stopped: then begin again.
-        if MemberFile::find(disk, directory)? != found {
-            node.stop();
-            continue;
-        }
-        match found {
-            Some(kept) => tell_ignored(options, &kept),
-            None => {
-                member.keep(disk, directory).map_err(repair)?;
-                info!(directory = %directory.display(), "a new data directory was begun");
-            }
-        }
-        return Ok(Begun {
-            node,
-            member: member.member,
-        });
-    }
+fn wrong<T>(what: String) -> Result<T, Error> {
+    Err(Error::new(Remedy::CorrectTheCall, what))
 }
 
 fn check(options: &NodeOptions) -> Result<(), Error> {
@@ -66,20 +48,35 @@ fn check(options: &NodeOptions) -> Result<(), Error> {
         options.node.heartbeat_interval,
         options.node.election_timeout,
     );
-    let what = if options.name.is_empty() {
-        "a member needs a name".to_owned()
-    } else if heartbeat < Duration::from_millis(1) || election < heartbeat * 2 {
-        format!(
+    if options.name.is_empty() {
+        return wrong("a member needs a name".to_owned());
+    }
+    if heartbeat < Duration::from_millis(1) || election < heartbeat * 2 {
+        return wrong(format!(
             "an election timeout of {election:?} with a heartbeat interval of {heartbeat:?}: \
              choose at least 1 ms for the interval and twice that for the timeout"
-        )
-    } else if options.joining.is_some() && !options.founders.is_empty() {
-        "a member joins a cluster that exists or founds one: leave `join` or the founders out"
-            .to_owned()
-    } else {
-        return options.joining.as_ref().map_or(Ok(()), |it| it.check());
+        ));
+    }
+    let Some(join) = &options.join else {
+        return Ok(());
     };
-    Err(Error::new(Remedy::CorrectTheCall, what))
+    if !options.founders.is_empty() {
+        let what = "a member joins a cluster that exists or founds one: leave `join` or the \
+                    founders out";
+        return wrong(what.to_owned());
+    }
+    for address in [&join.address].into_iter().chain(&join.members) {
+        if validate::peer_urls(&[url(address)]).is_err() {
+            return wrong(format!("join: {address:?} is no address: write host:port"));
+        }
+    }
+    if listed_others(options).is_empty() {
+        return wrong(format!(
+            "join: the list names no other member that {} could ask: name some of the members",
+            join.address
+        ));
+    }
+    Ok(())
 }
 
 /// The peer URL of an address, in etcd's form, so that the ids equal those of a server with
@@ -88,123 +85,103 @@ pub(super) fn url(address: &str) -> String {
     format!("http://{address}")
 }
 
+/// The cluster that the options describe; an error if no member can begin with them.
+fn origin(options: &NodeOptions) -> Result<Origin, Error> {
+    match &options.join {
+        Some(join) => Ok(Origin::Joins(Joining {
+            own_urls: vec![url(&join.address)],
+            all: None,
+        })),
+        None => founding(options).map(Origin::Founds),
+    }
+}
+
+/// The founders. Fails if they do not form a valid cluster, or this member is not among them.
+fn founding(options: &NodeOptions) -> Result<Founding, Error> {
+    let (name, founders) = (&options.name, &options.founders);
+    if founders.is_empty() {
+        return wrong(format!(
+            "{} is new and its cluster has no founders: name all founders, this member ({name}) \
+             included, or let it `join` a cluster that exists",
+            options.node.directory.display()
+        ));
+    }
+    for founder in founders {
+        let Founder { name, address } = founder;
+        if validate::peer_urls(&[url(address)]).is_err() {
+            return wrong(format!("founder {name} is at {address:?}: write host:port"));
+        }
+        let same = |other: &&Founder| other.name == *name || other.address == *address;
+        if founders.iter().filter(same).count() > 1 {
+            return wrong(format!(
+                "founder {name} at {address} shares its name or its address with another one"
+            ));
+        }
+    }
+    let Some(own) = founders.iter().find(|it| it.name == *name) else {
+        return wrong(format!(
+            "the founders lack this member, {name}: name it too"
+        ));
+    };
+    let urls: Vec<[String; 1]> = founders.iter().map(|it| [url(&it.address)]).collect();
+    Ok(Founding::new(
+        &options.token,
+        urls.iter().map(|urls| &urls[..]),
+        vec![url(&own.address)],
+    ))
+}
+
+/// Whether the options have other founders or another token than the directory's first start.
+fn ignores_founders(options: &NodeOptions, member: &MemberFile) -> bool {
+    let described = || founding(options).is_ok_and(|founding| founding.own == *member);
+    !options.founders.is_empty() && !described()
+}
+
 /// Binds the socket for the other members.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one socket of an embedded member"
 )]
-fn bind(options: &NodeOptions, member: &MemberFile) -> Result<TcpListener, Error> {
+fn bind(options: &NodeOptions, member: &MemberFile) -> Result<Vec<TcpListener>, Error> {
     if let Some(listener) = &options.listener {
-        return listener.try_clone().map_err(repair);
+        let handle = listener.try_clone().map_err(repair)?;
+        return Ok(vec![handle]);
     }
     let began = || member.peer_urls.first()?.strip_prefix("http://");
-    let address = match options.listen.as_deref().or(own_address(options)) {
-        Some(address) => address,
-        None => began().ok_or_else(|| {
-            let what = "the directory does not say where to listen: set `listen`";
-            Error::new(Remedy::CorrectTheCall, what)
-        })?,
+    let configured = options.listen.as_deref().or(own_address(options));
+    let Some(address) = configured.or_else(began) else {
+        return wrong("the directory does not say where to listen: set `listen`".to_owned());
     };
-    TcpListener::bind(address).map_err(|error| {
-        let what = format!(
+    match TcpListener::bind(address) {
+        Ok(listener) => Ok(vec![listener]),
+        Err(error) => wrong(format!(
             "cannot listen for other members at {address}: {error}; end the process that listens \
              there, or set `listen` to another address"
-        );
-        Error::new(Remedy::CorrectTheCall, what)
-    })
+        )),
+    }
 }
 
 /// The address at which other members reach this one, according to the options.
 fn own_address(options: &NodeOptions) -> Option<&str> {
     let own = options.founders.iter().find(|it| it.name == options.name);
-    let joining = options.joining.as_ref();
+    let join = options.join.as_ref();
     own.map(|own| &*own.address)
-        .or(joining.map(|joining| &*joining.address))
+        .or(join.map(|join| &*join.address))
 }
 
 /// Peer URLs of the other members that the options name.
 fn listed_others(options: &NodeOptions) -> Vec<String> {
     let founders = options.founders.iter().filter(|it| it.name != options.name);
-    let joined = options.joining.iter().flat_map(|joining| &joining.members);
-    let others = founders.map(|founder| &founder.address).chain(joined);
-    others.map(|address| url(address)).collect()
-}
-
-/// Starts a node that has its data, or knows the members from which it receives them.
-fn start_or_go_on(
-    options: &NodeOptions,
-    mut beginning: Beginning,
-    door: &TcpListener,
-) -> Result<cluster::Node, Error> {
-    let node = start(options, &beginning, door)?;
-    if !beginning.contacts.is_empty() || !node.reader().members().is_empty() {
-        return Ok(node);
-    }
-    // The member began to join and was stopped before it received any data. It could not
-    // answer the others without knowing their addresses, so it asks for them first.
-    node.stop();
-    beginning.contacts = introduction::contacts(options, &beginning.member)?;
-    start(options, &beginning, door)
-}
-
-fn start(
-    options: &NodeOptions,
-    beginning: &Beginning,
-    door: &TcpListener,
-) -> Result<cluster::Node, Error> {
-    let member = beginning.member.member;
-    let mut node = options.node.clone();
-    node.machine.member_id = member;
-    node.machine.initial_members = beginning.founders.clone();
-    node.machine.lease_ttl_min_seconds = lease_ttl_min_seconds(node.election_timeout);
-    let network = Network {
-        cluster_id: beginning.member.cluster,
-        listeners: vec![door.try_clone().map_err(repair)?],
-        advertised: own_address(options).map(url).into_iter().collect(),
-        contacts: beginning.contacts.clone(),
-        listed: listed_others(options),
-        secret: options.peer_secret.clone(),
+    let founders = founders.map(|founder| &founder.address);
+    let joined = |join: &'_ Join| {
+        let others = join.members.iter().filter(|it| **it != join.address);
+        others.cloned().collect::<Vec<_>>()
     };
-    let node = cluster::Node::start_member(node, network)?;
-    let members = node.reader().members();
-    if members.is_empty() || members.get(member).is_some() {
-        return Ok(node);
-    }
-    node.stop();
-    Err(match members.is_removed(member) {
-        true => cluster::Error::Removed { member }.into(),
-        false => foreign(&options.node.directory, member),
-    })
-}
-
-/// The minimum TTL of a lease: one and a half election timeouts, since a shorter lease could
-/// not be renewed in time after a change of leader.
-fn lease_ttl_min_seconds(election_timeout: Duration) -> i64 {
-    let milliseconds = u64::try_from(election_timeout.as_millis()).unwrap_or(u64::MAX / 3);
-    i64::try_from((3 * milliseconds).div_ceil(2 * 1000)).unwrap_or(i64::MAX)
-}
-
-fn foreign(directory: &Path, member: u64) -> Error {
-    let what = format!(
-        "the log in {} does not know the member {member:x}: it is that of a store, or of \
-         another cluster; choose another directory. A member that has lost its data cannot \
-         come back under its old name: remove it, add it again and let it `join`",
-        directory.display()
-    );
-    Error::new(Remedy::Repair, what)
-}
-
-/// Warns if the options have other founders or another token than the directory's first
-/// start, because they are ignored.
-fn tell_ignored(options: &NodeOptions, kept: &MemberFile) {
-    if !options.founders.is_empty() && founding::member(options).ok().as_ref() != Some(kept) {
-        warn!(
-            member = format!("{:x}", kept.member),
-            cluster = format!("{:x}", kept.cluster),
-            "founders and token are ignored: the data directory has its member and cluster \
-             since its first start"
-        );
-    }
+    let joined = options.join.as_ref().map(joined).unwrap_or_default();
+    founders
+        .chain(&joined)
+        .map(|address| url(address))
+        .collect()
 }
 
 fn repair(error: std::io::Error) -> Error {
@@ -215,4 +192,141 @@ impl From<MemberFileError> for Error {
     fn from(error: MemberFileError) -> Error {
         Error::new(Remedy::Repair, error.to_string())
     }
+}
+
+impl From<BootstrapError> for Error {
+    fn from(BootstrapError { directory, reason }: BootstrapError) -> Error {
+        let directory = directory.display();
+        let (remedy, what) = match reason {
+            Failure::MemberFile(error) => return error.into(),
+            Failure::Node(cluster::Error::Removed { member }) => (
+                Remedy::Repair,
+                format!(
+                    "member {member:x} was removed from its cluster and cannot come back: add it \
+                     again at a member (`add_learner`), then let it `join` with an empty directory"
+                ),
+            ),
+            Failure::Node(error) => return error.into(),
+            Failure::Socket(error) => return repair(error),
+            Failure::Thread(error) => (
+                Remedy::Retry,
+                format!("cannot ask the other members: {error}"),
+            ),
+            Failure::NoData { member } => (
+                Remedy::Repair,
+                format!(
+                    "{directory} belongs to member {member:x} and holds nothing of it: put the \
+                     directory back; if it is lost, remove this member (`remove_member`) and add \
+                     it again (`add_learner`) at another one, then let it `join` with an empty \
+                     directory"
+                ),
+            ),
+            Failure::ForeignLog { member } => (
+                Remedy::Repair,
+                format!(
+                    "the log in {directory} does not know the member {member:x}: it is that of a \
+                     store, or of another cluster; choose another directory. A member that has \
+                     lost its data cannot come back under its old name: remove it, add it again \
+                     and let it `join`"
+                ),
+            ),
+            Failure::Lost { member } => (
+                Remedy::Repair,
+                format!(
+                    "the other members know that this member, {member:x}, was up before, and \
+                     {directory} holds nothing of it: put the directory back; if it is lost, \
+                     remove this member (`remove_member`) and add it again (`add_learner`) at \
+                     another one, then let it `join`"
+                ),
+            ),
+            Failure::OtherCluster { described, running } => (
+                Remedy::CorrectTheCall,
+                format!(
+                    "the members at the founders' addresses run already, as the cluster {:x} ({}), \
+                     and these founders and this token begin the cluster {described:x}: to join \
+                     that cluster, have it add this member (`add_learner`) and let it `join`; if \
+                     it is one of those that began it, set their founders and `cluster_token`",
+                    running.cluster_id,
+                    listed(running.members.iter())
+                ),
+            ),
+            Failure::OtherSegments { ours, theirs } => (
+                Remedy::CorrectTheCall,
+                format!(
+                    "the other members have segments of {theirs} bytes and `segment_bytes` is \
+                     {ours}, but it has to be the same on all members: set it to {theirs}"
+                ),
+            ),
+            Failure::Unfilled { member } => (
+                Remedy::CorrectTheCall,
+                format!(
+                    "{directory} belongs to member {member:x} and holds no data: if the member \
+                     has not received its data yet, set `join` at each start; if the data are \
+                     lost, remove the member, add it again, and let it join with an empty directory"
+                ),
+            ),
+            Failure::JoinsAnother { own, named } => (
+                Remedy::CorrectTheCall,
+                format!(
+                    "{directory} has begun to join the cluster {:x}, but the named members belong \
+                     to the cluster {named:x}: name members of the first, or choose another \
+                     directory",
+                    own.cluster
+                ),
+            ),
+            Failure::NoMemberAnswers { reasons } => (
+                Remedy::Retry,
+                format!(
+                    "no member answers with a list of the members ({}): start one of them, or \
+                     name other addresses of members; a member that waits for its own data \
+                     cannot answer",
+                    match reasons.is_empty() {
+                        true => "the named members have no data yet".to_owned(),
+                        false => reasons.join("; "),
+                    }
+                ),
+            ),
+            Failure::TwoClusters { clusters: [a, b] } => (
+                Remedy::CorrectTheCall,
+                format!(
+                    "the named members belong to two clusters, {a:x} and {b:x}: name members of \
+                     one"
+                ),
+            ),
+            Failure::NotListed { list, own_urls, .. } => {
+                (Remedy::CorrectTheCall, not_listed(&list, &own_urls))
+            }
+        };
+        Error::new(remedy, what)
+    }
+}
+
+fn listed<'a>(members: impl Iterator<Item = &'a Member>) -> String {
+    let one = |member: &Member| {
+        let addresses = member.peer_urls.join(" ");
+        format!("{:x} {} at {addresses}", member.id, member.name)
+    };
+    members.map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// The error for an address that no member has: this one was not added yet, or with another
+/// address.
+fn not_listed(list: &MemberList, own_urls: &[String]) -> String {
+    let own = own_urls
+        .iter()
+        .filter_map(|url| url.strip_prefix("http://"));
+    let own = own.collect::<Vec<_>>().join(" ");
+    let mut what = format!(
+        "the cluster {:x} has no member at {own} (its members: {}): add {own} first, at any \
+         member (`add_learner`, `add_member`)",
+        list.cluster_id,
+        listed(list.members.iter())
+    );
+    let new = listed(list.members.iter().filter(|member| !member.is_started()));
+    if !new.is_empty() {
+        what += &format!(
+            "; if this is a member that was added and never up ({new}), join with its address"
+        );
+    }
+    what
 }

@@ -10,8 +10,6 @@
 //! ```
 
 mod begin;
-mod founding;
-mod introduction;
 mod leadership;
 mod members;
 mod options;
@@ -100,10 +98,10 @@ impl Node {
     ///
     /// Errors name the file or the address, and the remedy.
     pub fn start(options: NodeOptions) -> Result<Node, Error> {
-        let begun = begin::begin(&options)?;
+        let started = begin::begin(&options)?;
         let shared = Shared {
-            node: begun.node,
-            member: begun.member,
+            node: started.node,
+            member: started.member.member,
             name: options.name,
         };
         members::publish(&shared.node, shared.member, &shared.name)?;

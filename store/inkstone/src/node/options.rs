@@ -29,7 +29,7 @@ pub struct NodeOptions {
     pub(super) name: String,
     pub(super) token: String,
     pub(super) founders: Vec<Founder>,
-    pub(super) joining: Option<Joining>,
+    pub(super) join: Option<Join>,
     pub(super) listen: Option<String>,
     pub(super) listener: Option<Arc<TcpListener>>,
     pub(super) peer_secret: Option<PeerSecret>,
@@ -45,7 +45,7 @@ pub(super) struct Founder {
 
 /// Addresses for joining an existing cluster.
 #[derive(Clone, Debug)]
-pub(super) struct Joining {
+pub(super) struct Join {
     /// The member's own address, with which it was added.
     pub address: String,
     /// Addresses of some members.
@@ -62,7 +62,7 @@ impl NodeOptions {
             name: name.into(),
             token: "inkstone".to_owned(),
             founders: Vec::new(),
-            joining: None,
+            join: None,
             listen: None,
             listener: None,
             peer_secret: None,
@@ -134,7 +134,7 @@ impl NodeOptions {
         address: impl Into<String>,
         members: impl IntoIterator<Item = A>,
     ) -> NodeOptions {
-        self.joining = Some(Joining {
+        self.join = Some(Join {
             address: address.into(),
             members: members.into_iter().map(A::into).collect(),
         });

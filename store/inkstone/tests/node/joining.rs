@@ -208,8 +208,9 @@ fn a_member_that_lost_its_directory_is_refused() {
         std::fs::create_dir_all(&directory).unwrap();
         std::fs::copy(lost, directory.join("MEMBER")).unwrap();
     };
+    let words = ["belongs to member", "holds nothing", "remove_member"];
     only_member("c");
-    refused(three.options(2), Remedy::CorrectTheCall, &["holds no data"]);
+    refused(three.options(2), Remedy::Repair, &words);
     only_member("d");
     refused(joining.clone(), Remedy::Repair, &words);
     for name in ["c", "d"] {
@@ -278,6 +279,36 @@ fn an_impossible_join_is_refused_with_the_reason() {
     let two = new().join(own, [three.address(0), &other]);
     refused(two, wrong, &["two clusters"]);
     other_cluster.stop();
+}
+
+#[test]
+fn a_cluster_is_not_founded_with_members_that_run_in_another() {
+    let three = Three::start();
+    put(three.node(0), "k", "v");
+    let (door, own) = door();
+    let beside = three.named("d").founder("d", own).listener(door);
+    let beside = beside.founder("a", three.address(0));
+    let words = ["run already", three.address(0), "`join`", "`cluster_token`"];
+    refused(beside, Remedy::CorrectTheCall, &words);
+    assert!(!three.directory(0).with_file_name("d").exists());
+}
+
+#[test]
+fn joining_with_another_segment_size_is_refused_with_the_right_one() {
+    let three = Three::start();
+    put(three.node(0), "k", "v");
+    let (door, address) = door();
+    let id = add(three.node(0), &address, true);
+    until("the addition at the asked member", || {
+        member(three.node(0), |it| it.id == id)
+    });
+    let joining = three.named("d").join(&address, [three.address(0)]);
+    let words = ["segments of 1048576 bytes", "`segment_bytes` is 2097152"];
+    let other = joining.clone().segment_bytes(2 << 20);
+    refused(other, Remedy::CorrectTheCall, &words);
+    assert!(!three.directory(0).with_file_name("d").exists());
+    let fourth = joining.listener(door).start().unwrap();
+    assert_eq!(get(&fourth, "k").as_deref(), Some("v"));
 }
 
 #[test]

@@ -17,15 +17,15 @@ use tokio::task::JoinSet;
 /// The kind of the question, which has no contents.
 pub(crate) const QUESTION: u8 = 1;
 /// Name of the thread that asks.
-const THREAD: &str = "introduction";
+const THREAD: &str = "member-list";
 /// Limit on an answer; the list of a thousand members is smaller.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 
 /// The members of a cluster, as one of them has applied them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Roster {
+pub struct MemberList {
     pub cluster_id: u64,
-    /// The applied index of the member that answered; a roster with a larger one is newer.
+    /// The applied index of the member that answered; a list with a larger one is newer.
     pub index: u64,
     /// Segment size of its log, the same on all members; 0 if the answer does not say.
     pub segment_bytes: u64,
@@ -36,7 +36,7 @@ pub struct Roster {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct RosterMessage {
+struct MemberListMessage {
     #[prost(uint64, tag = "1")]
     index: u64,
     #[prost(message, repeated, tag = "2")]
@@ -63,7 +63,7 @@ struct MemberMessage {
 
 /// Encodes the members that this one has applied up to `index`.
 pub(crate) fn encode(members: &Members, index: u64, segment_bytes: u64) -> Bytes {
-    let message = RosterMessage {
+    let message = MemberListMessage {
         index,
         members: members.iter().cloned().map(MemberMessage::from).collect(),
         removed: members.removed().collect(),
@@ -72,9 +72,9 @@ pub(crate) fn encode(members: &Members, index: u64, segment_bytes: u64) -> Bytes
     message.encode_to_vec().into()
 }
 
-fn decode(cluster_id: u64, bytes: Bytes) -> Result<Roster, String> {
-    let message = RosterMessage::decode(bytes).map_err(|error| error.to_string())?;
-    Ok(Roster {
+fn decode(cluster_id: u64, bytes: Bytes) -> Result<MemberList, String> {
+    let message = MemberListMessage::decode(bytes).map_err(|error| error.to_string())?;
+    Ok(MemberList {
         cluster_id,
         index: message.index,
         segment_bytes: message.segment_bytes,
@@ -107,35 +107,35 @@ impl From<MemberMessage> for Member {
     }
 }
 
-impl Roster {
+impl MemberList {
     /// The member with this id.
     pub fn member(&self, id: u64) -> Option<&Member> {
         self.members.iter().find(|member| member.id == id)
     }
 
     /// Asks at all these peer URLs at once, each with the time limit `patience`. Returns the
-    /// rosters, the newest first, and the reasons of those that gave none. Blocks the caller,
+    /// lists, the newest first, and the reasons of those that gave none. Blocks the caller,
     /// and asks on a thread of its own, because the caller may run in a runtime.
     pub fn ask(
         peer_urls: Vec<String>,
         patience: Duration,
         secret: Option<PeerSecret>,
-    ) -> io::Result<(Vec<Roster>, Vec<String>)> {
-        let asking = move || Roster::ask_here(&peer_urls, patience, secret.as_ref());
+    ) -> io::Result<(Vec<MemberList>, Vec<String>)> {
+        let asking = move || MemberList::ask_here(&peer_urls, patience, secret.as_ref());
         let asking = threads::spawn(THREAD, asking)?;
         asking.join().expect("asking does not panic")
     }
 
-    /// Asks without blocking the caller: `then` gets the rosters, on a thread of its own.
+    /// Asks without blocking the caller: `then` gets the lists, on a thread of its own.
     pub(crate) fn ask_aside(
         peer_urls: Vec<String>,
         patience: Duration,
         secret: Option<PeerSecret>,
-        then: impl FnOnce(Vec<Roster>) + Send + 'static,
+        then: impl FnOnce(Vec<MemberList>) + Send + 'static,
     ) -> io::Result<()> {
         let asking = move || {
-            let asked = Roster::ask_here(&peer_urls, patience, secret.as_ref());
-            then(asked.map_or_else(|_| Vec::new(), |(rosters, _)| rosters));
+            let asked = MemberList::ask_here(&peer_urls, patience, secret.as_ref());
+            then(asked.map_or_else(|_| Vec::new(), |(lists, _)| lists));
         };
         threads::spawn(THREAD, asking).map(drop)
     }
@@ -144,11 +144,11 @@ impl Roster {
         peer_urls: &[String],
         patience: Duration,
         secret: Option<&PeerSecret>,
-    ) -> io::Result<(Vec<Roster>, Vec<String>)> {
+    ) -> io::Result<(Vec<MemberList>, Vec<String>)> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let answers = runtime.block_on(Roster::ask_all(peer_urls, patience, secret));
+        let answers = runtime.block_on(MemberList::ask_all(peer_urls, patience, secret));
         // A host name that is still being resolved must not delay the caller.
         runtime.shutdown_background();
         Ok(answers)
@@ -158,23 +158,23 @@ impl Roster {
         peer_urls: &[String],
         patience: Duration,
         secret: Option<&PeerSecret>,
-    ) -> (Vec<Roster>, Vec<String>) {
+    ) -> (Vec<MemberList>, Vec<String>) {
         let mut asked = JoinSet::new();
         for url in peer_urls {
             asked.spawn(ask_one(url.clone(), patience, secret.cloned()));
         }
-        let (mut rosters, mut reasons) = (Vec::new(), Vec::new());
+        let (mut lists, mut reasons) = (Vec::new(), Vec::new());
         while let Some(outcome) = asked.join_next().await {
             match outcome.expect("asking does not panic and is not cancelled") {
                 // A member that waits for its first snapshot knows no members.
-                Ok(roster) if roster.members.is_empty() => {}
-                Ok(roster) => rosters.push(roster),
+                Ok(list) if list.members.is_empty() => {}
+                Ok(list) => lists.push(list),
                 Err(reason) => reasons.push(reason),
             }
         }
-        rosters.sort_by_key(|roster| std::cmp::Reverse(roster.index));
+        lists.sort_by_key(|list| std::cmp::Reverse(list.index));
         reasons.sort();
-        (rosters, reasons)
+        (lists, reasons)
     }
 }
 
@@ -182,7 +182,7 @@ async fn ask_one(
     url: String,
     patience: Duration,
     secret: Option<PeerSecret>,
-) -> Result<Roster, String> {
+) -> Result<MemberList, String> {
     let address = crate::transport::address(&url)
         .ok_or_else(|| format!("{url} is not a peer URL: write http://host:port"))?;
     let limits = Limits {
@@ -202,8 +202,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_roster_is_decoded_as_it_was_encoded() {
-        let roster = Roster {
+    fn a_member_list_is_decoded_as_it_was_encoded() {
+        let list = MemberList {
             cluster_id: 9,
             index: 1 << 40,
             segment_bytes: 1 << 26,
@@ -219,22 +219,22 @@ mod tests {
             ],
             removed: vec![1, 7],
         };
-        let message = RosterMessage {
-            index: roster.index,
-            members: roster.members.iter().cloned().map(Into::into).collect(),
-            removed: roster.removed.clone(),
-            segment_bytes: roster.segment_bytes,
+        let message = MemberListMessage {
+            index: list.index,
+            members: list.members.iter().cloned().map(Into::into).collect(),
+            removed: list.removed.clone(),
+            segment_bytes: list.segment_bytes,
         };
         let bytes = Bytes::from(message.encode_to_vec());
-        assert_eq!(decode(9, bytes.clone()), Ok(roster));
+        assert_eq!(decode(9, bytes.clone()), Ok(list));
         assert!(decode(9, bytes.slice(..bytes.len() - 1)).is_err());
     }
 
     #[test]
     fn an_address_without_a_member_yields_a_reason() {
         let urls = vec!["a:1".to_owned(), "http://127.0.0.1:1".to_owned()];
-        let (rosters, reasons) = Roster::ask(urls, Duration::from_secs(60), None).unwrap();
-        assert_eq!(rosters, []);
+        let (lists, reasons) = MemberList::ask(urls, Duration::from_secs(60), None).unwrap();
+        assert_eq!(lists, []);
         assert_eq!(reasons.len(), 2, "{reasons:?}");
         assert!(reasons[0].starts_with("127.0.0.1:1: cannot connect"));
         assert!(reasons[1].starts_with("a:1 is not a peer URL"));
