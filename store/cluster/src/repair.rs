@@ -19,7 +19,7 @@ use environment::{Clock, Disk};
 use revisions::Members;
 
 use crate::Error;
-use crate::life_file::LifeFile;
+use crate::identity_files::LifeFile;
 
 /// A plan for the repair of a directory.
 #[derive(Debug)]

@@ -56,10 +56,10 @@ use peers::Seldom;
 use raft::eraftpb::MessageType;
 use revisions::{Command, LeaseAnswer, Machine, Reader};
 
+use crate::identity_files::{RemovalFile, refuse_removed};
 use crate::peer_message::PeerMessage;
 use crate::raft::consensus::{Consensus, Elections, Retention};
 use crate::reads::Reads;
-use crate::removal_file::{RemovalFile, refuse_removed};
 use crate::repair::with_others_help;
 use crate::{CommandLimits, Error, Mutant, ReadAsker, ReadLease, ReadMode, Sender};
 

@@ -36,7 +36,7 @@
 //! if another voter reports its removal: that one has applied the removal, and so has all
 //! entries that the removed voter helped to commit.
 //!
-//! The directory remembers that its member has not returned (`life_file.rs`), so that a
+//! The directory remembers that its member has not returned (`identity_files/life.rs`), so that a
 //! restart in between does not make it whole.
 
 mod life;

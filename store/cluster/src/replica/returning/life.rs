@@ -7,7 +7,7 @@ use std::sync::Arc;
 use engine::Durability;
 use environment::Disk;
 
-use crate::life_file::LifeFile;
+use crate::identity_files::LifeFile;
 use crate::{Error, ReplicaOptions};
 
 /// This life of the member.

@@ -1,10 +1,15 @@
-//! The file `REMOVED`, which says that a data directory's member was removed from its cluster.
+//! The file `REMOVED`, see docs/formats/removed.md: the directory's member was removed from its
+//! cluster.
+//!
+//! ```text
+//!   inkstone removed 1
+//!   member 8e9e05c52164694d
+//!   sha1 ...
+//! ```
 //!
 //! A member that was down while it was removed learns of it when another member refuses its
 //! connection, and its log will never contain the removal. Ids are never used again, so the
 //! file stays true.
-
-mod format;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,11 +17,13 @@ use std::sync::Arc;
 
 use environment::Disk;
 
+use super::IdentityFile;
 use crate::Error;
-use crate::member_file::{read, replace};
 
-const FILE: &str = "REMOVED";
-const PARTIAL: &str = "REMOVED.partial";
+const FILE: IdentityFile = IdentityFile {
+    name: "REMOVED",
+    kind: "removed",
+};
 
 /// Fails if the directory says that this member was removed.
 pub(crate) fn refuse_removed(
@@ -24,30 +31,29 @@ pub(crate) fn refuse_removed(
     directory: &Path,
     member_id: u64,
 ) -> Result<(), Error> {
-    let file = directory.join(FILE);
-    match find(disk, &file) {
-        Ok(Some(Ok(member))) if member == member_id => Err(Error::Removed { member }),
-        Ok(None | Some(Ok(_))) => Ok(()),
-        Ok(Some(Err(what))) => Err(Error::Storage(format!(
+    let found = FILE.read(disk, directory);
+    let lines = match found.map_err(|error| about(directory, &error))? {
+        None => return Ok(()),
+        Some(lines) => lines,
+    };
+    match lines.and_then(|lines| decode(&lines).ok_or_else(|| "lacks its member".to_owned())) {
+        Ok(member) if member == member_id => Err(Error::Removed { member }),
+        Ok(_) => Ok(()),
+        Err(what) => Err(Error::Storage(format!(
             "{} {what}: it is uncertain whether this member was removed from its cluster; move \
              the file away, and the member asks the other members again",
-            file.display()
+            FILE.path(directory).display()
         ))),
-        Err(error) => Err(about(&file, &error)),
     }
 }
 
-/// The removed member in the file; `None` if there is no file.
-fn find(disk: &dyn Disk, file: &Path) -> io::Result<Option<Result<u64, &'static str>>> {
-    match read(disk, file) {
-        Ok(text) => Ok(Some(text.and_then(|text| format::decode(&text)))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+fn decode(lines: &str) -> Option<u64> {
+    let digits = lines.strip_prefix("member ")?.trim_end();
+    u64::from_str_radix(digits, 16).ok()
 }
 
-fn about(file: &Path, error: &io::Error) -> Error {
-    Error::Storage(format!("{}: {error}", file.display()))
+fn about(directory: &Path, error: &io::Error) -> Error {
+    Error::Storage(format!("{}: {error}", FILE.path(directory).display()))
 }
 
 /// Writes the file `REMOVED` of a directory.
@@ -69,9 +75,9 @@ impl RemovalFile {
     /// Writes the file, after which the member does not start any more. It is on stable storage
     /// on return.
     pub fn keep(&self, member_id: u64) -> Result<(), Error> {
-        let text = format::encode(member_id);
-        replace(&*self.disk, &self.directory, (PARTIAL, FILE), &text)
-            .map_err(|error| about(&self.directory.join(FILE), &error))
+        let lines = format!("member {member_id:016x}\n");
+        let written = FILE.write(&*self.disk, &self.directory, &lines);
+        written.map_err(|error| about(&self.directory, &error))
     }
 }
 
@@ -102,9 +108,15 @@ mod tests {
     fn a_damaged_file_is_refused_and_named() {
         let (disk, path) = (SimulatedDisk::new(1), Path::new("/data"));
         disk.create_directories(path).unwrap();
-        let file = disk.open(&path.join(FILE), OpenMode::CreateNew).unwrap();
-        file.write_at(&[b"inkstone"], 0).unwrap();
-        let error = refuse_removed(&disk, path, 7).unwrap_err().to_string();
-        assert!(error.contains("/data/REMOVED does not match"), "{error}");
+        let file = FILE.path(path);
+        let file = disk.open(&file, OpenMode::CreateNew).unwrap();
+        for (text, expected) in [
+            ("inkstone removed 1\n", "/data/REMOVED does not match"),
+            (&FILE.seal("cluster 1\n"), "/data/REMOVED lacks its member"),
+        ] {
+            file.write_at(&[text.as_bytes()], 0).unwrap();
+            let error = refuse_removed(&disk, path, 7).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 }

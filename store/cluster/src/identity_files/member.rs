@@ -1,4 +1,12 @@
-//! The file `MEMBER`, which says to which member a data directory belongs.
+//! The file `MEMBER`, see docs/formats/member.md: to which member a data directory belongs.
+//!
+//! ```text
+//!   inkstone member 1
+//!   member 8e9e05c52164694d
+//!   cluster cdf818194e3a8c32
+//!   peer http://localhost:2380
+//!   sha1 ...
+//! ```
 //!
 //! The ids of a member and of its cluster are computed once, at the first start of the
 //! directory. From then on the file decides: another token or another peer URL must not
@@ -6,18 +14,18 @@
 //! breaks promises that were made under the first. So the process that holds the
 //! directory's lock writes the file before its first answer.
 
-mod format;
-
 use std::io;
 use std::path::{Path, PathBuf};
 
-use environment::{Disk, OpenMode};
+use environment::Disk;
 use revisions::identity;
 
-const FILE: &str = "MEMBER";
-const PARTIAL: &str = "MEMBER.partial";
-/// A larger file is not a file of this program.
-const BYTES_MAX: u64 = 1 << 20;
+use super::IdentityFile;
+
+const FILE: IdentityFile = IdentityFile {
+    name: "MEMBER",
+    kind: "member",
+};
 
 /// The identity of a data directory, which never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,19 +68,17 @@ pub fn holds_data(disk: &dyn Disk, directory: &Path) -> bool {
 impl MemberFile {
     /// Reads the file; `None` before the directory's first start.
     pub fn find(disk: &dyn Disk, directory: &Path) -> Result<Option<MemberFile>, MemberFileError> {
-        let file = directory.join(FILE);
-        let unusable = |what| MemberFileError::Unusable {
-            file: file.clone(),
-            what,
+        let Some(lines) = FILE.read(disk, directory)? else {
+            return Ok(None);
         };
-        let text = match read(disk, &file) {
-            Ok(text) => text.map_err(|what| unusable(what.to_owned()))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            // The engine reports a file in the place of the directory.
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        format::decode(&text).map(Some).map_err(unusable)
+        let decode = |lines: String| MemberFile::decode(&lines).ok_or("lacks a field".to_owned());
+        match lines.and_then(decode) {
+            Ok(member) => Ok(Some(member)),
+            Err(what) => Err(MemberFileError::Unusable {
+                file: FILE.path(directory),
+                what,
+            }),
+        }
     }
 
     /// Whether the cluster began with this member alone: the cluster's id is computed from its
@@ -84,53 +90,37 @@ impl MemberFile {
     /// Writes the file; it is on stable storage on return. The caller must have locked the
     /// directory.
     pub fn keep(&self, disk: &dyn Disk, directory: &Path) -> io::Result<()> {
-        replace(disk, directory, (PARTIAL, FILE), &format::encode(self))
+        FILE.write(disk, directory, &self.encode())
     }
-}
 
-/// Replaces a file by a new text: writes the text to the file `partial` and renames it to
-/// `name`. The text is on stable storage on return.
-pub(crate) fn replace(
-    disk: &dyn Disk,
-    directory: &Path,
-    (partial, name): (&str, &str),
-    text: &str,
-) -> io::Result<()> {
-    let partial = directory.join(partial);
-    match disk.remove(&partial) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let file = disk.open(&partial, OpenMode::CreateNew)?;
-    file.write_at(&[text.as_bytes()], 0)?;
-    file.sync_data()?;
-    disk.rename(&partial, &directory.join(name))?;
-    disk.sync_directory(directory)
-}
-
-/// Reads a file's text; an inner `Err` says why it is not a text of this program.
-pub(crate) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Result<String, &'static str>> {
-    let file = disk.open(path, OpenMode::Read)?;
-    let size = file.size()?;
-    if size > BYTES_MAX {
-        return Ok(Err("is larger than 1 MiB"));
-    }
-    let mut bytes = vec![0; size as usize];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match file.read_at(&mut bytes[filled..], filled as u64)? {
-            0 => break,
-            read => filled += read,
+    fn encode(&self) -> String {
+        let (member, cluster) = (self.member, self.cluster);
+        let mut lines = format!("member {member:016x}\ncluster {cluster:016x}\n");
+        for url in &self.peer_urls {
+            lines += &format!("peer {url}\n");
         }
+        lines
     }
-    bytes.truncate(filled);
-    Ok(String::from_utf8(bytes).map_err(|_| "is not UTF-8"))
+
+    fn decode(lines: &str) -> Option<MemberFile> {
+        let mut lines = lines.lines();
+        let mut id = |name| u64::from_str_radix(lines.next()?.strip_prefix(name)?, 16).ok();
+        let (member, cluster) = (id("member ")?, id("cluster ")?);
+        let peer_urls = lines.map(|line| line.strip_prefix("peer ").map(str::to_owned));
+        Some(MemberFile {
+            member,
+            cluster,
+            peer_urls: peer_urls.collect::<Option<_>>()?,
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use environment::OpenMode;
     use environment::simulated::SimulatedDisk;
 
+    use super::super::BYTES_MAX;
     use super::*;
 
     const DIRECTORY: &str = "/data";
@@ -145,7 +135,7 @@ mod tests {
         let member = MemberFile {
             member: 7,
             cluster: 9,
-            peer_urls: vec!["http://localhost:2380".to_owned()],
+            peer_urls: vec!["http://a:1".into(), "http://b:2".into()],
         };
         member.keep(disk, Path::new(DIRECTORY)).unwrap();
         member
@@ -156,17 +146,18 @@ mod tests {
         let disk = disk();
         let path = Path::new(DIRECTORY);
         assert_eq!(MemberFile::find(&disk, path).unwrap(), None);
-        disk.open(&path.join(PARTIAL), OpenMode::CreateNew).unwrap();
+        let partial = path.join("MEMBER.partial");
+        disk.open(&partial, OpenMode::CreateNew).unwrap();
         let member = keep(&disk);
         assert_eq!(MemberFile::find(&disk, path).unwrap(), Some(member));
-        assert_eq!(disk.list(path).unwrap(), [FILE]);
+        assert_eq!(disk.list(path).unwrap(), [FILE.name]);
     }
 
     #[test]
     fn a_damaged_file_is_refused_and_named() {
         let disk = disk();
         keep(&disk);
-        let path = Path::new(DIRECTORY).join(FILE);
+        let path = FILE.path(Path::new(DIRECTORY));
         let file = disk.open(&path, OpenMode::ReadWrite).unwrap();
         for (damage, place, expected) in [
             (&b"x"[..], 30, "checksum"),

@@ -1,21 +1,29 @@
-//! The file `LIFE`, which says whether a data directory may lack the last entries that its
-//! member has acknowledged.
+//! The file `LIFE`, see docs/formats/life.md: whether a data directory may lack the last
+//! entries that its member has acknowledged.
+//!
+//! ```text
+//!   inkstone life 1
+//!   entries cached               or flushed
+//!   whole yes                    or no
+//!   boot 5f0c...-...             the kernel's; none: it could not be read
+//!   sha1 ...
+//! ```
 //!
 //! If there is no file, entries were flushed before they were acknowledged, and the directory
 //! is whole. A member that acknowledges entries from the page cache writes the file at each
 //! start, before its first message. Any other member removes it once it is whole.
-
-mod format;
 
 use std::io;
 use std::path::Path;
 
 use environment::Disk;
 
-use crate::member_file::{read, replace};
+use super::IdentityFile;
 
-const FILE: &str = "LIFE";
-const PARTIAL: &str = "LIFE.partial";
+const FILE: IdentityFile = IdentityFile {
+    name: "LIFE",
+    kind: "life",
+};
 
 /// What the file says of the life that wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,29 +39,42 @@ pub(crate) struct LifeFile {
 impl LifeFile {
     /// Reads the file; `None` if there is none, `Some(None)` if it is damaged.
     pub fn find(disk: &dyn Disk, directory: &Path) -> io::Result<Option<Option<LifeFile>>> {
-        let file = directory.join(FILE);
-        match read(disk, &file) {
-            Ok(Ok(text)) => Ok(Some(format::decode(&text))),
-            Ok(Err(_)) => Ok(Some(None)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        let found = FILE.read(disk, directory)?;
+        Ok(found.map(|lines| LifeFile::decode(&lines.ok()?)))
     }
 
     /// Writes the file; it is on stable storage on return. The caller must have locked the
     /// directory.
     pub fn keep(&self, disk: &dyn Disk, directory: &Path) -> io::Result<()> {
-        replace(disk, directory, (PARTIAL, FILE), &format::encode(self))
+        FILE.write(disk, directory, &self.encode())
     }
 
     /// Removes the file; the removal is on stable storage on return.
     pub fn remove(disk: &dyn Disk, directory: &Path) -> io::Result<()> {
-        match disk.remove(&directory.join(FILE)) {
-            Ok(()) => disk.sync_directory(directory),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error),
-        }
+        FILE.remove(disk, directory)
     }
+
+    fn encode(&self) -> String {
+        let entries = if self.cached { "cached" } else { "flushed" };
+        let whole = if self.whole { "yes" } else { "no" };
+        let boot = self.boot.as_deref().unwrap_or("none");
+        format!("entries {entries}\nwhole {whole}\nboot {boot}\n")
+    }
+
+    fn decode(lines: &str) -> Option<LifeFile> {
+        let mut lines = lines.lines();
+        let mut field = |name| lines.next()?.strip_prefix(name);
+        let (entries, whole, boot) = (field("entries ")?, field("whole ")?, field("boot ")?);
+        Some(LifeFile {
+            cached: one_of(entries, "cached", "flushed")?,
+            whole: one_of(whole, "yes", "no")?,
+            boot: (boot != "none").then(|| boot.to_owned()),
+        })
+    }
+}
+
+fn one_of(word: &str, yes: &str, no: &str) -> Option<bool> {
+    (word == yes || word == no).then_some(word == yes)
 }
 
 #[cfg(test)]
@@ -63,7 +84,7 @@ mod tests {
 
     use super::*;
 
-    pub(super) fn life() -> LifeFile {
+    fn life() -> LifeFile {
         LifeFile {
             cached: true,
             whole: false,
@@ -93,8 +114,13 @@ mod tests {
     fn a_damaged_file_is_found_and_not_trusted() {
         let (disk, path) = (SimulatedDisk::new(1), Path::new("/data"));
         disk.create_directories(path).unwrap();
-        let file = disk.open(&path.join(FILE), OpenMode::CreateNew).unwrap();
-        file.write_at(&[b"\xffrubbish"], 0).unwrap();
+        let file = FILE.path(path);
+        let file = disk.open(&file, OpenMode::CreateNew).unwrap();
+        for damage in ["inkstone life 1\n\u{fffd}", &FILE.seal("entries cached\n")] {
+            file.write_at(&[damage.as_bytes()], 0).unwrap();
+            assert_eq!(LifeFile::find(&disk, path).unwrap(), Some(None));
+        }
+        file.write_at(&[b"\xff"], 0).unwrap();
         assert_eq!(LifeFile::find(&disk, path).unwrap(), Some(None));
     }
 }
