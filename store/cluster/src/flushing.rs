@@ -186,8 +186,7 @@ impl Flusher {
                 }
             }
         };
-        let thread = threads::spawn("log-settle", run)
-            .map_err(|error| Error::Storage(format!("cannot start a thread: {error}")))?;
+        let thread = threads::spawn("log-settle", run).map_err(Error::thread)?;
         Ok(Flusher {
             window,
             thread: Mutex::new(Some(thread)),

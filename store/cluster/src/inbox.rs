@@ -356,11 +356,10 @@ impl Inbox {
 
     /// Ends the inbox after the replica has panicked. Waiting callers get an error.
     pub fn give_up(&self) {
-        let what = "the replica has panicked, restart the node";
         // The thread that was at work does not check the inbox again, so `stop` must wake
         // the replica thread.
         self.end_attendance();
-        self.close(Error::Storage(what.into()));
+        self.close(Error::Panicked);
         self.stop();
         // No thread will process these inputs. Dropping their channels ends the callers' waits.
         drop(self.take(Duration::ZERO, None));

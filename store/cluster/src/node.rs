@@ -202,8 +202,7 @@ impl Node {
             let _latch = latch;
             work();
         };
-        let thread = threads::spawn("replica", run)
-            .map_err(|error| Error::Storage(format!("cannot start a thread: {error}")))?;
+        let thread = threads::spawn("replica", run).map_err(Error::thread)?;
         info!(
             directory = %options.directory.display(),
             revision = reader.revision(),
@@ -445,10 +444,10 @@ impl Drop for Shared {
 fn check_flushing(options: &NodeOptions) -> Result<(), Error> {
     let durable = options.machine.engine.durability == engine::Durability::Durable;
     match options.flushing {
-        Some(_) if durable => Err(Error::Storage(
+        Some(_) if durable => Err(Error::InvalidOptions(
             "`flushing` is for `Durability::Os`: leave it out, or choose that".into(),
         )),
-        Some(flushing) if flushing.entries_max == 0 => Err(Error::Storage(
+        Some(flushing) if flushing.entries_max == 0 => Err(Error::InvalidOptions(
             "`flushing.entries_max` is 0: write 1 or more".into(),
         )),
         _ => Ok(()),
@@ -476,7 +475,7 @@ fn seed(options: &NodeOptions, has_others: bool) -> Result<u64, Error> {
         None if !has_others => Ok(0),
         None => match Random::from_system() {
             Ok(mut random) => Ok(random.next_u64()),
-            Err(error) => Err(Error::Storage(format!(
+            Err(error) => Err(Error::System(format!(
                 "no randomness from the kernel ({error}); set `seed`, differently on each member"
             ))),
         },

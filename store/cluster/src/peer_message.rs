@@ -541,9 +541,7 @@ pub(crate) fn for_others(error: Error) -> revisions::Error {
         Error::Refused(error) => error,
         Error::TooManyRequests { .. } => etcd_api::Error::TooManyRequests.into(),
         Error::Stopped => etcd_api::Error::Stopped.into(),
-        Error::LogFailed { .. } | Error::Storage(_) | Error::Raft(_) | Error::Removed { .. } => {
-            etcd_api::Error::Unhealthy.into()
-        }
+        _ => etcd_api::Error::Unhealthy.into(),
     }
 }
 

@@ -62,8 +62,7 @@ impl Repair {
             whole: false,
             boot: None,
         };
-        life.keep(disk, directory)
-            .map_err(|error| Error::Storage(format!("{}: {error}", directory.display())))?;
+        life.keep(disk, directory)?;
         Ok(self.plan.carry_out(disk, directory)?)
     }
 }

@@ -107,8 +107,7 @@ impl Transport {
             clock: Arc::clone(&clock),
             warnings: Seldom::default(),
         });
-        let peers = Peers::start(options, Arc::clone(&incoming) as Arc<dyn Handler>)
-            .map_err(|error| Error::Storage(error.to_string()))?;
+        let peers = Peers::start(options, Arc::clone(&incoming) as Arc<dyn Handler>)?;
         let own = |member: &Member| member.id == member_id && member.is_learner;
         let joins_as_learner = network.contacts.iter().any(own);
         let acquaintances = Acquaintances::new(

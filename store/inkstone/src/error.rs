@@ -1,5 +1,6 @@
 //! Errors, classified by their remedy.
 
+use environment::Shortage;
 use thiserror::Error;
 
 /// The action that helps after an [`struct@Error`].
@@ -77,21 +78,28 @@ impl Error {
     }
 }
 
+/// The action that helps after an error of the engine.
+fn of_engine(error: &engine::Error) -> Remedy {
+    match error {
+        engine::Error::Compacted { .. }
+        | engine::Error::TooLarge { .. }
+        | engine::Error::Foreign { .. }
+        | engine::Error::Log(value_log::Error::Option { .. }) => Remedy::CorrectTheCall,
+        engine::Error::NoSpace { .. } | engine::Error::MemoryLimit { .. } => Remedy::MakeRoom,
+        engine::Error::DirectoryInUse { .. } => Remedy::Retry,
+        engine::Error::Closed { .. } => Remedy::Reopen,
+        _ if error.is_shortage() || error.shortage().is_some() => Remedy::Retry,
+        _ => Remedy::Repair,
+    }
+}
+
 impl From<revisions::Error> for Error {
     fn from(error: revisions::Error) -> Error {
         let remedy = match &error {
             revisions::Error::Etcd(etcd) => return Error::refused(*etcd),
-            revisions::Error::Storage(storage) => match storage.as_ref() {
-                engine::Error::Compacted { .. } | engine::Error::TooLarge { .. } => {
-                    Remedy::CorrectTheCall
-                }
-                engine::Error::NoSpace { .. } | engine::Error::MemoryLimit { .. } => {
-                    Remedy::MakeRoom
-                }
-                _ if storage.is_shortage() || storage.shortage().is_some() => Remedy::Retry,
-                _ => Remedy::Repair,
-            },
-            revisions::Error::Short(_) => Remedy::Retry,
+            revisions::Error::Storage(storage) => of_engine(storage),
+            revisions::Error::InitialMembers { .. } => Remedy::CorrectTheCall,
+            revisions::Error::Short(_) | revisions::Error::Randomness(_) => Remedy::Retry,
             _ => Remedy::Repair,
         };
         Error::new(remedy, error.to_string())
@@ -100,15 +108,62 @@ impl From<revisions::Error> for Error {
 
 impl From<cluster::Error> for Error {
     fn from(error: cluster::Error) -> Error {
-        match error {
-            cluster::Error::Refused(error) => Error::from(error),
-            cluster::Error::TooManyRequests { .. } => Error::new(Remedy::Retry, error.to_string()),
-            cluster::Error::Stopped | cluster::Error::LogFailed { .. } => {
-                Error::new(Remedy::Reopen, error.to_string())
-            }
-            cluster::Error::Storage(_)
-            | cluster::Error::Raft(_)
-            | cluster::Error::Removed { .. } => Error::new(Remedy::Repair, error.to_string()),
-        }
+        use cluster::Error as Node;
+        let remedy = match &error {
+            Node::Refused(refused) | Node::Machine(refused) => return Error::from(refused.clone()),
+            Node::InvalidOptions(_) => Remedy::CorrectTheCall,
+            Node::TooManyRequests { .. } | Node::Thread(_) | Node::System(_) => Remedy::Retry,
+            Node::Stopped | Node::LogFailed { .. } | Node::Panicked => Remedy::Reopen,
+            Node::Storage(storage) => of_engine(storage),
+            Node::File { source, .. } if Shortage::of(source).is_some() => Remedy::Retry,
+            Node::File { .. }
+            | Node::FileDamaged { .. }
+            | Node::Diverged(_)
+            | Node::Raft(_)
+            | Node::Removed { .. } => Remedy::Repair,
+        };
+        Error::new(remedy, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn remedy(error: cluster::Error) -> Remedy {
+        Error::from(error).remedy()
+    }
+
+    #[test]
+    fn a_thread_that_cannot_start_is_no_damage_and_no_wrong_option() {
+        let thread = io::Error::from(io::ErrorKind::WouldBlock);
+        assert_eq!(
+            remedy(cluster::Error::Thread(Arc::new(thread))),
+            Remedy::Retry
+        );
+        let option = cluster::Error::InvalidOptions("`flushing` is ...".to_owned());
+        assert_eq!(remedy(option), Remedy::CorrectTheCall);
+        let damaged = cluster::Error::FileDamaged {
+            file: "data/REMOVED".into(),
+            what: "does not match its checksum".to_owned(),
+        };
+        assert_eq!(remedy(damaged), Remedy::Repair);
+        assert_eq!(remedy(cluster::Error::Panicked), Remedy::Reopen);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_for_want_of_room_is_no_damage() {
+        let file = |kind: io::ErrorKind| cluster::Error::File {
+            file: "data/LIFE".into(),
+            source: Arc::new(kind.into()),
+        };
+        assert_eq!(remedy(file(io::ErrorKind::StorageFull)), Remedy::Retry);
+        assert_eq!(
+            remedy(file(io::ErrorKind::PermissionDenied)),
+            Remedy::Repair
+        );
     }
 }

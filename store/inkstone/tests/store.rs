@@ -2,8 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use inkstone::{Batch, Options, Remedy, Store};
+use inkstone::{Batch, Durability, Options, Remedy, Store};
 
 fn keys(entries: Vec<inkstone::KeyValue>) -> Vec<String> {
     entries
@@ -299,4 +300,37 @@ fn a_store_and_a_map_refuse_each_others_directories() {
         }
     }
     assert_eq!(open(&directory).get("a").unwrap().unwrap().value, "2");
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a segment is damaged")]
+fn an_error_at_the_start_has_the_remedy_of_its_cause() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = || Options::new(directory.path().join("data")).segment_bytes(1 << 20);
+    let assert_refused = |options: Options, remedy: Remedy, part: &str| {
+        let error = options.open().map(drop).unwrap_err();
+        assert_eq!(error.remedy(), remedy, "{error}");
+        assert!(error.to_string().contains(part), "{error}");
+    };
+    let flushed_after = |entries_max| Durability::MajorityMemory {
+        entries_max,
+        interval: Duration::from_millis(100),
+    };
+    let never = options().durability(flushed_after(0));
+    assert_refused(never, Remedy::CorrectTheCall, "`flushing.entries_max` is 0");
+    let odd = options().segment_bytes(1_000_000);
+    assert_refused(odd, Remedy::CorrectTheCall, "segment_bytes");
+
+    let store = options().open().unwrap();
+    store.put("k", "v").unwrap();
+    assert_refused(options(), Remedy::Retry, "in use");
+    drop(store);
+
+    let log = || std::fs::read_dir(directory.path().join("data")).unwrap();
+    let log = log().map(|entry| entry.unwrap().path());
+    let log = log.filter(|path| path.extension().is_some_and(|end| end == "log"));
+    for segment in log {
+        std::fs::write(segment, b"rubbish").unwrap();
+    }
+    assert_refused(options(), Remedy::Repair, "data");
 }

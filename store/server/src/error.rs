@@ -209,6 +209,7 @@ impl From<cluster::Error> for Error {
     fn from(error: cluster::Error) -> Error {
         match error {
             cluster::Error::Removed { member } => Error::Removed { member },
+            cluster::Error::Thread(error) => Error::Threads(io::Error::new(error.kind(), error)),
             error => Error::Node(error),
         }
     }

@@ -15,10 +15,7 @@ pub(crate) fn status(error: &cluster::Error) -> Status {
         cluster::Error::Refused(error) => of_machine(error),
         cluster::Error::TooManyRequests { .. } => etcd_api::Error::TooManyRequests.to_status(),
         cluster::Error::Stopped => etcd_api::Error::Stopped.to_status(),
-        cluster::Error::LogFailed { .. }
-        | cluster::Error::Removed { .. }
-        | cluster::Error::Storage(_)
-        | cluster::Error::Raft(_) => Status::unavailable(format!("inkstone: {error}")),
+        _ => Status::unavailable(format!("inkstone: {error}")),
     }
 }
 
@@ -116,7 +113,7 @@ mod tests {
             assert!(status.message().starts_with("inkstone: "), "{status}");
         }
         for error in [
-            cluster::Error::Storage("no thread".into()),
+            cluster::Error::Panicked,
             cluster::Error::Raft("dropped".into()),
         ] {
             assert_eq!(status(&error).code(), Code::Unavailable);

@@ -13,12 +13,12 @@
 //! is whole. A member that acknowledges entries from the page cache writes the file at each
 //! start, before its first message. Any other member removes it once it is whole.
 
-use std::io;
 use std::path::Path;
 
 use environment::Disk;
 
 use super::IdentityFile;
+use crate::Error;
 
 const FILE: IdentityFile = IdentityFile {
     name: "LIFE",
@@ -38,20 +38,23 @@ pub(crate) struct LifeFile {
 
 impl LifeFile {
     /// Reads the file; `None` if there is none, `Some(None)` if it is damaged.
-    pub fn find(disk: &dyn Disk, directory: &Path) -> io::Result<Option<Option<LifeFile>>> {
-        let found = FILE.read(disk, directory)?;
+    pub fn find(disk: &dyn Disk, directory: &Path) -> Result<Option<Option<LifeFile>>, Error> {
+        let found = FILE.read(disk, directory);
+        let found = found.map_err(Error::file(FILE.path(directory)))?;
         Ok(found.map(|lines| LifeFile::decode(&lines.ok()?)))
     }
 
     /// Writes the file; it is on stable storage on return. The caller must have locked the
     /// directory.
-    pub fn keep(&self, disk: &dyn Disk, directory: &Path) -> io::Result<()> {
-        FILE.write(disk, directory, &self.encode())
+    pub fn keep(&self, disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
+        let written = FILE.write(disk, directory, &self.encode());
+        written.map_err(Error::file(FILE.path(directory)))
     }
 
     /// Removes the file; the removal is on stable storage on return.
-    pub fn remove(disk: &dyn Disk, directory: &Path) -> io::Result<()> {
-        FILE.remove(disk, directory)
+    pub fn remove(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
+        let removed = FILE.remove(disk, directory);
+        removed.map_err(Error::file(FILE.path(directory)))
     }
 
     fn encode(&self) -> String {

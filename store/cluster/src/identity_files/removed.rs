@@ -11,7 +11,6 @@
 //! connection, and its log will never contain the removal. Ids are never used again, so the
 //! file stays true.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,28 +31,25 @@ pub(crate) fn refuse_removed(
     member_id: u64,
 ) -> Result<(), Error> {
     let found = FILE.read(disk, directory);
-    let lines = match found.map_err(|error| about(directory, &error))? {
-        None => return Ok(()),
-        Some(lines) => lines,
+    let Some(lines) = found.map_err(Error::file(FILE.path(directory)))? else {
+        return Ok(());
     };
     match lines.and_then(|lines| decode(&lines).ok_or_else(|| "lacks its member".to_owned())) {
         Ok(member) if member == member_id => Err(Error::Removed { member }),
         Ok(_) => Ok(()),
-        Err(what) => Err(Error::Storage(format!(
-            "{} {what}: it is uncertain whether this member was removed from its cluster; move \
-             the file away, and the member asks the other members again",
-            FILE.path(directory).display()
-        ))),
+        Err(what) => Err(Error::FileDamaged {
+            file: FILE.path(directory),
+            what: format!(
+                "{what}: it is uncertain whether this member was removed from its cluster; move \
+                 the file away, and the member asks the other members again"
+            ),
+        }),
     }
 }
 
 fn decode(lines: &str) -> Option<u64> {
     let digits = lines.strip_prefix("member ")?.trim_end();
     u64::from_str_radix(digits, 16).ok()
-}
-
-fn about(directory: &Path, error: &io::Error) -> Error {
-    Error::Storage(format!("{}: {error}", FILE.path(directory).display()))
 }
 
 /// Writes the file `REMOVED` of a directory.
@@ -77,7 +73,7 @@ impl RemovalFile {
     pub fn keep(&self, member_id: u64) -> Result<(), Error> {
         let lines = format!("member {member_id:016x}\n");
         let written = FILE.write(&*self.disk, &self.directory, &lines);
-        written.map_err(|error| about(&self.directory, &error))
+        written.map_err(Error::file(FILE.path(&self.directory)))
     }
 }
 

@@ -136,7 +136,7 @@ impl Consensus {
         if heartbeat.commit <= last {
             return Ok(());
         }
-        Err(Error::Storage(format!(
+        Err(Error::Diverged(format!(
             "member {:x} has lost entries that it had confirmed: its log ends with entry {last}, \
              and its leader counts on entry {}; remove it from the cluster, and add it again \
              with an empty directory",
@@ -158,7 +158,7 @@ impl Consensus {
             // The term is 0 if the entry is not kept any more, or for index 0.
             let own = log.term(index).unwrap_or(0);
             if own != 0 && own != term {
-                return Err(Error::Storage(format!(
+                return Err(Error::Diverged(format!(
                     "member {:x} has applied entry {index} of term {own}, and its leader has one \
                      of term {term} in its place: the other members have lost what this member has \
                      applied; remove it from the cluster, and add it again with an empty directory",

@@ -65,7 +65,7 @@ pub(super) fn check_own_term(term: u64) -> Result<(), Error> {
     if term <= TERM_MAX {
         return Ok(());
     }
-    Err(Error::Storage(format!(
+    Err(Error::Diverged(format!(
         "the log is at term {term}, which no cluster reaches by its own elections: a process \
          that is not a member has reached the peer port of an earlier release. Acknowledged \
          writes are intact, but no member can lead any more. If the other members still have a \

@@ -98,7 +98,7 @@ impl Consensus {
         }
         let body = Body::verified_before(records_of(entry).clone());
         let batch = Batch::decode(entry.term, entry.index, &body)?;
-        revisions::check_records(&batch).map_err(|error| Error::Storage(error.to_string()))?;
+        revisions::check_records(&batch).map_err(Error::of_machine)?;
         Ok((batch, body))
     }
 }

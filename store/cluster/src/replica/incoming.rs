@@ -199,7 +199,7 @@ impl Replica {
         );
         let installed = match self.machine.install(incoming.import) {
             Ok(installed) => installed,
-            Err(error) if is_unsettled(&error) => return Err(Error::Storage(error.to_string())),
+            Err(error) if is_unsettled(&error) => return Err(Error::of_machine(error)),
             Err(error) => {
                 if let revisions::Error::Storage(error) = &error {
                     self.note_no_room(error);

@@ -245,8 +245,7 @@ impl Replica {
             Err(error) if with_others_help(&error, &*disk, directory, &machine, &clock)? => open(),
             opened => opened,
         };
-        let (machine, reader, recovered) =
-            opened.map_err(|error| Error::Storage(error.to_string()))?;
+        let (machine, reader, recovered) = opened.map_err(Error::of_machine)?;
         let engine = reader.engine().clone();
         let members = reader.members();
         let member_id = lead::own_id(options.machine.member_id, &members)?;
@@ -515,7 +514,7 @@ impl Replica {
         self.machine.keep_entries(kept.as_ref());
         let outcome = self.machine.maintain();
         self.release_swept();
-        outcome.map_err(|error| Error::Storage(error.to_string()))
+        outcome.map_err(Error::of_machine)
     }
 
     /// Takes all messages and answers that have gathered, in order.

@@ -60,7 +60,7 @@ fn refuse(replica: &mut Replica) {
         "something was written"
     );
     replica.machine.abandon();
-    replica.refuse(answers, &Error::Storage("no room".into()));
+    replica.refuse(answers, &Error::Panicked);
 }
 
 fn propose(replica: &mut Replica, command: &Command) -> oneshot::Receiver<Result<Response, Error>> {

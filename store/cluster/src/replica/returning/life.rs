@@ -1,6 +1,5 @@
 //! This life of a member, and what its directory says of the life before.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -36,7 +35,7 @@ impl Life {
         options: &ReplicaOptions,
         (opening, closed): (u32, bool),
     ) -> Result<Life, Error> {
-        let found = LifeFile::find(&*disk, directory).map_err(|error| about(directory, &error))?;
+        let found = LifeFile::find(&*disk, directory)?;
         let cached = options.machine.engine.durability == Durability::Os;
         let same_boot = |file: &LifeFile| file.boot.is_some() && file.boot == options.boot;
         let lacks_its_end = match &found {
@@ -80,7 +79,6 @@ impl Life {
     /// Records the state at the start of this life; must precede its first message.
     pub fn begin(&mut self, whole: bool) -> Result<(), Error> {
         self.note(whole)
-            .map_err(|error| about(&self.directory, &error))
     }
 
     /// Records that nothing is missing any more. If that fails, the next life has to return
@@ -101,7 +99,7 @@ impl Life {
         }
     }
 
-    fn note(&mut self, whole: bool) -> io::Result<()> {
+    fn note(&mut self, whole: bool) -> Result<(), Error> {
         if whole && !self.cached {
             if std::mem::take(&mut self.is_noted) {
                 LifeFile::remove(&*self.disk, &self.directory)?;
@@ -116,8 +114,4 @@ impl Life {
         };
         file.keep(&*self.disk, &self.directory)
     }
-}
-
-fn about(directory: &Path, error: &io::Error) -> Error {
-    Error::Storage(format!("{}: {error}", directory.join("LIFE").display()))
 }
