@@ -50,7 +50,7 @@ enum Verb {
     Check,
     /// Format the code, apply simple lints, record changed formats
     Fix,
-    /// Record byte layouts that changed together with their pages (part of fix)
+    /// Record byte layouts that changed together with their pages, lower ratchets (part of fix)
     Formats,
     /// What the README names: check, documentation without warnings, every test
     Test,

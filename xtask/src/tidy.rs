@@ -6,8 +6,10 @@
 mod committed_bytes;
 mod dependencies;
 pub mod formats;
+mod modules;
 mod names;
 pub mod plain_words;
+pub mod shapes;
 mod sizes;
 mod sources;
 mod words;
@@ -26,6 +28,8 @@ pub fn faults(root: &Path) -> Outcome<Vec<String>> {
     let exceptions = std::fs::read_to_string(root.join("xtask/large_files.txt"))?;
     faults.extend(sizes::faults(&sources, &exceptions));
     faults.extend(committed_bytes::faults(root)?);
+    let exceptions = std::fs::read_to_string(root.join("xtask/shapes.txt"))?;
+    faults.extend(shapes::faults(&sources, &exceptions)?);
     faults.extend(dependencies::faults(&sources));
     faults.extend(plain_words::faults(root, &sources)?);
     faults.extend(formats::faults(root, &sources)?);
