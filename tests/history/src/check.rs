@@ -31,7 +31,7 @@ struct Case<'a> {
 
 /// Every violation, sorted by rule and time. None: the history can be true.
 pub fn check(history: &History) -> Vec<Violation> {
-    let (ledger, violations) = Ledger::new(&history.ledger);
+    let (ledger, violations) = Ledger::new(&history.base, &history.ledger);
     let mut case = Case {
         history,
         ledger,

@@ -1,4 +1,7 @@
-//! The data of a recording.
+//! The data of a recording. Its form as lines of JSON, which another program reads too, is
+//! given by the attributes here and by `recording.rs`.
+
+use serde::{Deserialize, Serialize};
 
 /// Nanoseconds since the recording began, on one monotonic clock.
 pub type Moment = u64;
@@ -9,16 +12,35 @@ pub struct History {
     /// By how much the members' clocks ran faster than the recording's at most, in percent:
     /// a lease may end earlier by this much.
     pub clock_error_percent: u64,
+    /// The store before the ledger's first entry.
+    pub base: Base,
     /// In any order.
     pub operations: Vec<Operation>,
     /// In any order.
     pub watches: Vec<Watch>,
-    /// Every revision from 2 on, as the members show it in the end.
+    /// Every revision after the base, as the members show it in the end.
     pub ledger: Vec<Entry>,
 }
 
-/// One request of one client.
+/// All keys of a store at one revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Base {
+    pub revision: i64,
+    pub versions: Vec<Version>,
+}
+
+impl Default for Base {
+    /// An empty store.
+    fn default() -> Base {
+        Base {
+            revision: 1,
+            versions: Vec::new(),
+        }
+    }
+}
+
+/// One request of one client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operation {
     /// Number of the client that asked.
     pub client: u32,
@@ -30,12 +52,15 @@ pub struct Operation {
     pub called: Moment,
     /// When the answer, or the failure, was there.
     pub returned: Moment,
+    #[serde(flatten)]
     pub request: Request,
+    #[serde(flatten)]
     pub outcome: Outcome,
 }
 
 /// A request of a client.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "operation", rename_all = "lowercase")]
 pub enum Request {
     /// Writes a key.
     Put {
@@ -56,6 +81,7 @@ pub enum Request {
         /// The end of the range; empty: only the key.
         end: String,
         /// 0: the newest.
+        #[serde(rename = "at")]
         revision: i64,
         /// Without asking the leader.
         serializable: bool,
@@ -69,11 +95,19 @@ pub enum Request {
         /// What is written then: keys and values, each key once.
         puts: Vec<(String, String)>,
     },
+    /// Writes and deletes several keys, each key once, all at one revision.
+    Batch {
+        /// Keys and values.
+        puts: Vec<(String, String)>,
+        /// Keys that are there.
+        deletes: Vec<String>,
+    },
     /// Makes a lease; no id is used twice.
     Grant {
         /// Its id.
         lease: i64,
         /// Its time to live.
+        #[serde(rename = "asked_seconds")]
         seconds: i64,
     },
     /// Ends a lease.
@@ -89,18 +123,19 @@ pub enum Request {
 }
 
 /// What the client knows of an operation afterwards.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "lowercase")]
 pub enum Outcome {
     /// Answered.
     Done(Answer),
     /// It may have happened, may still happen, or may never happen; why that is unknown.
-    Unknown(String),
+    Unknown { reason: String },
     /// It has certainly not happened and never will; why.
-    Refused(String),
+    Refused { reason: String },
 }
 
 /// An answer.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     /// From the header.
     pub revision: i64,
@@ -115,7 +150,7 @@ pub struct Answer {
 }
 
 /// One version of one key.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Version {
     /// The key.
     pub key: String,
@@ -132,26 +167,33 @@ pub struct Version {
 }
 
 /// A change of one key at one revision.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(untagged)]
 pub enum Change {
     /// A new version.
     Put(Version),
     /// The key is deleted.
-    Delete { key: String, modified: i64 },
+    Delete {
+        #[serde(rename = "deleted")]
+        key: String,
+        modified: i64,
+    },
 }
 
 /// One revision of the ledger.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
+    #[serde(rename = "ledger")]
     pub revision: i64,
     /// Its changes, by key.
     pub changes: Vec<Change>,
 }
 
 /// One watch, from its creation to its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watch {
     /// Number of the client that watched.
+    #[serde(rename = "watch")]
     pub client: u32,
     /// Number of the member that was asked.
     pub member: u32,
@@ -168,7 +210,7 @@ pub struct Watch {
 }
 
 /// One message of a watch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {
     /// When it came.
     pub at: Moment,
@@ -195,27 +237,40 @@ impl Change {
     }
 }
 
+impl Outcome {
+    pub fn unknown(reason: impl Into<String>) -> Outcome {
+        let reason = reason.into();
+        Outcome::Unknown { reason }
+    }
+
+    pub fn refused(reason: impl Into<String>) -> Outcome {
+        let reason = reason.into();
+        Outcome::Refused { reason }
+    }
+}
+
 impl Operation {
     /// The answer, if there is one.
     pub fn answer(&self) -> Option<&Answer> {
         match &self.outcome {
             Outcome::Done(answer) => Some(answer),
-            Outcome::Unknown(_) | Outcome::Refused(_) => None,
+            Outcome::Unknown { .. } | Outcome::Refused { .. } => None,
         }
     }
 
     /// Whether its outcome is unknown.
     pub fn is_unknown(&self) -> bool {
-        matches!(self.outcome, Outcome::Unknown(_))
+        matches!(self.outcome, Outcome::Unknown { .. })
     }
 
     /// The revision that it wrote, if the client knows it.
     pub fn revision_taken(&self) -> Option<i64> {
         let answer = self.answer().filter(|answer| answer.succeeded)?;
         match self.request {
-            Request::Put { .. } | Request::Delete { .. } | Request::Swap { .. } => {
-                Some(answer.revision)
-            }
+            Request::Put { .. }
+            | Request::Delete { .. }
+            | Request::Swap { .. }
+            | Request::Batch { .. } => Some(answer.revision),
             _ => None,
         }
     }

@@ -4,22 +4,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use crate::history::holds;
-use crate::{Change, Entry, Rule, Version, Violation};
-
-/// A store is at this revision before its first write.
-pub(crate) const EMPTY: i64 = 1;
+use crate::{Base, Change, Entry, Rule, Version, Violation};
 
 /// Every key's versions by revision; `None`: it was deleted.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger<'a> {
+    /// Revision of the base.
+    base: i64,
     entries: &'a [Entry],
     keys: BTreeMap<&'a str, Vec<(i64, Option<&'a Version>)>>,
 }
 
 impl<'a> Ledger<'a> {
     /// Takes the entries up to the first that contradicts those before it.
-    pub fn new(entries: &'a [Entry]) -> (Ledger<'a>, Vec<Violation>) {
-        let mut ledger = Ledger::default();
+    pub fn new(base: &'a Base, entries: &'a [Entry]) -> (Ledger<'a>, Vec<Violation>) {
+        let mut ledger = Ledger {
+            base: base.revision,
+            ..Ledger::default()
+        };
+        for version in &base.versions {
+            let written = (version.modified, Some(version));
+            ledger.keys.insert(&version.key, vec![written]);
+        }
         let mut violations = Vec::new();
         for (index, entry) in entries.iter().enumerate() {
             if let Err(text) = ledger.enter(index, entry) {
@@ -36,7 +42,7 @@ impl<'a> Ledger<'a> {
     }
 
     fn enter(&mut self, index: usize, entry: &'a Entry) -> Result<(), String> {
-        let expected = EMPTY + 1 + index as i64;
+        let expected = self.base + 1 + index as i64;
         if entry.revision != expected {
             return Err(format!("revision {expected} is missing"));
         }
@@ -86,14 +92,19 @@ impl<'a> Ledger<'a> {
         }
     }
 
+    /// Revision of the base, from which on the model knows every state.
+    pub fn base(&self) -> i64 {
+        self.base
+    }
+
     /// The newest revision.
     pub fn newest(&self) -> i64 {
-        EMPTY + self.entries.len() as i64
+        self.base + self.entries.len() as i64
     }
 
     /// What happened at a revision.
     pub fn entry(&self, revision: i64) -> Option<&'a Entry> {
-        let index = usize::try_from(revision - EMPTY - 1).ok()?;
+        let index = usize::try_from(revision - self.base - 1).ok()?;
         self.entries.get(index)
     }
 

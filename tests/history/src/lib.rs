@@ -39,17 +39,22 @@
 //!
 //! A recording must have two properties: a value is written to a key at most
 //! once, so that an unacknowledged write can be recognised; and the ledger is
-//! complete, from revision 2 to the newest.
+//! complete, from the revision after the [`Base`] to the newest.
+//!
+//! Stores that end and start again are judged life by life: [`Restarts`].
 
 mod check;
 mod history;
 mod ledger;
 mod recording;
+mod restarts;
 mod violation;
 
 pub use check::check;
 pub use history::{
-    Answer, Change, Delivery, Entry, History, Moment, Operation, Outcome, Request, Version, Watch,
+    Answer, Base, Change, Delivery, Entry, History, Moment, Operation, Outcome, Request, Version,
+    Watch,
 };
 pub use recording::{Reading, read, write};
+pub use restarts::{Restarts, Verdict};
 pub use violation::{Rule, Violation};

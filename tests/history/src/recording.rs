@@ -5,19 +5,26 @@
 //!   {"operation":"put","client":..,"member":..,"life":..,"called":..,"returned":..,
 //!    "key":..,"value":..,"lease":..,"previous":..,"outcome":"done","revision":..,...}
 //!   {"watch":..,"deliveries":[..]}
-//!   {"revision":..,"changes":[..]}
+//!   {"ledger":..,"changes":[..]}
 //! ```
 //!
-//! The first line names the version of this layout. Moments are nanoseconds.
-
-mod decode;
-mod encode;
+//! The first line names the version of this layout. Moments are nanoseconds. The base is not
+//! written: it is the empty store.
 
 use std::io::{self, BufRead, Write};
 
-use crate::History;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Base, History};
 
 const LAYOUT: u64 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct Head {
+    history: u64,
+    clock_error_percent: u64,
+}
 
 /// Why a recording cannot be read.
 #[derive(Debug)]
@@ -31,30 +38,53 @@ impl std::fmt::Display for Reading {
 
 impl std::error::Error for Reading {}
 
-/// Writes a history, a line for each part.
+/// Writes a history that begins with the empty store, a line for each part.
 pub fn write(history: &History, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "{}", encode::head(history))?;
-    for operation in &history.operations {
-        writeln!(out, "{}", encode::operation(operation))?;
-    }
-    for watch in &history.watches {
-        writeln!(out, "{}", encode::watch(watch))?;
-    }
-    for entry in &history.ledger {
-        writeln!(out, "{}", encode::entry(entry))?;
-    }
-    Ok(())
+    assert_eq!(history.base, Base::default(), "the base has no line");
+    let head = Head {
+        history: LAYOUT,
+        clock_error_percent: history.clock_error_percent,
+    };
+    line(&head, out)?;
+    history.operations.iter().try_for_each(|it| line(it, out))?;
+    history.watches.iter().try_for_each(|it| line(it, out))?;
+    history.ledger.iter().try_for_each(|it| line(it, out))
+}
+
+fn line(part: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "{}", serde_json::to_string(part)?)
 }
 
 /// Reads what [`write()`] has written.
 pub fn read(input: impl BufRead) -> Result<History, Reading> {
     let mut history = History::default();
     for (index, line) in input.lines().enumerate() {
-        let number = index + 1;
-        let wrong = |reason: String| Reading(format!("line {number}: {reason}"));
-        let line = line.map_err(|error| wrong(error.to_string()))?;
-        let value = serde_json::from_str(&line).map_err(|error| wrong(error.to_string()))?;
-        decode::line(&mut history, index == 0, &value).map_err(wrong)?;
+        let took = line.map_err(|error| error.to_string());
+        let took = took.and_then(|line| take(&mut history, index == 0, &line));
+        took.map_err(|reason| Reading(format!("line {}: {reason}", index + 1)))?;
     }
     Ok(history)
+}
+
+fn take(history: &mut History, is_first: bool, line: &str) -> Result<(), String> {
+    let wrong = |error: serde_json::Error| error.to_string();
+    let value: Value = serde_json::from_str(line).map_err(wrong)?;
+    if is_first {
+        let head: Head = serde_json::from_value(value).map_err(wrong)?;
+        if head.history != LAYOUT {
+            let layout = head.history;
+            return Err(format!("layout {layout}; this program reads {LAYOUT}"));
+        }
+        history.clock_error_percent = head.clock_error_percent;
+    } else if value.get("operation").is_some() {
+        let operation = serde_json::from_value(value).map_err(wrong)?;
+        history.operations.push(operation);
+    } else if value.get("watch").is_some() {
+        let watch = serde_json::from_value(value).map_err(wrong)?;
+        history.watches.push(watch);
+    } else {
+        let entry = serde_json::from_value(value).map_err(wrong)?;
+        history.ledger.push(entry);
+    }
+    Ok(())
 }

@@ -136,7 +136,7 @@ fn truth(random: &mut Random) -> History {
             *expected = store.keys.get(key).map_or(0, |it| it.modified);
         }
         if random.chance(1, 4) {
-            operation.outcome = Outcome::Unknown("no answer".to_owned());
+            operation.outcome = Outcome::unknown("no answer");
             if random.chance(1, 2) {
                 store.carry_out(&operation.request);
             }
@@ -178,7 +178,7 @@ fn plan(number: u64, random: &mut Random) -> (u64, Operation) {
         called,
         returned,
         request,
-        outcome: Outcome::Refused(String::new()),
+        outcome: Outcome::refused(""),
     };
     let moment = called + random.below(returned - called + 1);
     (moment, operation)
@@ -214,8 +214,8 @@ fn lie(history: &mut History, random: &mut Random) {
             let last = history.ledger.len() - 1;
             history.ledger.swap(last, last - 1);
         }
-        3 => operation.outcome = Outcome::Unknown("no answer".to_owned()),
-        4 => operation.outcome = Outcome::Refused("no".to_owned()),
+        3 => operation.outcome = Outcome::unknown("no answer"),
+        4 => operation.outcome = Outcome::refused("no"),
         _ => {
             if let Outcome::Done(answer) = &mut operation.outcome {
                 match random.below(3) {
@@ -241,7 +241,7 @@ fn the_checker_agrees_with_a_search_of_every_order() {
             lie(&mut history, &mut random);
         }
         let told: Vec<usize> = (0..history.operations.len())
-            .filter(|it| !matches!(history.operations[*it].outcome, Outcome::Refused(_)))
+            .filter(|it| !matches!(history.operations[*it].outcome, Outcome::Refused { .. }))
             .collect();
         let expected = possible(&history, &Store::default(), &told);
         let violations = check(&history);

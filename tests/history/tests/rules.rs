@@ -60,7 +60,7 @@ impl Story {
     }
 
     fn unknown(&mut self, request: Request) {
-        self.operation(request, Outcome::Unknown("no answer".to_owned()));
+        self.operation(request, Outcome::unknown("no answer"));
     }
 
     fn enter(&mut self, changes: &[Change]) {
@@ -268,7 +268,7 @@ fn origin_a_change_without_a_writer_is_found() {
 #[test]
 fn origin_a_refused_write_that_happened_is_found() {
     let mut story = right();
-    story.operation(put("z", "7"), Outcome::Refused("no space".to_owned()));
+    story.operation(put("z", "7"), Outcome::refused("no space"));
     story.enter(&[Change::Put(version("z", "7", 6, 6, 1))]);
     assert_eq!(story.broken(), [Rule::Origin]);
 }
@@ -522,7 +522,7 @@ fn a_violation_names_what_and_when() {
 fn a_recording_is_read_as_it_was_written() {
     let mut story = right();
     story.granted(Request::Renew { lease: 7 }, 5, 2);
-    story.operation(delete("y"), Outcome::Refused("why".to_owned()));
+    story.operation(delete("y"), Outcome::refused("why"));
     story.history.clock_error_percent = 25;
     story.history.operations[0].life = None;
     let mut bytes = Vec::new();

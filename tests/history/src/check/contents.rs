@@ -1,7 +1,6 @@
 //! Compares answers with the model.
 
 use super::{Case, answered, same};
-use crate::ledger::EMPTY;
 use crate::{Answer, Operation, Request, Rule, Version};
 
 pub(super) fn check(case: &mut Case<'_>) {
@@ -11,11 +10,11 @@ pub(super) fn check(case: &mut Case<'_>) {
         if matches!(operation.request, Request::Renew { .. }) {
             continue;
         }
-        let newest = case.ledger.newest();
-        if !(EMPTY..=newest).contains(&answer.revision) {
+        let (base, newest) = (case.ledger.base(), case.ledger.newest());
+        if !(base..=newest).contains(&answer.revision) {
             // A write that is nowhere is lost, which `origins` reports.
             if operation.revision_taken().is_none() {
-                let text = format!("there are the revisions {EMPTY} to {newest}");
+                let text = format!("there are the revisions {base} to {newest}");
                 case.blame(Rule::Future, text, &[operation]);
             }
         } else if let Err(expected) = judge(case, operation, answer) {
@@ -62,7 +61,10 @@ fn judge(case: &Case<'_>, operation: &Operation, answer: &Answer) -> Result<(), 
             let seen: Vec<&Version> = found.into_iter().filter(|_| !answer.succeeded).collect();
             expect(answer, &seen, at)
         }
-        Request::Grant { .. } | Request::Revoke { .. } | Request::Renew { .. } => Ok(()),
+        Request::Batch { .. }
+        | Request::Grant { .. }
+        | Request::Revoke { .. }
+        | Request::Renew { .. } => Ok(()),
     }
 }
 

@@ -16,7 +16,8 @@ use crate::{Change, Entry, Operation, Request, Rule};
 struct Unknown<'a> {
     /// By the first key and value that they put.
     puts: HashMap<(&'a str, &'a str), &'a Operation>,
-    /// By key; each list by the revision known before, the largest first.
+    /// By the first key that they delete, if they put none; each list by the revision known
+    /// before, the largest first.
     deletions: HashMap<&'a str, Vec<(i64, &'a Operation)>>,
 }
 
@@ -70,21 +71,25 @@ impl<'a> Unknown<'a> {
     fn of(case: &Case<'a>) -> Unknown<'a> {
         let mut unknown = Unknown::default();
         for operation in case.history.operations.iter().filter(|it| it.is_unknown()) {
-            match &operation.request {
-                Request::Put { key, value, .. } => {
-                    unknown.puts.insert((key, value), operation);
+            let first_put = match &operation.request {
+                Request::Put { key, value, .. } => Some((&key[..], &value[..])),
+                Request::Swap { puts, .. } | Request::Batch { puts, .. } => {
+                    puts.iter().min().map(|(key, value)| (&key[..], &value[..]))
                 }
-                Request::Swap { puts, .. } => {
-                    let first = puts.iter().min().map(|(key, value)| (&key[..], &value[..]));
-                    unknown.puts.extend(first.map(|first| (first, operation)));
-                }
-                Request::Delete { key } => {
-                    let before = case.completed.before(operation.called);
-                    let before = before.map_or(0, |(revision, _)| revision);
-                    let all = unknown.deletions.entry(key).or_default();
-                    all.push((before, operation));
-                }
-                _ => {}
+                _ => None,
+            };
+            let first_deleted = match &operation.request {
+                Request::Delete { key } => Some(key),
+                Request::Batch { deletes, .. } => deletes.iter().min(),
+                _ => None,
+            };
+            if let Some(first) = first_put {
+                unknown.puts.insert(first, operation);
+            } else if let Some(key) = first_deleted {
+                let before = case.completed.before(operation.called);
+                let before = before.map_or(0, |(revision, _)| revision);
+                let all = unknown.deletions.entry(key).or_default();
+                all.push((before, operation));
             }
         }
         for deletions in unknown.deletions.values_mut() {
@@ -95,16 +100,16 @@ impl<'a> Unknown<'a> {
 
     /// Takes the write that did this, if there is one.
     fn explains(&mut self, case: &Case<'a>, entry: &'a Entry) -> bool {
-        if let [Change::Delete { key, modified }] = &entry.changes[..] {
-            let Some(all) = self.deletions.get_mut(&key[..]) else {
-                return false;
-            };
-            // The last is allowed if any is.
-            let allowed = all.last().is_some_and(|(before, _)| before < modified);
-            return allowed && all.pop().is_some();
-        }
-        let Some(Change::Put(first)) = entry.changes.iter().min_by_key(|it| it.key()) else {
-            return false;
+        let is_put = |change: &&Change| matches!(change, Change::Put(_));
+        let puts = entry.changes.iter().filter(is_put);
+        let Some(Change::Put(first)) = puts.min_by_key(|it| it.key()) else {
+            let first = entry.changes.iter().map(Change::key).min();
+            let all = first.and_then(|first| self.deletions.get_mut(first));
+            let Some(all) = all else { return false };
+            // The last that fits is allowed if any is.
+            let fits = all.iter().rposition(|(_, writer)| does(writer, entry));
+            let fits = fits.filter(|&at| all[at].0 < entry.revision);
+            return fits.map(|at| all.remove(at)).is_some();
         };
         let sought = (&first.key[..], &first.value[..]);
         let Some(writer) = self.puts.get(&sought).copied() else {
@@ -136,29 +141,26 @@ fn does(writer: &Operation, entry: &Entry) -> bool {
     match &writer.request {
         Request::Put {
             key, value, lease, ..
-        } => puts(entry, &[(key, value)], *lease),
-        Request::Swap { puts: asked, .. } => {
-            let mut asked: Vec<(&str, &str)> =
-                asked.iter().map(|(k, v)| (&k[..], &v[..])).collect();
-            asked.sort_unstable();
-            puts(entry, &asked, 0)
-        }
-        Request::Delete { key } => {
-            matches!(&entry.changes[..], [Change::Delete { key: gone, .. }] if gone == key)
-        }
+        } => changes(entry, &[(key.clone(), value.clone())], &[], *lease),
+        Request::Swap { puts, .. } => changes(entry, puts, &[], 0),
+        Request::Batch { puts, deletes } => changes(entry, puts, deletes, 0),
+        Request::Delete { key } => changes(entry, &[], std::slice::from_ref(key), 0),
         _ => false,
     }
 }
 
-/// Whether an entry puts exactly this; `asked` is sorted.
-fn puts(entry: &Entry, asked: &[(&str, &str)], lease: i64) -> bool {
+/// Whether an entry puts and deletes exactly this.
+fn changes(entry: &Entry, puts: &[(String, String)], deletes: &[String], lease: i64) -> bool {
+    let mut asked: Vec<(&str, Option<&str>)> = Vec::with_capacity(entry.changes.len());
+    asked.extend(puts.iter().map(|(key, value)| (&key[..], Some(&value[..]))));
+    asked.extend(deletes.iter().map(|key| (&key[..], None)));
+    asked.sort_unstable();
     let mut done = Vec::with_capacity(entry.changes.len());
     for change in &entry.changes {
         match change {
-            Change::Put(version) if version.lease == lease => {
-                done.push((&version.key[..], &version.value[..]));
-            }
-            _ => return false,
+            Change::Put(version) if version.lease != lease => return false,
+            Change::Put(version) => done.push((&version.key[..], Some(&version.value[..]))),
+            Change::Delete { key, .. } => done.push((&key[..], None)),
         }
     }
     done.sort_unstable();

@@ -80,7 +80,7 @@ fn whole_revision(
 
 /// Nothing in range happened from one revision to another.
 fn none_between(ledger: &Ledger<'_>, watch: &Watch, from: i64, to: i64) -> Result<(), String> {
-    for revision in from.max(crate::ledger::EMPTY + 1)..=to.min(ledger.newest()) {
+    for revision in from.max(ledger.base() + 1)..=to.min(ledger.newest()) {
         let entry = ledger.entry(revision).expect("no revision is missing");
         if let Some(change) = entry.changes.iter().find(|it| wants(watch, it)) {
             return Err(format!("{change:?} did not come"));

@@ -28,12 +28,10 @@ mod leases;
 mod links;
 mod member;
 mod owner;
-mod recorder;
 mod recovery;
 mod report;
 mod rounds;
 mod trial;
-mod values;
 mod watchers;
 
 use std::{
@@ -52,6 +50,7 @@ use tokio::task::JoinSet;
 use crate::{
     machine::Machine,
     process::{Outcome, inkstone_binary, root},
+    recorder, values,
 };
 use cross_check::Verdict;
 use kinds::Kind;
@@ -179,7 +178,7 @@ fn rehearse(options: &Options, binary: &Path, ground: &Ground, other: Option<&Pa
         clock_error_percent: clock::FASTER_PERCENT_MAX,
         operations,
         watches,
-        ledger: Vec::new(),
+        ..History::default()
     };
     let hashes = match ended {
         Ok(ending) => {

@@ -14,16 +14,19 @@
     reason = "trials start processes, open sockets and measure real time"
 )]
 
-mod crash;
+mod client;
 mod etcd_tests;
 mod faults;
 mod fuzz;
 mod guest;
 mod hostile;
 mod live_line;
-mod power_cut;
+mod recorder;
+mod restarts;
 mod soak;
 mod strain;
+mod values;
+mod volume;
 mod walks;
 
 use clap::{Parser, Subcommand};
@@ -43,9 +46,9 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Verb {
     /// Kill the real server with -9 under load, again and again
-    Crash(crash::Options),
+    Crash(restarts::CrashOptions),
     /// Cut the power of a real ext4 below the server, again and again (needs root)
-    PowerCut(power_cut::Options),
+    PowerCut(restarts::Options),
     /// A mixed load on the real server that must not make it grow
     Soak(soak::Options),
     /// Three members under faults, and a check of the answers that clients got
@@ -66,8 +69,8 @@ enum Verb {
 
 fn main() -> process::Outcome {
     match Arguments::parse().verb {
-        Verb::Crash(options) => crash::run(&options),
-        Verb::PowerCut(options) => power_cut::run(&options),
+        Verb::Crash(options) => restarts::crash(&options),
+        Verb::PowerCut(options) => restarts::power_cut(&options),
         Verb::Soak(options) => soak::run(&options),
         Verb::Faults(options) => faults::run(&options),
         Verb::Walks(options) => walks::run(&options),

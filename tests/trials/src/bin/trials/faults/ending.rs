@@ -2,21 +2,20 @@
 
 use std::{sync::Arc, time::Duration};
 
-use etcd_api::etcdserverpb::{
-    HashKvRequest, LeaseLeasesRequest, lease_client::LeaseClient,
-    maintenance_client::MaintenanceClient,
-};
+use etcd_api::etcdserverpb::{LeaseLeasesRequest, lease_client::LeaseClient};
 use history::{Entry, Request};
 use tokio::{task::JoinSet, time::Instant};
 
 use super::{
     call::{Caller, dial},
-    recorder::Recorder,
     recovery::Probe,
     trial::Trial,
-    watchers::{self, END_KEY, FIRST_KEY},
 };
-use crate::process::Outcome;
+use crate::{
+    client::{self, END_KEY, FIRST_KEY},
+    process::Outcome,
+    recorder::Recorder,
+};
 
 /// Time limit for the last calls of clients.
 const CALLS_END: Duration = Duration::from_secs(30);
@@ -128,32 +127,10 @@ async fn quiet(trial: &Trial, recorder: &Arc<Recorder>) -> Outcome<i64> {
 
 /// The history of a member: every revision with its changes.
 async fn ledger(trial: &Trial, member: usize, newest: i64) -> Outcome<Vec<Entry>> {
-    let name = trial.members[member].name;
-    let channel = dial(&trial.members[member])
-        .await
-        .ok_or("a member is away")?;
-    let opened = watchers::start(channel, FIRST_KEY, END_KEY, 2).await;
-    let (mut stream, _) = opened.ok_or_else(|| format!("no watch at member {name}"))?;
-    let mut ledger: Vec<Entry> = Vec::new();
-    let mut seen = 1;
-    while seen < newest {
-        let answer = tokio::time::timeout(PATIENCE, stream.next()).await;
-        let answer = answer.ok().flatten();
-        let answer =
-            answer.ok_or_else(|| format!("member {name} sends no event after revision {seen}"))?;
-        for event in &answer.events {
-            let change = watchers::change(event);
-            seen = change.modified();
-            match ledger.last_mut() {
-                Some(entry) if entry.revision == seen => entry.changes.push(change),
-                _ => ledger.push(Entry {
-                    revision: seen,
-                    changes: vec![change],
-                }),
-            }
-        }
-    }
-    Ok(ledger)
+    let member = &trial.members[member];
+    let channel = dial(member).await.ok_or("a member is away")?;
+    let ledger = client::revisions(channel, 2, newest).await;
+    ledger.map_err(|error| format!("member {}: {error}", member.name).into())
 }
 
 async fn same_hash(trial: &Trial, revision: i64) -> Outcome<u32> {
@@ -162,9 +139,7 @@ async fn same_hash(trial: &Trial, revision: i64) -> Outcome<u32> {
         let channel = dial(&trial.members[member])
             .await
             .ok_or("a member is away")?;
-        let mut client = MaintenanceClient::new(channel);
-        let answer = client.hash_kv(HashKvRequest { revision }).await?;
-        hashes.push(answer.into_inner().hash);
+        hashes.push(client::hash(channel, revision).await?.hash);
     }
     if hashes.iter().any(|hash| *hash != hashes[0]) {
         return Err(format!("HashKV at revision {revision} differs: {hashes:08x?}").into());

@@ -72,8 +72,8 @@ impl Probe {
         let called = caller.call(put, CALL_TIME, &mut self.random).await;
         match called.map(|operation| operation.outcome) {
             Some(Known::Done(answer)) => return Ok(Some(answer.revision)),
-            Some(Known::Unknown(words) | Known::Refused(words)) => {
-                trial.mend(member, &words).await?;
+            Some(Known::Unknown { reason } | Known::Refused { reason }) => {
+                trial.mend(member, &reason).await?;
             }
             None => {}
         }

@@ -26,8 +26,8 @@ use super::{
     recorder::Recorder,
 };
 use crate::{
-    power_cut::volume::{self, Volume},
     process::{Outcome, is_root},
+    volume::{self, Volume},
 };
 
 /// Number of members while there is no fault.

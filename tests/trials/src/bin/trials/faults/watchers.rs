@@ -6,43 +6,25 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use environment::randomness::Random;
-use etcd_api::{
-    EncodedKeyValue,
-    etcdserverpb::{
-        WatchCreateRequest, WatchProgressRequest, WatchRequest, WatchResponse,
-        watch_client::WatchClient, watch_request::RequestUnion,
-    },
-    mvccpb::{Event, event::EventType},
-};
+use etcd_api::etcdserverpb::WatchResponse;
 use history::{Change, Delivery, Watch};
-use tokio::{sync::mpsc, time::Instant};
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Streaming, transport::Channel};
+use tokio::time::Instant;
 
 use super::{
     call::dial,
     clients::{end_of, prefix},
     member::{self, Member},
-    recorder::Recorder,
-    values,
 };
-use crate::process::Outcome;
+use crate::{
+    client::{self, END_KEY, FIRST_KEY, Stream},
+    process::Outcome,
+    recorder::Recorder,
+};
 
-/// First key of the range of all keys of the trial.
-pub const FIRST_KEY: &str = "a";
-pub const END_KEY: &str = "z";
-const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// A watcher without a message for this long changes to another member.
 const SILENCE: Duration = Duration::from_secs(6);
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
-
-/// An open watch.
-pub struct Stream {
-    requests: mpsc::Sender<WatchRequest>,
-    answers: Streaming<WatchResponse>,
-}
 
 /// Watches all keys from the first revision on, at any member, until it has
 /// seen the revision that `last` gets at the end.
@@ -140,8 +122,8 @@ async fn observe(
             break;
         }
         tokio::select! {
-            answer = tokio::time::timeout(SILENCE, stream.answers.message()) => {
-                let Ok(Ok(Some(answer))) = answer else { break };
+            answer = tokio::time::timeout(SILENCE, stream.next()) => {
+                let Ok(Ok(answer)) = answer else { break };
                 if !take(watch, recorder, answer) { break }
             }
             _ = progress.tick() => stream.ask_for_progress().await,
@@ -178,7 +160,7 @@ fn take(watch: &mut Watch, recorder: &Recorder, answer: WatchResponse) -> bool {
         return true;
     }
     let revision = answer.header.map_or(0, |header| header.revision);
-    let changes: Vec<Change> = answer.events.iter().map(change).collect();
+    let changes: Vec<Change> = answer.events.iter().map(client::change).collect();
     let events = changes.len() as u64;
     recorder.events.fetch_add(events, Ordering::Relaxed);
     watch.deliveries.push(Delivery {
@@ -189,59 +171,9 @@ fn take(watch: &mut Watch, recorder: &Recorder, answer: WatchResponse) -> bool {
     true
 }
 
-/// An event for the history.
-pub fn change(event: &Event) -> Change {
-    let nothing = EncodedKeyValue::default();
-    let version = values::version(event.kv.as_ref().unwrap_or(&nothing));
-    match event.r#type() {
-        EventType::Put => Change::Put(version),
-        EventType::Delete => Change::Delete {
-            key: version.key,
-            modified: version.modified,
-        },
-    }
-}
-
 async fn open(member: &Member, watch: &Watch) -> Option<(Stream, i64)> {
     let channel = dial(member).await?;
-    start(channel, &watch.key, &watch.end, watch.first).await
-}
-
-/// Opens a watch. Returns it with the revision at which it was created.
-pub async fn start(channel: Channel, key: &str, end: &str, first: i64) -> Option<(Stream, i64)> {
-    let create = WatchCreateRequest {
-        key: Bytes::copy_from_slice(key.as_bytes()),
-        range_end: Bytes::copy_from_slice(end.as_bytes()),
-        start_revision: first,
-        ..WatchCreateRequest::default()
-    };
-    let (requests, receiver) = mpsc::channel(4);
-    let create = WatchRequest {
-        request_union: Some(RequestUnion::CreateRequest(create)),
-    };
-    requests.send(create).await.ok()?;
-    let mut client = WatchClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
-    let answers = client.watch(ReceiverStream::new(receiver)).await.ok()?;
-    let mut answers = answers.into_inner();
-    let created = answers.message().await.ok()??;
-    if !created.created || created.canceled {
-        return None;
-    }
-    let revision = created.header?.revision;
-    Some((Stream { requests, answers }, revision))
-}
-
-impl Stream {
-    /// The next message.
-    pub async fn next(&mut self) -> Option<WatchResponse> {
-        self.answers.message().await.ok()?
-    }
-
-    async fn ask_for_progress(&mut self) {
-        let ask = WatchRequest {
-            request_union: Some(RequestUnion::ProgressRequest(WatchProgressRequest {})),
-        };
-        // A stream that does not read requests ends by itself.
-        drop(self.requests.try_send(ask));
-    }
+    client::watch(channel, &watch.key, &watch.end, watch.first)
+        .await
+        .ok()
 }

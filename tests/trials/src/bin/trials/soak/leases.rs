@@ -16,7 +16,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Streaming, transport::Channel};
 
 use super::scene::{PREFIX, Scene};
-use crate::{crash::verify::end_of, process::Outcome};
+use crate::{client::end_of, process::Outcome};
 
 const GRANT_INTERVAL: Duration = Duration::from_millis(200);
 const SECONDS_MIN: u64 = 2;

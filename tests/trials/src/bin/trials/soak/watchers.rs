@@ -19,7 +19,7 @@ use super::{
     scene::{PREFIX, Scene},
     writers::any_key,
 };
-use crate::{crash::verify::end_of, process::Outcome};
+use crate::{client::end_of, process::Outcome};
 
 const WATCHES_MAX: u64 = 4;
 const READING_MILLISECONDS_MAX: u64 = 3_000;

@@ -16,7 +16,7 @@ use tokio::time::MissedTickBehavior;
 use tonic::{Status, transport::Channel};
 
 use super::scene::{KEYS, PREFIX, Scene};
-use crate::{crash::verify::end_of, process::Outcome};
+use crate::{client::end_of, process::Outcome};
 
 const VALUE_BYTES_MAX: u64 = 2_000;
 const RANGE_KEYS_MAX: u64 = 100;

@@ -2,14 +2,17 @@
 
 use std::{fmt, time::Duration};
 
-use super::history::Verdict;
+use history::Verdict;
 
 #[derive(Debug, Default)]
 pub struct Totals {
+    /// The power was cut; otherwise the server was only killed.
+    cuts: bool,
     pub cycles: u32,
     acknowledged: u64,
     lost: u64,
-    overtaken: u64,
+    /// Writes sent before a cut and acknowledged after it.
+    pub overtaken: u64,
     survived: u64,
     absent: u64,
     /// Cuts that lost the bytes of an unsynced file.
@@ -20,14 +23,22 @@ pub struct Totals {
     pub compactions: u32,
     /// From the start of the process to its first answer to a read.
     pub restarts: Vec<Duration>,
-    pub revision: i64,
+    revision: i64,
 }
 
 impl Totals {
-    pub fn add(&mut self, verdict: &Verdict) {
+    pub fn new(cuts: bool) -> Totals {
+        Totals {
+            cuts,
+            ..Totals::default()
+        }
+    }
+
+    /// Adds a cycle, after which the store was at `revision`.
+    pub fn add(&mut self, verdict: &Verdict, revision: i64) {
+        self.revision = revision;
         self.acknowledged += verdict.acknowledged;
         self.lost += verdict.lost;
-        self.overtaken += verdict.overtaken;
         self.survived += verdict.survived;
         self.absent += verdict.absent;
     }
@@ -35,7 +46,7 @@ impl Totals {
     /// One line of progress.
     pub fn line(&self, cycles: u32) -> String {
         format!(
-            "cut {:>3}/{cycles}  revision {}  acknowledged {}  lost {}  last restart {} ms",
+            "end {:>3}/{cycles}  revision {}  acknowledged {}  lost {}  last restart {} ms",
             self.cycles,
             self.revision,
             self.acknowledged,
@@ -55,37 +66,36 @@ impl Totals {
 
 impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows = [
+        let mut rows = vec![
             ("cycles", self.cycles.to_string()),
             ("writes acknowledged", self.acknowledged.to_string()),
             ("acknowledged writes lost", self.lost.to_string()),
-            (
-                "answered by a server that ran on",
-                self.overtaken.to_string(),
-            ),
-            (
-                "unanswered or so answered, there",
-                self.survived.to_string(),
-            ),
-            ("unanswered or so answered, absent", self.absent.to_string()),
-            (
-                "cuts that took an unsynced file",
-                self.cuts_that_bit.to_string(),
-            ),
-            (
-                "cuts after which the server ran on",
-                self.ran_on.to_string(),
-            ),
+            ("not acknowledged, present", self.survived.to_string()),
+            ("not acknowledged, absent", self.absent.to_string()),
             (
                 "compactions acknowledged under load",
                 self.compactions.to_string(),
             ),
-            ("restart after a cut, median", self.restart(50)),
-            ("restart after a cut, 99 %", self.restart(99)),
-            ("restart after a cut, slowest", self.restart(100)),
+            ("restart after an end, median", self.restart(50)),
+            ("restart after an end, 99 %", self.restart(99)),
+            ("restart after an end, slowest", self.restart(100)),
             ("newest revision", self.revision.to_string()),
         ];
-        writeln!(f, "| {:<36} | {:>12} |", "power-cut", "figure")?;
+        if self.cuts {
+            let cuts = [
+                ("acknowledged without a disk", self.overtaken.to_string()),
+                (
+                    "cuts that took an unsynced file",
+                    self.cuts_that_bit.to_string(),
+                ),
+                (
+                    "cuts after which the server ran on",
+                    self.ran_on.to_string(),
+                ),
+            ];
+            rows.extend(cuts);
+        }
+        writeln!(f, "| {:<36} | {:>12} |", "ends under load", "figure")?;
         writeln!(f, "|{:-<38}|{:->13}:|", "", "")?;
         for (name, figure) in rows {
             writeln!(f, "| {name:<36} | {figure:>12} |")?;

@@ -13,6 +13,11 @@ pub fn name(client: u32, counter: u64, random: &mut Random) -> String {
         1..=9 => random.below(800),
         _ => random.below(40),
     };
+    sized(client, counter, bytes)
+}
+
+/// Name of a new value that is about as long as `bytes`.
+pub fn sized(client: u32, counter: u64, bytes: u64) -> String {
     format!("{client}.{counter}.{bytes}")
 }
 

@@ -76,11 +76,11 @@ impl Recorder {
                 self.acknowledged.fetch_add(1, Ordering::Relaxed);
                 self.revision.fetch_max(answer.revision, Ordering::Relaxed);
             }
-            Known::Unknown(_) => {
+            Known::Unknown { .. } => {
                 tally.unknown += 1;
                 self.unknown.fetch_add(1, Ordering::Relaxed);
             }
-            Known::Refused(_) => tally.refused += 1,
+            Known::Refused { .. } => tally.refused += 1,
         }
         drop(tallies);
         let mut operations = self.operations.lock().expect("no holder panics");
@@ -116,6 +116,7 @@ fn kind(request: &Request) -> &'static str {
         } => "get, serializable",
         Request::Get { .. } => "get, linearizable",
         Request::Swap { .. } => "compare and swap",
+        Request::Batch { .. } => "transaction",
         Request::Grant { .. } => "lease grant",
         Request::Revoke { .. } => "lease revoke",
         Request::Renew { .. } => "lease keep-alive",
