@@ -124,7 +124,7 @@ impl Node {
         let engine = &mut options.machine.engine;
         let has_desk = network.is_none() && engine.durability == engine::Durability::Os;
         if has_desk && engine.worker == Worker::Threads {
-            engine.worker = Worker::CallerAndMaker;
+            engine.worker = Worker::CallerWithPool;
         }
         let opened = options.clock.now();
         let mut replica = Replica::open(

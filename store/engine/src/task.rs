@@ -29,7 +29,7 @@ impl<T: Send + 'static> Task<T> {
             source,
         };
         match worker {
-            Worker::Threads | Worker::CallerAndMaker => threads::spawn(name, body)
+            Worker::Threads | Worker::CallerWithPool => threads::spawn(name, body)
                 .map(|thread| Task(State::Thread(thread)))
                 .map_err(failed),
             Worker::Caller => Ok(Task(State::Done(body()))),

@@ -32,7 +32,7 @@ impl Options {
             directory: directory.into(),
             engine: engine::Options {
                 // The thread that leads a group writes it: no other thread has to be woken.
-                worker: Worker::CallerAndMaker,
+                worker: Worker::CallerWithPool,
                 ..engine::Options::default()
             },
         }

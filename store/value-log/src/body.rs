@@ -12,8 +12,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::frame::records_bytes;
-use crate::record::{self, RecordHeader};
+use crate::record::{self, RecordHeader, records_bytes};
 use crate::{Error, Record};
 
 /// The encoded records of one group, all of them valid.

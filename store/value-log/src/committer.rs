@@ -15,7 +15,7 @@
 //! segment, the end) keeps both buffers closed until it is done, so that the
 //! position of the next frame is known.
 
-mod turnover;
+mod orders;
 
 use std::mem;
 use std::sync::Arc;
@@ -24,14 +24,15 @@ use std::sync::atomic::Ordering;
 use crate::format::{FrameHeader, FrameKind};
 use crate::frame::{Chain, Finisher, empty_frame};
 use crate::ledger::{UNIT_BYTES, Want, gap_before, would_fit};
+use crate::log_state::{Control, LargeFrame, LogState, NO_BUFFER};
+use crate::position::end_of;
 use crate::segment::{Extent, Segment};
-use crate::shared::{Control, LargeFrame, NO_BUFFER, Shared};
-use crate::{Durability, Error, Position, SEGMENT_BYTES_MAX, Seal, Sequence};
+use crate::{Durability, Error, Position, Seal, Sequence};
 
 /// The flush thread's state. A log has one: it alone opens and drains the buffers.
 #[derive(Debug)]
 pub(crate) struct Committer {
-    shared: Arc<Shared>,
+    shared: Arc<LogState>,
     /// The segment that is being written.
     active: Arc<Segment>,
     /// End of what is laid out: all before is written or in the open buffer.
@@ -58,7 +59,7 @@ impl Committer {
     /// A committer that continues in `active` behind `extent`; `reach` is what its note is
     /// known to say on stable storage, 0 when that is not known.
     pub fn new(
-        shared: Arc<Shared>,
+        shared: Arc<LogState>,
         active: Arc<Segment>,
         (extent, reach): (Extent, u64),
         chain: Chain,
@@ -121,7 +122,7 @@ impl Committer {
 
     /// Whether there is anything to write or to answer.
     pub fn has_work(&self, index: usize) -> bool {
-        let Shared {
+        let LogState {
             buffers, ordered, ..
         } = &*self.shared;
         buffers[index].is_used() || ordered.load(Ordering::Acquire)
@@ -203,7 +204,7 @@ impl Committer {
 
     /// Opens a buffer at the present offset and wakes the producers that wait for it.
     fn open_buffer_at(&mut self, index: usize, first_sequence: u64) {
-        let Shared {
+        let LogState {
             buffers,
             open_buffer,
             served,
@@ -358,7 +359,7 @@ impl Committer {
         if self.shared.options.durability == Durability::Durable {
             self.chain.synced_up_to = self.end();
         }
-        let Shared { progress, .. } = &*self.shared;
+        let LogState { progress, .. } = &*self.shared;
         progress.groups.fetch_add(frames, Ordering::Relaxed);
         progress.publish(Sequence(self.chain.next.0 - 1), self.end());
     }
@@ -386,7 +387,7 @@ impl Committer {
 
     /// Latches the failure and wakes all waiting producers with it.
     pub fn fail(&self, error: &Error) {
-        let Shared {
+        let LogState {
             open_buffer,
             buffers,
             progress,
@@ -407,7 +408,7 @@ impl Committer {
 }
 
 /// Latches a failure when the writing thread panics, so that no thread waits for it.
-pub(crate) struct PanicLatch<'a>(pub &'a Shared);
+pub(crate) struct PanicLatch<'a>(pub &'a LogState);
 
 impl Drop for PanicLatch<'_> {
     fn drop(&mut self) {
@@ -417,15 +418,5 @@ impl Drop for PanicLatch<'_> {
             self.0.control().generation += 1;
             self.0.served.notify_all();
         }
-    }
-}
-
-/// The place behind `end` bytes of a segment, as a bound: the end of a full
-/// segment of the largest size exceeds 24 bits and is the next one's start.
-pub(crate) fn end_of(segment: u32, end: u64) -> Position {
-    if end == SEGMENT_BYTES_MAX {
-        Position::new(segment + 1, 0)
-    } else {
-        Position::new(segment, end)
     }
 }

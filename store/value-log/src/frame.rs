@@ -28,14 +28,6 @@ pub(crate) struct Chain {
     pub synced_up_to: Position,
 }
 
-/// Bytes of `records` within a frame.
-pub(crate) fn records_bytes(records: &[Record<'_>]) -> usize {
-    records
-        .iter()
-        .map(|it| record::record_bytes(it.payload_bytes()))
-        .sum()
-}
-
 /// Fills `target` with a frame that has a provisional header.
 pub(crate) fn encode_group(target: &mut [u8], tag: Tag, bodies: &[&Body]) {
     provisional_header(target, FrameKind::Group, tag);

@@ -1,39 +1,9 @@
-//! What goes into the log and what comes out: records, groups and their tags.
+//! Groups of records, as they go into the log and come out.
 
 use bytes::Bytes;
 
 use crate::record;
-use crate::suspect::Suspect;
-use crate::{Body, Position, Sequence};
-
-/// The appender's own numbers, kept in the frame header; opaque to the log.
-/// 0 means none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Tag {
-    /// Term of the entry.
-    pub term: u64,
-    /// Index of the entry.
-    pub index: u64,
-    /// First number the group covers.
-    pub first: u64,
-    /// Last number the group covers.
-    pub last: u64,
-}
-
-/// A record to append. Its payload is the concatenation of `parts`.
-#[derive(Clone, Copy, Debug)]
-pub struct Record<'a> {
-    /// The appender's own mark.
-    pub kind: u8,
-    /// The payload, in pieces.
-    pub parts: &'a [&'a [u8]],
-}
-
-impl Record<'_> {
-    pub(crate) fn payload_bytes(&self) -> usize {
-        self.parts.iter().map(|part| part.len()).sum()
-    }
-}
+use crate::{Body, Position, Record, Sequence, Suspect, Tag};
 
 /// Where an append went. Nothing is promised before its sequence is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +46,7 @@ impl Group<'_> {
     pub fn body_with(&self, mended: &[(usize, Vec<u8>)]) -> Body {
         let mut bytes = self.body.to_vec();
         for (number, payload) in mended {
-            if let Some((at, was)) = self.place_of(*number) {
+            if let Some((at, was)) = self.location_of(*number) {
                 let kind = self.records[*number].1;
                 let parts: &[&[u8]] = &[payload];
                 let record = Record { kind, parts };
@@ -89,13 +59,13 @@ impl Group<'_> {
 
     /// What is left of a record that fails its checksum.
     pub fn suspect(&self, number: usize) -> Option<Suspect> {
-        let (at, payload_bytes) = self.place_of(number)?;
+        let (at, payload_bytes) = self.location_of(number)?;
         let end = at + record::record_bytes(payload_bytes);
         Some(Suspect::new(self.body.get(at..end)?.to_vec()))
     }
 
     /// Where a record lies in the body, and the bytes of its payload.
-    fn place_of(&self, number: usize) -> Option<(usize, usize)> {
+    fn location_of(&self, number: usize) -> Option<(usize, usize)> {
         let (position, _, payload) = self.records.get(number)?;
         let (first, ..) = self.records.first()?;
         let at = position.offset() - first.offset();
@@ -118,13 +88,4 @@ pub struct GroupBuffer {
     pub records: Vec<(Position, u8, Bytes)>,
     /// All records as they were encoded.
     pub body: Body,
-}
-
-/// One record, read back and verified.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecordBuffer {
-    /// The appender's mark.
-    pub kind: u8,
-    /// The payload.
-    pub payload: Bytes,
 }

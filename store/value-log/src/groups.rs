@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::committer::end_of;
 use crate::format::{FRAME_HEADER_BYTES, FRAMES_START, FrameKind};
 use crate::frame::Finisher;
+use crate::log_state::LogState;
+use crate::position::end_of;
 use crate::record;
 use crate::segment::Segment;
-use crate::shared::Shared;
 use crate::window::{Found, Window};
 use crate::{Body, Error, GroupBuffer, Position};
 
@@ -17,16 +17,16 @@ use crate::{Body, Error, GroupBuffer, Position};
 /// "no more yet": a later call continues where it stopped.
 #[derive(Debug)]
 pub struct Groups {
-    shared: Arc<Shared>,
+    shared: Arc<LogState>,
     /// Groups that end at or before this are passed over.
     from: Position,
-    place: Option<Place>,
+    cursor: Option<Cursor>,
     finisher: Finisher,
 }
 
-/// A place between two frames.
+/// A place between two frames of a segment.
 #[derive(Debug)]
-struct Place {
+struct Cursor {
     segment: Arc<Segment>,
     window: Window,
     /// The next frame starts here or at the next block.
@@ -34,41 +34,41 @@ struct Place {
 }
 
 impl Groups {
-    pub(crate) fn new(shared: Arc<Shared>, from: Position) -> Groups {
+    pub(crate) fn new(shared: Arc<LogState>, from: Position) -> Groups {
         Groups {
             shared,
             from,
-            place: None,
+            cursor: None,
             finisher: Finisher::default(),
         }
     }
 
     fn next_group(&mut self) -> Result<Option<GroupBuffer>, Error> {
         loop {
-            let Some(mut place) = self.take_place()? else {
+            let Some(mut cursor) = self.take_cursor()? else {
                 return Ok(None);
             };
-            let extent = place.segment.extent();
-            if place.offset >= extent.end {
-                let id = place.segment.id();
+            let extent = cursor.segment.extent();
+            if cursor.offset >= extent.end {
+                let id = cursor.segment.id();
                 let next = self
                     .shared
                     .segments
                     .log_from(id + 1)
                     .filter(|_| extent.sealed);
                 let more = next.is_some();
-                self.place = Some(next.map_or(place, Place::at_start));
+                self.cursor = Some(next.map_or(cursor, Cursor::at_start));
                 if more { continue } else { return Ok(None) }
             }
-            place.window.set_limit(extent.end);
-            let (found, payload) = place.read_frame(&mut self.finisher)?;
+            cursor.window.set_limit(extent.end);
+            let (found, payload) = cursor.read_frame(&mut self.finisher)?;
             assert!(
                 found.end() <= extent.end,
                 "{found:?} reaches beyond {extent:?}"
             );
-            place.offset = found.end();
-            let passed_over = end_of(place.segment.id(), found.end()) <= self.from;
-            self.place = Some(place);
+            cursor.offset = found.end();
+            let passed_over = end_of(cursor.segment.id(), found.end()) <= self.from;
+            self.cursor = Some(cursor);
             if found.header.kind == FrameKind::Group && !passed_over {
                 return Ok(Some(group(&found, payload)));
             }
@@ -76,19 +76,19 @@ impl Groups {
     }
 
     /// Where it stopped, or where it starts.
-    fn take_place(&mut self) -> Result<Option<Place>, Error> {
-        if let Some(place) = self.place.take() {
-            return Ok(Some(place));
+    fn take_cursor(&mut self) -> Result<Option<Cursor>, Error> {
+        if let Some(cursor) = self.cursor.take() {
+            return Ok(Some(cursor));
         }
         let Some(segment) = self.shared.segments.log_from(self.from.segment()) else {
             return Ok(None);
         };
         let here = segment.id() == self.from.segment();
-        let mut place = Place::at_start(segment);
+        let mut cursor = Cursor::at_start(segment);
         if here {
-            place.go_to(self.from.offset())?;
+            cursor.go_to(self.from.offset())?;
         }
-        Ok(Some(place))
+        Ok(Some(cursor))
     }
 }
 
@@ -100,10 +100,10 @@ impl Iterator for Groups {
     }
 }
 
-impl Place {
-    fn at_start(segment: Arc<Segment>) -> Place {
+impl Cursor {
+    fn at_start(segment: Arc<Segment>) -> Cursor {
         let window = Window::new(&segment, Arc::clone(&segment.file), segment.extent().end);
-        Place {
+        Cursor {
             segment,
             window,
             offset: FRAMES_START,

@@ -15,12 +15,12 @@
 //!   form the next group; `committer`, `ledger`.
 //! * **One durable group is one system call, one device flush**, and no block
 //!   more than its frame fills: segments consist of blocks that were written
-//!   before; `supply`. Eight times in a segment one more flush notes how far
+//!   before; `segment_pool`. Eight times in a segment one more flush notes how far
 //!   frames may reach, so that a restart need not read on.
 //! * **Recovery tells a torn tail from damage**: every frame says up to where
 //!   the log was stable when it was written; `recovery`.
 //! * **Fail-stop**: after a failed write or flush nothing is accepted until the
-//!   log has been opened again; `progress`.
+//!   log has been opened again; `commit_progress`.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -59,6 +59,7 @@
 
 mod body;
 mod buffer;
+mod commit_progress;
 mod committer;
 mod directory;
 mod doorbell;
@@ -72,35 +73,35 @@ mod ledger;
 #[cfg(test)]
 mod ledger_tests;
 mod log;
+mod log_state;
 mod open;
 mod options;
 mod position;
 mod producer;
-mod progress;
 mod reader;
 mod record;
 mod recovery;
 mod release;
 mod relocation;
 pub mod repair;
-mod run;
 mod segment;
-mod shared;
+mod segment_pool;
 mod status;
-mod stock;
-mod supply;
 mod suspect;
 mod sync;
+mod tag;
 mod window;
 mod work;
 
 pub use body::{Body, BodyBuilder};
 pub use error::Error;
-pub use group::{Appended, Group, GroupBuffer, Record, RecordBuffer, Tag};
+pub use group::{Appended, Group, GroupBuffer};
 pub use groups::Groups;
 pub use log::{Log, Notice};
 pub use options::{Durability, Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Seal, Worker};
 pub use position::{Position, SEGMENT_MAX, Sequence};
+pub use record::{Record, RecordBuffer};
 pub use relocation::Relocation;
 pub use status::{Recovered, SegmentInfo, SegmentKind, Status};
 pub use suspect::Suspect;
+pub use tag::Tag;

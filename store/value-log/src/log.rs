@@ -8,9 +8,11 @@ use std::thread::JoinHandle;
 use environment::Disk;
 
 use crate::groups::Groups;
+use crate::log_state::LogState;
+use crate::reader::Reader;
+use crate::release::release;
 use crate::relocation::Relocation;
-use crate::shared::Shared;
-use crate::supply::SortedRoom;
+use crate::segment_pool::SortedRoom;
 use crate::{
     Appended, Body, Error, Group, Options, Position, Record, RecordBuffer, Recovered, Seal,
     SegmentInfo, Sequence, Status, Suspect, Tag, open, record,
@@ -24,7 +26,7 @@ pub type Notice = Box<dyn Fn(Result<Sequence, Error>) + Send + Sync>;
 /// directory's lock.
 #[derive(Debug)]
 pub struct Log {
-    shared: Arc<Shared>,
+    shared: Arc<LogState>,
     /// `None` with [`crate::Worker::Caller`], and once it is closed.
     threads: Mutex<Option<Threads>>,
 }
@@ -32,7 +34,7 @@ pub struct Log {
 /// The log's own threads.
 #[derive(Debug)]
 pub(crate) struct Threads {
-    pub maker: JoinHandle<()>,
+    pub pool: JoinHandle<()>,
     /// `None` where callers write.
     pub flusher: Option<JoinHandle<()>>,
 }
@@ -57,7 +59,7 @@ impl Log {
         open::open(disk, directory, options, replay_from, visit)
     }
 
-    pub(crate) fn running(shared: Arc<Shared>, threads: Option<Threads>) -> Log {
+    pub(crate) fn running(shared: Arc<LogState>, threads: Option<Threads>) -> Log {
         Log {
             shared,
             threads: Mutex::new(threads),
@@ -139,10 +141,17 @@ impl Log {
         self.shared.progress.set_notice(Arc::from(notice));
     }
 
+    fn reader(&self) -> Reader<'_> {
+        Reader {
+            segments: &self.shared.segments,
+            progress: &self.shared.progress,
+        }
+    }
+
     /// Reads one record and verifies it. With `length_hint` at least
     /// [`Log::record_bytes`] of its payload this is one read; 0 means unknown.
     pub fn read(&self, position: Position, length_hint: usize) -> Result<RecordBuffer, Error> {
-        self.shared.read_record(position, length_hint)
+        self.reader().read(position, length_hint)
     }
 
     /// Reads one record and gives `look` its kind and payload, for callers that do not keep
@@ -153,7 +162,7 @@ impl Log {
         length_hint: usize,
         look: impl FnOnce(u8, &[u8]) -> T,
     ) -> Result<T, Error> {
-        self.shared.look_at_record(position, length_hint, look)
+        self.reader().look_at(position, length_hint, look)
     }
 
     /// Reads records of one segment with one read and verifies each. The positions ascend;
@@ -161,19 +170,19 @@ impl Log {
     /// any record does: then read them one by one. A payload that is kept keeps the bytes of
     /// all in memory.
     pub fn read_run(&self, run: &[(Position, usize)]) -> Result<Vec<RecordBuffer>, Error> {
-        self.shared.read_run(run)
+        self.reader().read_run(run)
     }
 
     /// The bytes at the place of a record that fails its checksum.
     pub fn suspect(&self, position: Position, record_bytes: usize) -> Result<Suspect, Error> {
-        self.shared.suspect(position, record_bytes)
+        self.reader().suspect(position, record_bytes)
     }
 
     /// Writes the record at `position` once more, durably, where it fails its checksum.
     /// False: it is sound. The record takes as many bytes as the one that was written
     /// there. Its segment must not be released during the call.
     pub fn mend(&self, position: Position, record: &Record<'_>) -> Result<bool, Error> {
-        self.shared.mend(position, record)
+        self.reader().mend(position, record)
     }
 
     /// Groups in order, beginning with the first that ends after `from`, up to
@@ -201,7 +210,7 @@ impl Log {
     /// Releases sealed segments: their files are recycled, or removed when
     /// there are enough spares. Their records can no longer be read.
     pub fn release(&self, segments: &[u32]) -> Result<(), Error> {
-        self.shared.release(segments)
+        release(&self.shared.segments, &self.shared.pool, segments)
     }
 
     /// Starts writing sorted segments with records that are in the log already. This may
@@ -224,12 +233,12 @@ impl Log {
     /// made until [`Log::end_yielding`], and an append that needs one fails with
     /// [`Error::NoSpace`]. False if there is none to remove.
     pub fn yield_room(&self) -> Result<bool, Error> {
-        self.shared.supply.yield_room()
+        self.shared.pool.yield_room()
     }
 
     /// Lets segments be made ahead again.
     pub fn end_yielding(&self) {
-        self.shared.supply.end_yielding();
+        self.shared.pool.end_yielding();
         self.shared.make_due_segments();
     }
 
@@ -260,25 +269,23 @@ impl Log {
 
     /// Size of a segment, chosen when the directory was created.
     pub fn segment_bytes(&self) -> u64 {
-        self.shared.supply.segment_bytes
+        self.shared.pool.segment_bytes()
     }
 
     /// Bytes that the records of one group may take: a segment holds its frame.
     pub fn group_bytes_max(&self) -> u64 {
-        let frame_bytes_max = self.shared.supply.segment_bytes - crate::format::FRAMES_START;
+        let frame_bytes_max = self.shared.pool.segment_bytes() - crate::format::FRAMES_START;
         frame_bytes_max - Log::FRAME_HEADER_BYTES
     }
 
     /// Segments that are ready to be written behind the one in use.
     pub fn spare_segments(&self) -> usize {
-        self.shared.supply.ready()
+        self.shared.pool.ready()
     }
 
     /// Counters and state.
     pub fn status(&self) -> Status {
-        let Shared {
-            progress, supply, ..
-        } = &*self.shared;
+        let LogState { progress, pool, .. } = &*self.shared;
         Status {
             durable: progress.durable(),
             appended: self.shared.appended(),
@@ -286,7 +293,7 @@ impl Log {
             bytes_written: progress.bytes_written.load(Ordering::Relaxed),
             groups: progress.groups.load(Ordering::Relaxed),
             unflushed_bytes: self.shared.unflushed_bytes(),
-            spare_segments: supply.ready(),
+            spare_segments: pool.ready(),
             failed: progress.failure().map(|error| error.to_string()),
         }
     }
@@ -303,15 +310,15 @@ impl Log {
     fn end(&self) {
         self.shared.end_caller_committer();
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Threads { maker, flusher }) = threads.take() else {
+        let Some(Threads { pool, flusher }) = threads.take() else {
             return;
         };
         drop(threads);
         self.shared.control().closing = true;
         self.shared.order();
         let flushed = flusher.map_or(Ok(()), JoinHandle::join);
-        self.shared.supply.stop();
-        let made = maker.join();
+        self.shared.pool.stop();
+        let made = pool.join();
         let panicked = flushed.is_err() || made.is_err();
         assert!(
             !panicked || std::thread::panicking(),

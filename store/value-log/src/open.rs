@@ -1,6 +1,5 @@
 //! Opening: read the directory, walk the log, continue behind its end.
 
-use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,17 +8,17 @@ use std::thread::JoinHandle;
 use environment::randomness::Random;
 use environment::{Disk, threads};
 
-use crate::committer::{Committer, end_of};
+use crate::committer::Committer;
 use crate::directory::{self, Contents};
 use crate::doorbell::Doorbell;
 use crate::format::{FRAMES_START, SEAL_NOTE_BYTES, SEAL_NOTE_START, Salt};
 use crate::frame::Chain;
 use crate::log::{Log, Threads};
+use crate::log_state::LogState;
+use crate::position::end_of;
 use crate::recovery::{self, Trust, Visit, Walked};
 use crate::segment::{Extent, FileName, Segment};
-use crate::shared::Shared;
-use crate::stock::Stock;
-use crate::supply::{Supply, SupplyPlan};
+use crate::segment_pool::{PoolParameters, PoolState, SegmentPool};
 use crate::window::Window;
 use crate::{Error, Options, Position, Recovered, Sequence, Worker};
 
@@ -72,19 +71,19 @@ fn create(
         ));
     }
     let segment_bytes = options.segment_bytes;
-    let stock = stock(&*disk, path, segment_bytes, &contents, None, 0)?;
+    let state = state(&*disk, path, segment_bytes, &contents, None, 0)?;
     let doorbell = Arc::new(Doorbell::default());
-    let supply = supply(
+    let pool = pool(
         disk,
         path,
         &options,
         segment_bytes,
         (FIRST_EPOCH, new_salt(&options)?),
-        stock,
+        state,
         &doorbell,
     );
-    supply.prepare_next()?;
-    let active = supply.take_next()?.expect("it was prepared just now");
+    pool.prepare_next()?;
+    let active = pool.take_next()?.expect("it was prepared just now");
     let walked = Walked {
         tail: 0,
         extent: Extent::EMPTY,
@@ -97,7 +96,7 @@ fn create(
         clean: true,
         torn: false,
     };
-    let shared = Arc::new(Shared::new(options, supply, doorbell));
+    let shared = Arc::new(LogState::new(options, pool, doorbell));
     start(shared, active, walked)
 }
 
@@ -121,18 +120,18 @@ fn resume(
     settle(&contents.log, &walked)?;
     let next = retire_beyond(&*disk, path, &mut contents, &active, beyond)?;
     let segment_bytes = active.header.segment_bytes;
-    let stock = stock(&*disk, path, segment_bytes, &contents, next, active.id())?;
+    let state = state(&*disk, path, segment_bytes, &contents, next, active.id())?;
     let doorbell = Arc::new(Doorbell::default());
-    let supply = supply(
+    let pool = pool(
         disk,
         path,
         &options,
         segment_bytes,
         (walked.epoch + 1, active.header.salt),
-        stock,
+        state,
         &doorbell,
     );
-    let shared = Arc::new(Shared::new(options, supply, doorbell));
+    let shared = Arc::new(LogState::new(options, pool, doorbell));
     let before = contents.log[..walked.tail].iter().chain(&contents.sorted);
     before.for_each(|segment| shared.segments.insert(Arc::clone(segment)));
     start(shared, active, walked)
@@ -201,15 +200,15 @@ fn begins_with_a_frame(segment: &Arc<Segment>) -> Result<bool, Error> {
     Ok(window.header(FRAMES_START)?.is_some())
 }
 
-/// The stock to start with; spares of another size are removed.
-fn stock(
+/// What the pool starts with; spares of another size are removed.
+fn state(
     disk: &dyn Disk,
     path: &Path,
     segment_bytes: u64,
     contents: &Contents,
     next: Option<Arc<Segment>>,
     active: u32,
-) -> Result<Stock, Error> {
+) -> Result<PoolState, Error> {
     let mut spares = Vec::new();
     for &number in &contents.spares {
         let spare = FileName::Spare(number).in_directory(path);
@@ -222,55 +221,41 @@ fn stock(
             disk.remove(&spare).map_err(Error::io("remove", &spare))?;
         }
     }
-    Ok(Stock {
-        next,
-        spares,
-        spare_number: contents.spare_number,
-        next_id: contents.next_id,
-        active,
-        failure: None,
-        failures: 0,
-        is_costly: false,
-        yields: false,
-        awaited: false,
-        stopped: None,
-        settling: VecDeque::new(),
-        unsettled: None,
-        stop: false,
-    })
+    let numbers = (contents.spare_number, contents.next_id);
+    Ok(PoolState::new(next, spares, numbers, active))
 }
 
-fn supply(
+fn pool(
     disk: Arc<dyn Disk>,
     path: &Path,
     options: &Options,
     segment_bytes: u64,
     (epoch, salt): (u32, Salt),
-    stock: Stock,
+    state: PoolState,
     doorbell: &Arc<Doorbell>,
-) -> Supply {
-    let plan = SupplyPlan {
+) -> SegmentPool {
+    let parameters = PoolParameters {
         disk,
         directory: path.to_path_buf(),
         segment_bytes,
         reserve_bytes: options.reserve_bytes,
         target: options.spare_segments,
-        has_maker: options.worker.has_maker(),
+        has_thread: options.worker.pool_has_thread(),
         epoch,
         salt,
         doorbell: Arc::clone(doorbell),
     };
-    Supply::new(plan, stock)
+    SegmentPool::new(parameters, state)
 }
 
 /// Writes the opening frame, then starts the threads.
 fn start(
-    shared: Arc<Shared>,
+    shared: Arc<LogState>,
     active: Arc<Segment>,
     walked: Walked,
 ) -> Result<(Log, Recovered), Error> {
     assert!(
-        shared.supply.segment_bytes == active.header.segment_bytes,
+        shared.pool.segment_bytes() == active.header.segment_bytes,
         "one size for all that is new"
     );
     let extent = Extent {
@@ -292,7 +277,7 @@ fn start(
     let reach = if walked.clean { active.reach } else { 0 };
     let mut committer = Committer::new(Arc::clone(&shared), active, (extent, reach), chain);
     committer.write_opening()?;
-    shared.supply.note_settled(end);
+    shared.pool.note_settled(end);
     let recovered = Recovered {
         groups: walked.groups,
         sequence: walked.sequence,
@@ -301,7 +286,7 @@ fn start(
         epoch: chain.epoch,
         clean: walked.clean,
         torn: walked.torn,
-        segment_bytes: shared.supply.segment_bytes,
+        segment_bytes: shared.pool.segment_bytes(),
     };
     let threads = match shared.options.worker {
         Worker::Threads => Some(spawn(&shared, committer)?),
@@ -309,11 +294,11 @@ fn start(
             shared.set_caller_committer(committer);
             None
         }
-        Worker::CallerAndMaker => {
-            let maker = spawn_maker(&shared)?;
+        Worker::CallerWithPool => {
+            let pool = spawn_pool(&shared)?;
             shared.set_caller_committer(committer);
             Some(Threads {
-                maker,
+                pool,
                 flusher: None,
             })
         }
@@ -321,25 +306,25 @@ fn start(
     Ok((Log::running(shared, threads), recovered))
 }
 
-fn spawn(shared: &Arc<Shared>, committer: Committer) -> Result<Threads, Error> {
-    let maker = spawn_maker(shared)?;
+fn spawn(shared: &Arc<LogState>, committer: Committer) -> Result<Threads, Error> {
+    let pool = spawn_pool(shared)?;
     match threads::spawn("log-flush", move || committer.run()) {
         Ok(flusher) => Ok(Threads {
-            maker,
+            pool,
             flusher: Some(flusher),
         }),
         Err(error) => {
-            shared.supply.stop();
-            // The maker ends at once: it only waits for something to do.
-            let _ = maker.join();
+            shared.pool.stop();
+            // The pool's thread ends at once: it only waits for something to do.
+            let _ = pool.join();
             Err(no_thread(&error))
         }
     }
 }
 
-fn spawn_maker(shared: &Arc<Shared>) -> Result<JoinHandle<()>, Error> {
-    let supplier = Arc::clone(shared);
-    threads::spawn("log-segments", move || supplier.supply.run()).map_err(|it| no_thread(&it))
+fn spawn_pool(shared: &Arc<LogState>) -> Result<JoinHandle<()>, Error> {
+    let pool = Arc::clone(shared);
+    threads::spawn("log-segments", move || pool.pool.run()).map_err(|it| no_thread(&it))
 }
 
 fn no_thread(error: &io::Error) -> Error {

@@ -43,7 +43,7 @@ pub enum Worker {
     Caller,
     /// The calling threads write, but a thread of the log makes segments. For few and short
     /// writes that do not wait for the device: no thread has to be woken.
-    CallerAndMaker,
+    CallerWithPool,
 }
 
 impl Worker {
@@ -53,7 +53,7 @@ impl Worker {
     }
 
     /// Whether a thread makes segments.
-    pub(crate) fn has_maker(self) -> bool {
+    pub(crate) fn pool_has_thread(self) -> bool {
         self != Worker::Caller
     }
 }

@@ -88,6 +88,16 @@ impl fmt::Display for Sequence {
     }
 }
 
+/// The place behind `end` bytes of a segment, as a bound: the end of a full
+/// segment of the largest size exceeds 24 bits and is the next one's start.
+pub(crate) fn end_of(segment: u32, end: u64) -> Position {
+    if end == crate::SEGMENT_BYTES_MAX {
+        Position::new(segment + 1, 0)
+    } else {
+        Position::new(segment, end)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

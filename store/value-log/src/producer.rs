@@ -10,16 +10,17 @@ use std::sync::atomic::Ordering;
 use crate::body::Body;
 use crate::buffer::Slot;
 use crate::format::{BLOCK_BYTES, FRAME_HEADER_BYTES, FRAMES_START};
-use crate::frame::{encode_group, encode_records, records_bytes};
+use crate::frame::{encode_group, encode_records};
 use crate::ledger::{Refusal, UNIT_BYTES, Want, would_fit};
-use crate::shared::{LargeFrame, NO_BUFFER, Placed, Shared};
+use crate::log_state::{LargeFrame, LogState, NO_BUFFER, Placed};
+use crate::record::records_bytes;
 use crate::{Appended, Error, Position, Record, SegmentKind, Tag};
 
 /// Times to look again while the committer swaps buffers, which takes it a
 /// few dozen instructions, before waiting for it properly.
 const SWAP_LOOKS: usize = 64;
 
-impl Shared {
+impl LogState {
     /// Appends to the frame that all producers share.
     pub fn append_shared(&self, records: &[Record<'_>]) -> Result<Appended, Error> {
         let body = records_bytes(records);
@@ -87,7 +88,7 @@ impl Shared {
 
     /// Whether a frame goes through `control`; an error when no segment holds it.
     fn is_large(&self, frame_bytes: usize) -> Result<bool, Error> {
-        let limit_bytes = self.supply.segment_bytes - FRAMES_START;
+        let limit_bytes = self.pool.segment_bytes() - FRAMES_START;
         if frame_bytes as u64 > limit_bytes {
             return Err(Error::TooLarge {
                 bytes: frame_bytes as u64,
@@ -173,14 +174,14 @@ impl Shared {
     pub fn make_room(&self, body_bytes: usize, kept_bytes: usize) -> Result<(), Error> {
         let bytes = FRAME_HEADER_BYTES + body_bytes;
         self.is_large(bytes)?;
-        if self.supply.has_next() {
+        if self.pool.has_next() {
             return Ok(());
         }
         // Once all is written, it is known how far the segment is filled.
         let appended = self.appended();
         self.work();
         self.progress.wait(appended)?;
-        let kept_bytes = if self.supply.lacks_next() {
+        let kept_bytes = if self.pool.lacks_next() {
             kept_bytes
         } else {
             0

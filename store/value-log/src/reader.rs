@@ -1,25 +1,36 @@
-//! Reading one record by its position.
+//! Reading records by their positions: one, a run of several with one read, or a damaged one.
+//!
+//! ```text
+//!   records    ┌──── a ────┐┌ b ┐ gap ┌─────── c ───────┐
+//!   one read   └─────────────────────────────────────────┘   each payload is a slice of it
+//! ```
+//!
+//! A run is a shortcut only: if anything is wrong with it, the caller reads its
+//! records one by one, and each read says how its record is.
 
 use bytes::{Buf, Bytes};
 
+use crate::commit_progress::CommitProgress;
 use crate::format::RECORD_HEADER_BYTES;
-use crate::record::RecordHeader;
-use crate::segment::Segment;
-use crate::shared::Shared;
-use crate::{Error, Position, RecordBuffer, SegmentKind};
+use crate::record::{self, RecordHeader};
+use crate::segment::{Segment, Segments};
+use crate::{Error, Position, Record, RecordBuffer, SegmentKind, Suspect};
 
 /// Read at first when the length is not known.
 const FIRST_READ_BYTES: usize = 512;
 /// Records up to this length are looked at on the stack.
 const LOOKED_AT_BYTES_MAX: usize = 1024;
 
-impl Shared {
+/// Reads records by their positions. Readers take no lock over I/O.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader<'a> {
+    pub segments: &'a Segments,
+    pub progress: &'a CommitProgress,
+}
+
+impl Reader<'_> {
     /// One read when `length_hint` covers the record.
-    pub fn read_record(
-        &self,
-        position: Position,
-        length_hint: usize,
-    ) -> Result<RecordBuffer, Error> {
+    pub fn read(&self, position: Position, length_hint: usize) -> Result<RecordBuffer, Error> {
         self.in_segment_of(position, |segment| {
             read_in(segment, position.offset(), length_hint)
         })
@@ -27,7 +38,7 @@ impl Shared {
 
     /// Gives kind and payload to `look`. A short record that `length_hint` covers needs no
     /// allocation.
-    pub fn look_at_record<T>(
+    pub fn look_at<T>(
         &self,
         position: Position,
         length_hint: usize,
@@ -38,8 +49,58 @@ impl Shared {
         })
     }
 
+    /// Reads and verifies the records at `run`, each with its length, which
+    /// ascend within one segment.
+    pub fn read_run(&self, run: &[(Position, usize)]) -> Result<Vec<RecordBuffer>, Error> {
+        let (Some(&(first, _)), Some(&(last, _))) = (run.first(), run.last()) else {
+            return Ok(Vec::new());
+        };
+        assert!(
+            first.segment() == last.segment() && run.is_sorted(),
+            "a run ascends within one segment: {run:?}"
+        );
+        self.in_segment_of(last, |segment| read_run_in(segment, run))
+    }
+
+    /// The bytes of the `record_bytes` long record at `position`, not verified.
+    pub fn suspect(&self, position: Position, record_bytes: usize) -> Result<Suspect, Error> {
+        assert!(record_bytes >= RECORD_HEADER_BYTES, "a record has a header");
+        self.in_segment_of(position, |segment| {
+            let mut bytes = vec![0; record_bytes];
+            read_exactly(segment, &mut bytes, position.offset())?;
+            Ok(Suspect::new(bytes))
+        })
+    }
+
+    /// Writes the record at `position` once more where it fails its checksum, durably,
+    /// and reads it back. False: it is sound. The caller keeps
+    /// the segment from being released during the call.
+    pub fn mend(&self, position: Position, record: &Record<'_>) -> Result<bool, Error> {
+        let mut whole = vec![0; record::record_bytes(record.payload_bytes())];
+        record::encode(&mut whole, record);
+        self.in_segment_of(position, |segment| {
+            let offset = position.offset();
+            let mut now = vec![0; whole.len()];
+            let is_sound = match read_exactly(segment, &mut now, offset) {
+                Ok(()) => verified(segment, offset, &now).is_ok(),
+                // A sector that cannot be read may still be written.
+                Err(_) => false,
+            };
+            if is_sound {
+                return Ok(false);
+            }
+            segment
+                .file
+                .write_durable_at(&[&whole], offset)
+                .map_err(Error::io("write", &segment.path))?;
+            read_exactly(segment, &mut now, offset)?;
+            verified(segment, offset, &now)?;
+            Ok(true)
+        })
+    }
+
     /// What `read` finds in the segment of a record at `position`.
-    pub(crate) fn in_segment_of<T>(
+    fn in_segment_of<T>(
         &self,
         position: Position,
         read: impl FnOnce(&Segment) -> Result<T, Error>,
@@ -114,11 +175,7 @@ fn read_in(segment: &Segment, offset: u64, length_hint: usize) -> Result<RecordB
 }
 
 /// The header of the record that `bytes`, read at `offset`, begin with.
-pub(crate) fn verified(
-    segment: &Segment,
-    offset: u64,
-    bytes: &[u8],
-) -> Result<RecordHeader, Error> {
+fn verified(segment: &Segment, offset: u64, bytes: &[u8]) -> Result<RecordHeader, Error> {
     let damaged = |what: &str| Error::damaged(&segment.path, offset, what);
     let header = RecordHeader::decode(bytes).ok_or_else(|| damaged("no record fits here"))?;
     match header.verify(bytes) {
@@ -127,7 +184,7 @@ pub(crate) fn verified(
     }
 }
 
-pub(crate) fn read_exactly(segment: &Segment, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
+fn read_exactly(segment: &Segment, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
     let read = segment
         .file
         .read_at(bytes, offset)
@@ -140,4 +197,27 @@ pub(crate) fn read_exactly(segment: &Segment, bytes: &mut [u8], offset: u64) -> 
         ));
     }
     Ok(())
+}
+
+fn read_run_in(segment: &Segment, run: &[(Position, usize)]) -> Result<Vec<RecordBuffer>, Error> {
+    let start = run[0].0.offset();
+    let end = run.iter().map(|&(at, length)| at.offset() + length as u64);
+    let end = end.max().unwrap_or(start);
+    if end > segment.header.segment_bytes {
+        let what = "a record's length reaches beyond the segment";
+        return Err(Error::damaged(&segment.path, start, what));
+    }
+    let mut bytes = vec![0; (end - start) as usize];
+    read_exactly(segment, &mut bytes, start)?;
+    let bytes = Bytes::from(bytes);
+    let record = |&(position, length): &(Position, usize)| {
+        let at = (position.offset() - start) as usize;
+        let header = verified(segment, position.offset(), &bytes[at..at + length])?;
+        let payload = at + RECORD_HEADER_BYTES;
+        Ok(RecordBuffer {
+            kind: header.kind,
+            payload: bytes.slice(payload..payload + header.payload_bytes),
+        })
+    };
+    run.iter().map(record).collect()
 }

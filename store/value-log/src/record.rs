@@ -6,14 +6,45 @@
 
 use bytes::Bytes;
 
-use crate::Record;
 use crate::format::{RECORD_HEADER_BYTES, crc32c, get_u32, put_u32};
 
 const KIND_AT: usize = 8;
 
+/// A record to append. Its payload is the concatenation of `parts`.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// The appender's own mark.
+    pub kind: u8,
+    /// The payload, in pieces.
+    pub parts: &'a [&'a [u8]],
+}
+
+impl Record<'_> {
+    pub(crate) fn payload_bytes(&self) -> usize {
+        self.parts.iter().map(|part| part.len()).sum()
+    }
+}
+
+/// One record, read back and verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordBuffer {
+    /// The appender's mark.
+    pub kind: u8,
+    /// The payload.
+    pub payload: Bytes,
+}
+
 /// Bytes a record takes in a frame, header and padding included.
 pub(crate) fn record_bytes(payload_bytes: usize) -> usize {
     (RECORD_HEADER_BYTES + payload_bytes).next_multiple_of(8)
+}
+
+/// Bytes of `records` within a frame.
+pub(crate) fn records_bytes(records: &[Record<'_>]) -> usize {
+    records
+        .iter()
+        .map(|it| record_bytes(it.payload_bytes()))
+        .sum()
 }
 
 /// Writes `record` at the start of `target`; returns the bytes it took.

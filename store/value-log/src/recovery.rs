@@ -32,10 +32,10 @@ use std::sync::Arc;
 
 use environment::{Disk, File, OpenMode};
 
-use crate::committer::end_of;
 use crate::directory::{Contents, measure};
 use crate::format::{FRAME_HEADER_BYTES, FRAMES_START, FrameHeader, FrameKind};
 use crate::frame::Finisher;
+use crate::position::end_of;
 use crate::record;
 use crate::segment::{Extent, FileName, Segment};
 use crate::window::{Found, Window};

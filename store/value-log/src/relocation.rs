@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use crate::format::{FRAME_HEADER_BYTES, FRAMES_START, SEAL_NOTE_START, SealNote};
 use crate::frame::{Chain, Finisher};
+use crate::log_state::LogState;
 use crate::record;
+use crate::release::release;
 use crate::segment::Segment;
-use crate::shared::Shared;
-use crate::supply::SortedRoom;
+use crate::segment_pool::SortedRoom;
 use crate::{Error, Position, Record, Sequence, Tag};
 
 /// Records are gathered into frames of this size.
@@ -21,7 +22,7 @@ const FRAME_BYTES: usize = 256 << 10;
 /// after a failure it can only be dropped.
 #[derive(Debug)]
 pub struct Relocation {
-    shared: Arc<Shared>,
+    shared: Arc<LogState>,
     open: Option<OpenSegment>,
     /// Complete segments, in use already.
     finished: Vec<u32>,
@@ -46,7 +47,7 @@ struct OpenSegment {
 }
 
 impl Relocation {
-    pub(crate) fn new(shared: Arc<Shared>, room: SortedRoom) -> Relocation {
+    pub(crate) fn new(shared: Arc<LogState>, room: SortedRoom) -> Relocation {
         Relocation {
             shared,
             open: None,
@@ -60,7 +61,7 @@ impl Relocation {
     /// Adds a record; it can be read there after [`Relocation::complete`].
     pub fn append(&mut self, record: Record<'_>) -> Result<Position, Error> {
         let bytes = record::record_bytes(record.payload_bytes());
-        let limit_bytes = self.shared.supply.segment_bytes - FRAMES_START;
+        let limit_bytes = self.shared.pool.segment_bytes() - FRAMES_START;
         if (FRAME_HEADER_BYTES + bytes) as u64 > limit_bytes {
             return Err(Error::TooLarge {
                 bytes: bytes as u64,
@@ -99,7 +100,7 @@ impl Relocation {
             self.complete_segment()?;
         }
         if self.open.is_none() {
-            let (spare, segment) = self.shared.supply.begin_sorted(self.room)?;
+            let (spare, segment) = self.shared.pool.begin_sorted(self.room)?;
             self.open = Some(OpenSegment::new(spare, segment));
         }
         self.open
@@ -113,11 +114,9 @@ impl Relocation {
             return Ok(());
         };
         open.seal()?;
-        // From here on the supply owns the file, even if naming it fails.
+        // From here on the pool owns the file, even if naming it fails.
         let open = self.open.take().expect("it was there just now");
-        self.shared
-            .supply
-            .finish_sorted(open.spare, &open.segment)?;
+        self.shared.pool.finish_sorted(open.spare, &open.segment)?;
         self.finished.push(open.segment.id());
         self.shared.segments.insert(Arc::new(open.segment));
         Ok(())
@@ -132,13 +131,13 @@ impl Drop for Relocation {
         if let Some(open) = self.open.take() {
             // While a segment is open, only a write or flush of it can have failed.
             match self.failure {
-                Some(_) => self.shared.supply.discard(open.spare),
-                None => self.shared.supply.put_back(&[open.spare]),
+                Some(_) => self.shared.pool.discard(open.spare),
+                None => self.shared.pool.put_back(&[open.spare]),
             }
         }
         // No caller has their ids. Those that cannot be released now stay, whole and
         // unreferenced.
-        let _ = self.shared.release(&self.finished);
+        let _ = release(&self.shared.segments, &self.shared.pool, &self.finished);
     }
 }
 

@@ -21,8 +21,9 @@ use crate::format::{
     BLOCK_BYTES, FRAME_HEADER_BYTES, FRAMES_START, FrameHeader, SEAL_NOTE_BYTES, SEAL_NOTE_START,
     Salt,
 };
-use crate::frame::{Chain, Finisher, encode_group, records_bytes};
+use crate::frame::{Chain, Finisher, encode_group};
 use crate::inspect::Link;
+use crate::record::records_bytes;
 use crate::recovery::{self, Reached, Trust, Visit};
 use crate::window::Window;
 use crate::{Body, Error, Options, Position, Record, Sequence, Tag};

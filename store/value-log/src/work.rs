@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   append ──► buffer ──► work() ──► one turn of the committer, and the
-//!                                    segments that are due, without a maker
+//!                                    segments that are due, without a pool thread
 //! ```
 //!
 //! The code and the order of I/O are the same as with threads, but nothing is written
@@ -13,7 +13,7 @@ use std::mem;
 use std::sync::{MutexGuard, PoisonError};
 
 use crate::committer::{Committer, PanicLatch};
-use crate::shared::Shared;
+use crate::log_state::LogState;
 
 /// A committer that callers use, and its open buffer.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct CallerCommitter {
     index: usize,
 }
 
-impl Shared {
+impl LogState {
     fn caller(&self) -> MutexGuard<'_, Option<Box<CallerCommitter>>> {
         self.caller.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -59,10 +59,10 @@ impl Shared {
         self.make_due_segments();
     }
 
-    /// Makes the segments that are due, unless a maker thread does that.
+    /// Makes the segments that are due, unless a pool thread thread does that.
     pub fn make_due_segments(&self) {
-        if !self.options.worker.has_maker() {
-            self.supply.run_due();
+        if !self.options.worker.pool_has_thread() {
+            self.pool.run_due();
         }
     }
 

@@ -114,7 +114,7 @@ fn a_body_goes_from_log_to_log_byte_by_byte() {
 fn many_callers_write_while_a_thread_makes_segments() {
     let disk = SimulatedDisk::new(3);
     let with_maker = || Options {
-        worker: Worker::CallerAndMaker,
+        worker: Worker::CallerWithPool,
         segment_bytes: 64 << 10,
         ..options()
     };

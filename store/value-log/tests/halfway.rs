@@ -154,7 +154,7 @@ fn after_a_failed_directory_flush_no_segment_is_given_and_nothing_is_flushed_aga
 }
 
 #[test]
-fn a_release_with_a_failed_directory_flush_stops_the_supply() {
+fn a_release_with_a_failed_directory_flush_stops_the_segment_pool() {
     let disk = Forgetful::new();
     let log = disk.open_log();
     put(&log, 1, b"first").unwrap();

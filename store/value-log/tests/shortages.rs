@@ -111,7 +111,7 @@ fn attempts_without_a_descriptor_leave_no_file_behind() {
 }
 
 #[test]
-fn a_spare_that_cannot_be_opened_stays_in_stock() {
+fn a_spare_that_cannot_be_opened_stays_a_spare() {
     let options = Options {
         spare_segments: 3,
         ..by_caller()

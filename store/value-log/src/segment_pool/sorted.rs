@@ -2,9 +2,8 @@
 
 use environment::Shortage;
 
-use super::{Supply, first_reach, segment_path, write_header};
+use super::{SegmentPool, first_reach, segment_path, write_header};
 use crate::segment::{Extent, FileName, Segment};
-use crate::stock::{allocate, take_number};
 use crate::{Error, SegmentKind};
 
 /// How much disk space sorted segments may take.
@@ -16,7 +15,7 @@ pub(crate) struct SortedRoom {
     pub takes_the_last: bool,
 }
 
-impl Supply {
+impl SegmentPool {
     /// A spare file that will become a sorted segment: its header is written,
     /// its name is still the spare's. Leaves the last spare to the log and the reserve of
     /// `room` alone, unless `room` allows it to take the last one.
@@ -28,9 +27,9 @@ impl Supply {
     /// A spare file, taken or made. The last one is left to the log unless `room` allows it.
     fn spare_for_sorted(&self, room: SortedRoom) -> Result<u32, Error> {
         let taken = {
-            let mut stock = self.stock();
-            if stock.spares.len() > 1 {
-                stock.spares.pop()
+            let mut state = self.state();
+            if state.spares.len() > 1 {
+                state.spares.pop()
             } else {
                 None
             }
@@ -51,17 +50,17 @@ impl Supply {
     /// to be released.
     fn take_last(&self) -> Result<Option<u32>, Error> {
         let next = {
-            let mut stock = self.stock();
-            if let Some(number) = stock.spares.pop() {
+            let mut state = self.state();
+            if let Some(number) = state.spares.pop() {
                 return Ok(Some(number));
             }
-            let Some(next) = stock.next.take() else {
+            let Some(next) = state.next.take() else {
                 return Ok(None);
             };
-            (take_number(&mut stock), next)
+            (state.take_number(), next)
         };
         let (number, next) = next;
-        let spare = FileName::Spare(number).in_directory(&self.directory);
+        let spare = FileName::Spare(number).in_directory(&self.parameters.directory);
         self.rename(&next.path, &spare)?;
         self.sync_directory()?;
         Ok(Some(number))
@@ -70,14 +69,14 @@ impl Supply {
     fn try_begin_sorted(&self, room: SortedRoom) -> Result<(u32, Segment), Error> {
         self.check_running()?;
         let number = self.spare_for_sorted(room)?;
-        let header = self.header(allocate(&mut self.stock())?, 0, SegmentKind::Sorted);
-        let from = FileName::Spare(number).in_directory(&self.directory);
+        let header = self.header(self.state().allocate_id()?, 0, SegmentKind::Sorted);
+        let from = FileName::Spare(number).in_directory(&self.parameters.directory);
         let begun = self.open(&from).and_then(|file| {
             write_header(&*file, &from, &header)?;
             Ok(file)
         });
         let file = begun.inspect_err(|_| self.discard(number))?;
-        let path = segment_path(&self.directory, &header);
+        let path = segment_path(&self.parameters.directory, &header);
         self.changed.notify_all();
         let reach = first_reach(&header).reach;
         Ok((
@@ -90,7 +89,7 @@ impl Supply {
     /// is still a spare; if only the flush of the directory fails, the next opening
     /// finds it under one of the two names.
     pub fn finish_sorted(&self, number: u32, segment: &Segment) -> Result<(), Error> {
-        let from = FileName::Spare(number).in_directory(&self.directory);
+        let from = FileName::Spare(number).in_directory(&self.parameters.directory);
         let renamed = self.rename(&from, &segment.path);
         if renamed.is_err() {
             self.put_back(&[number]);

@@ -1,4 +1,4 @@
-//! What the supply has ready, and why it has no more.
+//! What the pool has ready, and why it has no more.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use std::time::Duration;
 use crate::segment::Segment;
 use crate::{Error, SEGMENT_MAX};
 
-/// Pause after a failure before the maker tries again by itself; it doubles with each
+/// Pause after a failure before the pool tries again by itself; it doubles with each
 /// failure, since an attempt may write much of a segment before it meets a quota.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(8);
 
-/// What is in stock. Changed under the lock; no I/O is done under it.
+/// Changed under the lock; no I/O is done under it.
 #[derive(Debug)]
-pub(crate) struct Stock {
+pub(crate) struct PoolState {
     /// The prepared log segment.
     pub next: Option<Arc<Segment>>,
     /// Numbers of the spare files.
@@ -29,8 +29,8 @@ pub(crate) struct Stock {
     pub failure: Option<Error>,
     /// Failures since something was made.
     pub failures: u32,
-    /// The last failure came after much had been written: with a maker thread, callers get
-    /// this failure without another attempt until the maker has paused.
+    /// The last failure came after much had been written: with a pool's thread, callers get
+    /// this failure without another attempt until it has paused.
     pub is_costly: bool,
     /// Segments made ahead were removed to make room, and none is made for now.
     pub yields: bool,
@@ -42,22 +42,52 @@ pub(crate) struct Stock {
     pub settling: VecDeque<Arc<Segment>>,
     /// A flush failed: nothing is flushed any more.
     pub unsettled: Option<Error>,
-    /// The maker must end.
+    /// The pool's thread must end.
     pub stop: bool,
 }
 
-/// What the maker does next.
+/// What the pool does next.
 #[derive(Clone, Debug)]
 pub(crate) enum Job {
     /// The log needs its next segment.
     Next,
     /// A sealed segment is not flushed yet.
     Settle(Arc<Segment>),
-    /// The stock is low.
+    /// There are too few spares.
     Spare,
 }
 
-impl Stock {
+impl PoolState {
+    /// The state to start with: what the directory holds.
+    pub fn new(
+        next: Option<Arc<Segment>>,
+        spares: Vec<u32>,
+        (spare_number, next_id): (u32, u32),
+        active: u32,
+    ) -> PoolState {
+        PoolState {
+            next,
+            spares,
+            spare_number,
+            next_id,
+            active,
+            failure: None,
+            failures: 0,
+            is_costly: false,
+            yields: false,
+            awaited: false,
+            stopped: None,
+            settling: VecDeque::new(),
+            unsettled: None,
+            stop: false,
+        }
+    }
+
+    /// Segments ready for use.
+    pub fn ready(&self) -> usize {
+        self.spares.len() + usize::from(self.next.is_some())
+    }
+
     /// Lets making be tried again.
     pub fn forget_failure(&mut self) {
         self.failure = None;
@@ -75,7 +105,7 @@ impl Stock {
         }
     }
 
-    /// How long the maker waits after a failure.
+    /// How long the pool waits after a failure.
     pub fn pause(&self) -> Duration {
         let doublings = self.failures.saturating_sub(1).min(8);
         (RETRY_MIN * (1 << doublings)).min(RETRY_MAX)
@@ -83,7 +113,6 @@ impl Stock {
 
     /// The job to do next.
     pub fn due(&self, target: usize) -> Option<Job> {
-        let ready = self.spares.len() + usize::from(self.next.is_some());
         let makes = self.failure.is_none() && self.stopped.is_none() && !self.yields;
         if makes && self.next.is_none() {
             return Some(Job::Next);
@@ -91,28 +120,26 @@ impl Stock {
         if let Some(segment) = self.settling.front().filter(|_| self.unsettled.is_none()) {
             return Some(Job::Settle(Arc::clone(segment)));
         }
-        (makes && ready < target).then_some(Job::Spare)
+        (makes && self.ready() < target).then_some(Job::Spare)
     }
-}
 
-/// The id of the next segment.
-pub(crate) fn allocate(stock: &mut Stock) -> Result<u32, Error> {
-    if stock.next_id > SEGMENT_MAX {
-        return Err(Error::Misuse {
-            what: "the log has used all 16,777,215 segment numbers; copy it into a new directory"
-                .into(),
-        });
+    /// The id of the next segment.
+    pub fn allocate_id(&mut self) -> Result<u32, Error> {
+        if self.next_id > SEGMENT_MAX {
+            return Err(Error::Misuse {
+                what:
+                    "the log has used all 16,777,215 segment numbers; copy it into a new directory"
+                        .into(),
+            });
+        }
+        assert!(self.next_id > self.active, "{self:?} gives a number twice");
+        self.next_id += 1;
+        Ok(self.next_id - 1)
     }
-    assert!(
-        stock.next_id > stock.active,
-        "{stock:?} gives a number twice"
-    );
-    stock.next_id += 1;
-    Ok(stock.next_id - 1)
-}
 
-/// The number of the next spare file.
-pub(crate) fn take_number(stock: &mut Stock) -> u32 {
-    stock.spare_number += 1;
-    stock.spare_number - 1
+    /// The number of the next spare file.
+    pub fn take_number(&mut self) -> u32 {
+        self.spare_number += 1;
+        self.spare_number - 1
+    }
 }

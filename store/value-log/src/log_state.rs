@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::buffer::Buffer;
-use crate::committer::end_of;
+use crate::commit_progress::CommitProgress;
 use crate::doorbell::Doorbell;
 use crate::format::FRAMES_START;
 use crate::ledger::Want;
-use crate::progress::Progress;
+use crate::position::end_of;
 use crate::segment::Segments;
-use crate::supply::Supply;
+use crate::segment_pool::SegmentPool;
 use crate::work::CallerCommitter;
 use crate::{Durability, Error, Options, Position, SegmentKind, Sequence};
 
@@ -99,7 +99,7 @@ fn units(want: Want) -> u64 {
 
 /// The inside of a log.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct LogState {
     pub options: Options,
     pub buffers: [Buffer; 2],
     /// Index of the buffer that producers fill, or [`NO_BUFFER`].
@@ -111,15 +111,15 @@ pub(crate) struct Shared {
     pub ordered: AtomicBool,
     /// Wakes the committer.
     pub doorbell: Arc<Doorbell>,
-    pub progress: Progress,
+    pub progress: CommitProgress,
     pub segments: Segments,
-    pub supply: Supply,
+    pub pool: SegmentPool,
     /// The committer of a log without a flush thread; `None` once the log is closed. In a box,
     /// because it is large, and taken out and put back for each group.
     pub caller: Mutex<Option<Box<CallerCommitter>>>,
 }
 
-impl Shared {
+impl LogState {
     /// Sequence of the newest frame, in a buffer or done.
     pub fn appended(&self) -> Sequence {
         let durable = self.progress.durable();
@@ -129,9 +129,9 @@ impl Shared {
         }
     }
 
-    pub fn new(options: Options, supply: Supply, doorbell: Arc<Doorbell>) -> Shared {
+    pub fn new(options: Options, pool: SegmentPool, doorbell: Arc<Doorbell>) -> LogState {
         let bytes = options.group_bytes_max.next_multiple_of(4096);
-        Shared {
+        LogState {
             options,
             buffers: [Buffer::new(bytes), Buffer::new(bytes)],
             open_buffer: AtomicUsize::new(NO_BUFFER),
@@ -139,9 +139,9 @@ impl Shared {
             served: Condvar::new(),
             ordered: AtomicBool::new(false),
             doorbell,
-            progress: Progress::default(),
+            progress: CommitProgress::default(),
             segments: Segments::default(),
-            supply,
+            pool,
             caller: Mutex::default(),
         }
     }
@@ -174,12 +174,12 @@ impl Shared {
         if self.options.durability == Durability::Durable {
             return Ok(());
         }
-        let settled = self.supply.settled()?;
+        let settled = self.pool.settled()?;
         let mut segments = self.segments.all();
         segments.retain(|it| {
             it.header.kind == SegmentKind::Log && end_of(it.id(), it.extent().end) > settled
         });
-        self.supply.flush(&segments)
+        self.pool.flush(&segments)
     }
 
     /// Bytes of frames that are done and that a loss of power may take.
@@ -187,7 +187,7 @@ impl Shared {
         if self.options.durability == Durability::Durable {
             return 0;
         }
-        let flushed = self.supply.flushed_up_to();
+        let flushed = self.pool.flushed_up_to();
         let logs = self.segments.all().into_iter();
         let logs = logs.filter(|it| it.header.kind == SegmentKind::Log);
         let behind = logs.filter(|it| it.id() >= flushed.segment()).map(|it| {

@@ -18,13 +18,14 @@
 //! a quota, no descriptor, no memory, no permission. The failure is kept for the
 //! caller that needs a segment, and making is tried again when a caller asks,
 //! when something is released, and after a pause. A failed flush of the
-//! directory is different: it is unknown which names last, so the supply
+//! directory is different: it is unknown which names last, so the pool
 //! gives nothing any more and the log ends where it needs a segment.
 //!
 //! With page-cache durability the same thread flushes sealed segments, in their order,
 //! so that no commit waits for that either.
 
 mod sorted;
+mod state;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,101 +33,79 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use environment::{Disk, File, OpenMode, Shortage};
 
-use crate::committer::end_of;
 use crate::doorbell::Doorbell;
 use crate::format::{
     BLOCK_BYTES, FRAMES_START, REACH_NOTE_BYTES, REACH_NOTE_START, ReachNote, SEGMENT_HEADER_BYTES,
     Salt, SegmentHeader,
 };
+use crate::position::end_of;
 use crate::segment::{Extent, FileName, Segment, reach_for};
-use crate::stock::{Job, Stock, allocate, take_number};
 use crate::{Error, Position, SegmentKind};
+use state::Job;
 
 pub(crate) use sorted::SortedRoom;
+pub(crate) use state::PoolState;
 
 /// Zeros are written in pieces of this size. It is the size of the page cache's folios for the file
 /// from then on, and a small write costs time in proportion to the folio it hits.
 const ZERO_BYTES: usize = 16 << 10;
 
-/// The stock and the thread that fills it.
+/// Parameters of a pool.
 #[derive(Debug)]
-pub(crate) struct Supply {
-    disk: Arc<dyn Disk>,
-    directory: PathBuf,
-    /// Size of the segments that it makes.
+pub(crate) struct PoolParameters {
+    pub disk: Arc<dyn Disk>,
+    pub directory: PathBuf,
+    /// Size of the segments that the pool makes.
     pub segment_bytes: u64,
-    reserve_bytes: u64,
+    pub reserve_bytes: u64,
     /// Segments wanted ready, the next one included.
-    target: usize,
+    pub target: usize,
     /// Whether a thread makes them.
-    has_maker: bool,
-    epoch: u32,
-    salt: Salt,
-    stock: Mutex<Stock>,
-    /// Signalled when the maker may have something to do.
-    changed: Condvar,
+    pub has_thread: bool,
+    pub epoch: u32,
+    pub salt: Salt,
     /// Rung when a segment is ready or making failed.
-    doorbell: Arc<Doorbell>,
+    pub doorbell: Arc<Doorbell>,
+}
+
+/// What is ready, and the work that keeps it so.
+#[derive(Debug)]
+pub(crate) struct SegmentPool {
+    parameters: PoolParameters,
+    state: Mutex<PoolState>,
+    /// Signalled when the pool's thread may have something to do.
+    changed: Condvar,
     /// Bits of a position: everything before it was flushed here.
     settled: AtomicU64,
     /// Held over a flush: the kernel reports a failure to one caller only, and
-    /// the next caller must find it in the stock.
+    /// the next caller must find it in `state`.
     flushing: Mutex<()>,
     /// The same over a flush of the directory.
     flushing_names: Mutex<()>,
 }
 
-/// Parameters of a supply.
-#[derive(Debug)]
-pub(crate) struct SupplyPlan {
-    pub disk: Arc<dyn Disk>,
-    pub directory: PathBuf,
-    pub segment_bytes: u64,
-    pub reserve_bytes: u64,
-    pub target: usize,
-    pub has_maker: bool,
-    pub epoch: u32,
-    pub salt: Salt,
-    pub doorbell: Arc<Doorbell>,
-}
-
-impl Supply {
-    pub fn new(plan: SupplyPlan, stock: Stock) -> Supply {
-        let SupplyPlan {
-            disk,
-            directory,
-            segment_bytes,
-            reserve_bytes,
-            target,
-            has_maker,
-            epoch,
-            salt,
-            doorbell,
-        } = plan;
-        let (stock, changed) = (Mutex::new(stock), Condvar::new());
-        Supply {
-            disk,
-            directory,
-            segment_bytes,
-            reserve_bytes,
-            target,
-            has_maker,
-            epoch,
-            salt,
-            stock,
-            changed,
-            doorbell,
+impl SegmentPool {
+    pub fn new(parameters: PoolParameters, state: PoolState) -> SegmentPool {
+        SegmentPool {
+            parameters,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
             settled: AtomicU64::new(0),
             flushing: Mutex::new(()),
             flushing_names: Mutex::new(()),
         }
     }
 
-    fn stock(&self) -> MutexGuard<'_, Stock> {
-        self.stock.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Size of the segments that the pool makes.
+    pub fn segment_bytes(&self) -> u64 {
+        self.parameters.segment_bytes
     }
 
-    /// Body of the maker's thread.
+    fn state(&self) -> MutexGuard<'_, PoolState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Body of the pool's thread.
     pub fn run(&self) {
         while let Some(job) = self.wait_for_job() {
             self.run_job(job);
@@ -136,7 +115,7 @@ impl Supply {
     /// Does all that is due, on the caller's thread.
     pub fn run_due(&self) {
         loop {
-            let Some(job) = self.stock().due(self.target) else {
+            let Some(job) = self.state().due(self.parameters.target) else {
                 return;
             };
             self.run_job(job);
@@ -151,49 +130,53 @@ impl Supply {
                 Ok(())
             }
             Job::Spare => self
-                .make_spare(self.reserve_bytes)
-                .map(|number| self.stock().spares.push(number))
+                .make_spare(self.parameters.reserve_bytes)
+                .map(|number| self.state().spares.push(number))
                 .map_err(|error| self.refusal(error)),
         };
-        self.stock().note_outcome(result);
-        self.doorbell.ring();
+        self.state().note_outcome(result);
+        self.parameters.doorbell.ring();
     }
 
     fn wait_for_job(&self) -> Option<Job> {
-        let mut stock = self.stock();
+        let mut state = self.state();
         loop {
-            if stock.stop {
+            if state.stop {
                 return None;
             }
-            if let Some(job) = stock.due(self.target) {
+            if let Some(job) = state.due(self.parameters.target) {
                 return Some(job);
             }
-            stock = self.wait_for_change(stock);
+            state = self.wait_for_change(state);
         }
     }
 
-    /// Returns when the stock may have changed, or when it is time to try again what
+    /// Returns when the state may have changed, or when it is time to try again what
     /// has failed.
-    fn wait_for_change<'a>(&'a self, stock: MutexGuard<'a, Stock>) -> MutexGuard<'a, Stock> {
-        if stock.failure.is_none() || stock.stopped.is_some() {
-            let waited = self.changed.wait(stock);
+    fn wait_for_change<'a>(
+        &'a self,
+        state: MutexGuard<'a, PoolState>,
+    ) -> MutexGuard<'a, PoolState> {
+        if state.failure.is_none() || state.stopped.is_some() {
+            let waited = self.changed.wait(state);
             return waited.unwrap_or_else(PoisonError::into_inner);
         }
-        let pause = stock.pause();
-        let goes_on =
-            |it: &mut Stock| it.failure.is_some() && !it.stop && it.due(self.target).is_none();
-        let waited = self.changed.wait_timeout_while(stock, pause, goes_on);
-        let (mut stock, outcome) = waited.unwrap_or_else(PoisonError::into_inner);
+        let pause = state.pause();
+        let goes_on = |it: &mut PoolState| {
+            it.failure.is_some() && !it.stop && it.due(self.parameters.target).is_none()
+        };
+        let waited = self.changed.wait_timeout_while(state, pause, goes_on);
+        let (mut state, outcome) = waited.unwrap_or_else(PoisonError::into_inner);
         if outcome.timed_out() {
-            stock.forget_failure();
+            state.forget_failure();
         }
-        stock
+        state
     }
 
     fn settle(&self, segment: &Arc<Segment>) {
         // A failure is kept, and ends the log at its next write.
         if self.flush(std::slice::from_ref(segment)).is_ok() {
-            self.stock().settling.pop_front();
+            self.state().settling.pop_front();
         }
     }
 
@@ -206,7 +189,7 @@ impl Supply {
             let end = end_of(segment.id(), segment.extent().end);
             let flushed = segment.file.sync_data();
             if let Err(error) = flushed.map_err(Error::io("flush", &segment.path)) {
-                self.stock().unsettled = Some(error.clone());
+                self.state().unsettled = Some(error.clone());
                 return Err(error);
             }
             self.note_settled(end);
@@ -219,15 +202,15 @@ impl Supply {
         self.settled.fetch_max(end.to_bits(), Ordering::AcqRel);
     }
 
-    /// Lets the maker flush a sealed segment in the background.
+    /// Lets the pool's thread flush a sealed segment in the background.
     pub fn settle_later(&self, segment: Arc<Segment>) {
-        self.stock().settling.push_back(segment);
+        self.state().settling.push_back(segment);
         self.changed.notify_all();
     }
 
     /// Everything before this was flushed; an error when a flush failed.
     pub fn settled(&self) -> Result<Position, Error> {
-        match &self.stock().unsettled {
+        match &self.state().unsettled {
             Some(error) => Err(error.clone()),
             None => Ok(Position::from_bits(self.settled.load(Ordering::Acquire))),
         }
@@ -240,86 +223,88 @@ impl Supply {
 
     /// Whether nothing waits to be flushed, or never will be.
     pub fn has_settled_all(&self) -> bool {
-        let stock = self.stock();
-        stock.settling.is_empty() || stock.unsettled.is_some()
+        let state = self.state();
+        state.settling.is_empty() || state.unsettled.is_some()
     }
 
-    /// Lets the maker's thread end.
+    /// Lets the pool's thread end.
     pub fn stop(&self) {
-        self.stock().stop = true;
+        self.state().stop = true;
         self.changed.notify_all();
     }
 
     /// Forgets a failure, so that making is tried again.
     pub fn retry(&self) {
-        self.stock().forget_failure();
+        self.state().forget_failure();
         self.changed.notify_all();
     }
 
     /// Segments ready for use.
     pub fn ready(&self) -> usize {
-        let stock = self.stock();
-        stock.spares.len() + usize::from(stock.next.is_some())
+        self.state().ready()
     }
 
     pub fn has_next(&self) -> bool {
-        self.stock().next.is_some()
+        self.state().next.is_some()
     }
 
     /// There is no next segment, and making one has failed.
     pub fn lacks_next(&self) -> bool {
-        let stock = self.stock();
-        stock.next.is_none() && (stock.failures > 0 || stock.yields)
+        let state = self.state();
+        state.next.is_none() && (state.failures > 0 || state.yields)
     }
 
-    /// Whether [`Supply::take_next`] has an answer.
+    /// Whether [`SegmentPool::take_next`] has an answer.
     pub fn is_settled(&self) -> bool {
-        let stock = self.stock();
-        let is_known = stock.failure.is_some() || stock.stopped.is_some() || stock.yields;
-        stock.next.is_some() || is_known
+        let state = self.state();
+        let is_known = state.failure.is_some() || state.stopped.is_some() || state.yields;
+        state.next.is_some() || is_known
     }
 
     /// An error when a flush of the directory failed: what is prepared may
     /// still be taken, nothing comes after it.
     pub fn check_running(&self) -> Result<(), Error> {
-        self.stock().stopped.clone().map_or(Ok(()), Err)
+        self.state().stopped.clone().map_or(Ok(()), Err)
     }
 
     /// The prepared log segment; `None` while it is being made. A failure is
     /// returned once, and then making is tried again. A failure from before any caller waited
     /// is tried again first: the disk that was full then may have room now.
     pub fn take_next(&self) -> Result<Option<Arc<Segment>>, Error> {
-        let mut stock = self.stock();
-        let was_awaited = std::mem::replace(&mut stock.awaited, true);
-        let answer = match stock.next.take() {
+        let mut state = self.state();
+        let was_awaited = std::mem::replace(&mut state.awaited, true);
+        let answer = match state.next.take() {
             Some(next) => {
-                stock.active = next.id();
-                stock.awaited = false;
+                state.active = next.id();
+                state.awaited = false;
                 Ok(Some(next))
             }
-            None if stock.yields => {
-                stock.awaited = false;
-                Err(self.no_space(self.segment_bytes + self.reserve_bytes, 0))
+            None if state.yields => {
+                state.awaited = false;
+                Err(self.no_space(
+                    self.parameters.segment_bytes + self.parameters.reserve_bytes,
+                    0,
+                ))
             }
-            None if stock.is_costly && self.has_maker && stock.failure.is_some() => {
-                stock.awaited = false;
-                let failure = stock.stopped.clone().or_else(|| stock.failure.clone());
+            None if state.is_costly && self.parameters.has_thread && state.failure.is_some() => {
+                state.awaited = false;
+                let failure = state.stopped.clone().or_else(|| state.failure.clone());
                 failure.map_or(Ok(None), Err)
             }
             None => {
-                let failure = stock.failure.take().filter(|_| was_awaited);
-                stock.awaited = failure.is_none();
-                let failure = stock.stopped.clone().or(failure);
+                let failure = state.failure.take().filter(|_| was_awaited);
+                state.awaited = failure.is_none();
+                let failure = state.stopped.clone().or(failure);
                 failure.map_or(Ok(None), Err)
             }
         };
-        drop(stock);
+        drop(state);
         self.changed.notify_all();
         answer
     }
 
     /// Makes a spare (or takes one) the next log segment. Where that fails the log is
-    /// unharmed, unless the supply has stopped.
+    /// unharmed, unless the pool has stopped.
     pub fn prepare_next(&self) -> Result<(), Error> {
         self.try_prepare_next().map_err(|error| self.refusal(error))
     }
@@ -327,12 +312,12 @@ impl Supply {
     fn try_prepare_next(&self) -> Result<(), Error> {
         let number = self.take_spare_or_make()?;
         let header = {
-            let mut stock = self.stock();
-            let previous = stock.active;
-            self.header(allocate(&mut stock)?, previous, SegmentKind::Log)
+            let mut state = self.state();
+            let previous = state.active;
+            self.header(state.allocate_id()?, previous, SegmentKind::Log)
         };
-        let next = self.dress_spare(number, header)?;
-        let before = self.stock().next.replace(Arc::new(next));
+        let next = self.prepare_spare(number, header)?;
+        let before = self.state().next.replace(Arc::new(next));
         assert!(before.is_none(), "{before:?} was to be the next segment");
         Ok(())
     }
@@ -341,26 +326,26 @@ impl Supply {
         SegmentHeader {
             id,
             previous,
-            epoch: self.epoch,
-            segment_bytes: self.segment_bytes,
+            epoch: self.parameters.epoch,
+            segment_bytes: self.parameters.segment_bytes,
             kind,
-            salt: self.salt,
+            salt: self.parameters.salt,
         }
     }
 
     /// Removes a spare after a failed write to it: the contents of its blocks are unknown.
     pub fn discard(&self, number: u32) {
-        let path = FileName::Spare(number).in_directory(&self.directory);
+        let path = FileName::Spare(number).in_directory(&self.parameters.directory);
         // If the removal fails, the next opening finds a spare, which is overwritten before
         // it is read.
-        let _ = self.disk.remove(&path);
+        let _ = self.parameters.disk.remove(&path);
     }
 
-    /// Puts spare files into the stock. Their names must be lasting: the maker
+    /// Adds spare files. Their names must be lasting: the pool
     /// overwrites a spare's header, which a lost rename would leave in a file
     /// that still has a segment's name.
     pub fn put_back(&self, numbers: &[u32]) {
-        self.stock().spares.extend_from_slice(numbers);
+        self.state().spares.extend_from_slice(numbers);
     }
 
     /// Renames the file of a segment that is no longer in use to a spare's name and returns
@@ -368,14 +353,15 @@ impl Supply {
     /// as it was.
     pub fn recycle(&self, segment: &Segment) -> Result<Option<u32>, Error> {
         let Some(number) = self.number_for(segment) else {
-            self.disk
+            self.parameters
+                .disk
                 .remove(&segment.path)
                 .map_err(Error::io("remove", &segment.path))?;
             return Ok(None);
         };
         self.rename(
             &segment.path,
-            &FileName::Spare(number).in_directory(&self.directory),
+            &FileName::Spare(number).in_directory(&self.parameters.directory),
         )?;
         Ok(Some(number))
     }
@@ -384,37 +370,38 @@ impl Supply {
     /// full the log keeps its next segment only, and the room of the rest is given back.
     fn number_for(&self, segment: &Segment) -> Option<u32> {
         let is_low = self.is_low_on_space();
-        let mut stock = self.stock();
-        let ready = stock.spares.len() + usize::from(stock.next.is_some());
-        let enough = if is_low { 0 } else { self.target };
-        let wanted = segment.header.segment_bytes == self.segment_bytes && ready <= enough;
-        wanted.then(|| take_number(&mut stock))
+        let mut state = self.state();
+        let ready = state.ready();
+        let enough = if is_low { 0 } else { self.parameters.target };
+        let wanted =
+            segment.header.segment_bytes == self.parameters.segment_bytes && ready <= enough;
+        wanted.then(|| state.take_number())
     }
 
     /// Whether less is free than two segments and the reserve.
     fn is_low_on_space(&self) -> bool {
-        let wanted_bytes = self.reserve_bytes + 2 * self.segment_bytes;
-        let space = self.disk.space(&self.directory);
+        let wanted_bytes = self.parameters.reserve_bytes + 2 * self.parameters.segment_bytes;
+        let space = self.parameters.disk.space(&self.parameters.directory);
         space.is_ok_and(|it| it.available_bytes < wanted_bytes)
     }
 
     /// Removes the files that were made ahead, first the spares and in another call the log's
-    /// next segment. None is made until [`Supply::end_yielding`]: until then an append that
+    /// next segment. None is made until [`SegmentPool::end_yielding`]: until then an append that
     /// needs a segment fails for want of room. False when there is nothing to remove.
     pub fn yield_room(&self) -> Result<bool, Error> {
         let (spares, next) = {
-            let mut stock = self.stock();
-            stock.yields = true;
-            let spares = std::mem::take(&mut stock.spares);
+            let mut state = self.state();
+            state.yields = true;
+            let spares = std::mem::take(&mut state.spares);
             let next = if spares.is_empty() {
-                stock.next.take()
+                state.next.take()
             } else {
                 None
             };
             (spares, next)
         };
         let spares = spares.into_iter().map(|number| {
-            let path = FileName::Spare(number).in_directory(&self.directory);
+            let path = FileName::Spare(number).in_directory(&self.parameters.directory);
             self.remove(&path)
         });
         let removed: Result<Vec<()>, Error> = spares.collect();
@@ -428,59 +415,65 @@ impl Supply {
 
     /// Lets segments be made again.
     pub fn end_yielding(&self) {
-        let mut stock = self.stock();
-        stock.yields = false;
-        stock.forget_failure();
-        drop(stock);
+        let mut state = self.state();
+        state.yields = false;
+        state.forget_failure();
+        drop(state);
         self.changed.notify_all();
     }
 
     fn remove(&self, path: &Path) -> Result<(), Error> {
-        self.disk.remove(path).map_err(Error::io("remove", path))
+        self.parameters
+            .disk
+            .remove(path)
+            .map_err(Error::io("remove", path))
     }
 
-    /// Makes renames and removals lasting. A failure stops the supply: a
+    /// Makes renames and removals lasting. A failure stops the pool: a
     /// later flush that succeeds would say nothing about these names.
     pub fn sync_directory(&self) -> Result<(), Error> {
         let names = &self.flushing_names;
         let _turn = names.lock().unwrap_or_else(PoisonError::into_inner);
         self.check_running()?;
-        let synced = self.disk.sync_directory(&self.directory);
+        let synced = self
+            .parameters
+            .disk
+            .sync_directory(&self.parameters.directory);
         synced.map_err(|error| {
             // If the directory could not be opened, no flush was tried.
             let was_tried = Shortage::of(&error) != Some(Shortage::Descriptors);
-            let error = Error::io("sync directory", &self.directory)(error);
+            let error = Error::io("sync directory", &self.parameters.directory)(error);
             if was_tried {
-                self.stock().stopped = Some(error.clone());
+                self.state().stopped = Some(error.clone());
             }
             error
         })
     }
 
     fn take_spare_or_make(&self) -> Result<u32, Error> {
-        let spare = self.stock().spares.pop();
-        spare.map_or_else(|| self.make_spare(self.reserve_bytes), Ok)
+        let spare = self.state().spares.pop();
+        spare.map_or_else(|| self.make_spare(self.parameters.reserve_bytes), Ok)
     }
 
     /// Writes a new file full of zeros if that leaves `reserve_bytes` of free
     /// space; the caller owns its number.
     fn make_spare(&self, reserve_bytes: u64) -> Result<u32, Error> {
         self.check_space(reserve_bytes)?;
-        let number = take_number(&mut self.stock());
-        let making = FileName::Making(number).in_directory(&self.directory);
+        let number = self.state().take_number();
+        let making = FileName::Making(number).in_directory(&self.parameters.directory);
         let written = self.write_zeros(&making);
         if let Err(error) = &written {
-            self.stock().is_costly = error.shortage() == Some(Shortage::Room);
+            self.state().is_costly = error.shortage() == Some(Shortage::Room);
             // The half-made file only takes room; if it stays, the next opening removes it.
-            let _ = self.disk.remove(&making);
+            let _ = self.parameters.disk.remove(&making);
         }
         written?;
-        let spare = FileName::Spare(number).in_directory(&self.directory);
+        let spare = FileName::Spare(number).in_directory(&self.parameters.directory);
         let named = self.rename(&making, &spare);
         let named = named.and_then(|()| self.sync_directory());
         if named.is_err() {
-            // The file has one of the two names, and is in stock under neither.
-            let _ = self.disk.remove(&making);
+            // The file has one of the two names, and is a spare under neither.
+            let _ = self.parameters.disk.remove(&making);
             self.discard(number);
         }
         named.map(|()| number)
@@ -488,10 +481,11 @@ impl Supply {
 
     fn check_space(&self, reserve_bytes: u64) -> Result<(), Error> {
         let space = self
+            .parameters
             .disk
-            .space(&self.directory)
-            .map_err(Error::io("ask for room in", &self.directory))?;
-        let needed_bytes = self.segment_bytes + reserve_bytes;
+            .space(&self.parameters.directory)
+            .map_err(Error::io("ask for room in", &self.parameters.directory))?;
+        let needed_bytes = self.parameters.segment_bytes + reserve_bytes;
         if space.available_bytes >= needed_bytes {
             return Ok(());
         }
@@ -500,7 +494,7 @@ impl Supply {
 
     fn no_space(&self, needed_bytes: u64, available_bytes: u64) -> Error {
         Error::NoSpace {
-            directory: self.directory.clone(),
+            directory: self.parameters.directory.clone(),
             needed_bytes,
             available_bytes,
         }
@@ -508,11 +502,12 @@ impl Supply {
 
     fn write_zeros(&self, path: &Path) -> Result<(), Error> {
         let file = self
+            .parameters
             .disk
             .open(path, OpenMode::CreateNew)
             .map_err(Error::io("create", path))?;
-        let zeros = vec![0; ZERO_BYTES.min(self.segment_bytes as usize)];
-        for offset in (0..self.segment_bytes).step_by(zeros.len()) {
+        let zeros = vec![0; ZERO_BYTES.min(self.parameters.segment_bytes as usize)];
+        for offset in (0..self.parameters.segment_bytes).step_by(zeros.len()) {
             file.write_at(&[&zeros], offset)
                 .map_err(Error::io("write zeros to", path))?;
         }
@@ -523,9 +518,10 @@ impl Supply {
     /// up have an error of their own, because their remedy differs.
     fn refusal(&self, error: Error) -> Error {
         match &error {
-            Error::Io { .. } if error.shortage() == Some(Shortage::Room) => {
-                self.no_space(self.segment_bytes + self.reserve_bytes, 0)
-            }
+            Error::Io { .. } if error.shortage() == Some(Shortage::Room) => self.no_space(
+                self.parameters.segment_bytes + self.parameters.reserve_bytes,
+                0,
+            ),
             Error::Io { .. } => Error::NoSegment {
                 cause: Arc::new(error),
             },
@@ -533,14 +529,14 @@ impl Supply {
         }
     }
 
-    /// Turns spare `number` into a segment in use. A spare that cannot be opened stays in
-    /// stock, and one that cannot be written is removed. One that cannot be renamed for good
+    /// Turns spare `number` into a segment in use. A spare that cannot be opened stays
+    /// a spare, and one that cannot be written is removed. One that cannot be renamed for good
     /// is left alone: the next opening finds it under one of the two names.
-    fn dress_spare(&self, number: u32, header: SegmentHeader) -> Result<Segment, Error> {
-        let from = FileName::Spare(number).in_directory(&self.directory);
+    fn prepare_spare(&self, number: u32, header: SegmentHeader) -> Result<Segment, Error> {
+        let from = FileName::Spare(number).in_directory(&self.parameters.directory);
         let file = self.open(&from).inspect_err(|_| self.put_back(&[number]))?;
         write_header(&*file, &from, &header).inspect_err(|_| self.discard(number))?;
-        let path = segment_path(&self.directory, &header);
+        let path = segment_path(&self.parameters.directory, &header);
         self.rename(&from, &path)?;
         self.sync_directory()?;
         let reach = first_reach(&header).reach;
@@ -548,13 +544,15 @@ impl Supply {
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn File>, Error> {
-        self.disk
+        self.parameters
+            .disk
             .open(path, OpenMode::ReadWrite)
             .map_err(Error::io("open", path))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), Error> {
-        self.disk
+        self.parameters
+            .disk
             .rename(from, to)
             .map_err(Error::io("rename", from))
     }

@@ -1,5 +1,5 @@
-//! What the committer does beside writing the open buffer: large frames, the
-//! next segment, the end.
+//! Serving the orders that come beside the open buffer: large frames, the next segment, the
+//! end.
 //!
 //! No buffer is open during that work. A missing segment (a full disk) harms nothing
 //! that was accepted: the producer that needs one gets an error, and the log continues
@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering;
 use super::{Committer, Orders};
 use crate::format::{FRAMES_START, FrameKind, REACH_NOTE_START, SEAL_NOTE_START, SealNote};
 use crate::frame::empty_frame;
+use crate::log_state::LogState;
 use crate::segment::{Segment, reach_for};
-use crate::shared::Shared;
 use crate::{Durability, Error, Position, Sequence};
 
 impl Committer {
@@ -79,7 +79,7 @@ impl Committer {
                 Ok(Ok(()))
             }
             Err(refusal) => {
-                self.shared.supply.check_running()?;
+                self.shared.pool.check_running()?;
                 self.shared.control().refusal = Some(refusal.clone());
                 Ok(Err(refusal))
             }
@@ -88,23 +88,21 @@ impl Committer {
 
     /// The same before the threads run: this one prepares the segment itself.
     pub(super) fn enter_next(&mut self) -> Result<(), Error> {
-        if !self.shared.supply.has_next() {
-            self.shared.supply.prepare_next()?;
+        if !self.shared.pool.has_next() {
+            self.shared.pool.prepare_next()?;
         }
-        let next = self.shared.supply.take_next()?.expect("it is there");
+        let next = self.shared.pool.take_next()?.expect("it is there");
         self.enter(next)
     }
 
     fn wait_next(&self) -> Result<Arc<Segment>, Error> {
-        let Shared {
-            supply, doorbell, ..
-        } = &*self.shared;
+        let LogState { pool, doorbell, .. } = &*self.shared;
         loop {
-            if let Some(next) = supply.take_next()? {
+            if let Some(next) = pool.take_next()? {
                 return Ok(next);
             }
             self.shared.make_due_segments();
-            doorbell.wait_until(|| supply.is_settled());
+            doorbell.wait_until(|| pool.is_settled());
         }
     }
 
@@ -123,7 +121,7 @@ impl Committer {
         self.write_seal_note()?;
         self.active.set_extent(self.extent);
         if self.shared.options.durability == Durability::Os {
-            self.shared.supply.settle_later(Arc::clone(&self.active));
+            self.shared.pool.settle_later(Arc::clone(&self.active));
         }
         self.shared.segments.insert(Arc::clone(&next));
         self.active = next;
@@ -166,10 +164,10 @@ impl Committer {
         Ok(())
     }
 
-    /// With page-cache durability: learns how far the maker has flushed.
+    /// With page-cache durability: learns how far the pool has flushed.
     pub(super) fn believe_settled(&mut self) -> Result<(), Error> {
         if self.shared.options.durability == Durability::Os {
-            let settled = self.shared.supply.settled()?;
+            let settled = self.shared.pool.settled()?;
             self.chain.synced_up_to = self.chain.synced_up_to.max(settled);
         }
         Ok(())
@@ -188,11 +186,9 @@ impl Committer {
     /// Marks the clean end, where the segment has room for the mark.
     pub(super) fn close(&mut self) -> Result<(), Error> {
         if self.shared.options.durability == Durability::Os {
-            let Shared {
-                supply, doorbell, ..
-            } = &*self.shared;
+            let LogState { pool, doorbell, .. } = &*self.shared;
             self.shared.make_due_segments();
-            doorbell.wait_until(|| supply.has_settled_all());
+            doorbell.wait_until(|| pool.has_settled_all());
             self.believe_settled()?;
             self.sync_active()?;
         }

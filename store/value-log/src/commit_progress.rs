@@ -20,7 +20,7 @@ type SharedNotice = Arc<dyn Fn(Result<Sequence, Error>) + Send + Sync>;
 
 /// What the committer publishes to all other threads.
 #[derive(Default)]
-pub(crate) struct Progress {
+pub(crate) struct CommitProgress {
     /// Sequence of the last frame that is done. Only grows.
     durable: AtomicU64,
     /// End of that frame.
@@ -41,10 +41,10 @@ struct Waiter {
     thread: Thread,
 }
 
-impl fmt::Debug for Progress {
+impl fmt::Debug for CommitProgress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Progress")
+            .debug_struct("CommitProgress")
             .field("durable", &self.durable())
             .field("end", &self.end())
             .field("failure", &self.failure)
@@ -52,7 +52,7 @@ impl fmt::Debug for Progress {
     }
 }
 
-impl Progress {
+impl CommitProgress {
     pub fn durable(&self) -> Sequence {
         Sequence(self.durable.load(Ordering::Acquire))
     }
@@ -114,7 +114,7 @@ impl Progress {
     }
 
     /// Leaves this thread's handle, unless it need not wait. The lock orders
-    /// this with [`Progress::take_waiters`]: a waiter that enlists after the
+    /// this with [`CommitProgress::take_waiters`]: a waiter that enlists after the
     /// committer's turn finds the new state.
     fn enlist(&self, sequence: Sequence) {
         let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
