@@ -24,6 +24,7 @@ mod acquaintances;
 mod awaited;
 mod bootstrap;
 mod command_limits;
+mod durability;
 mod error;
 mod flushing;
 mod forwarded_reads;
@@ -54,6 +55,7 @@ pub use bootstrap::{
     lease_ttl_min_seconds,
 };
 pub use command_limits::CommandLimits;
+pub use durability::Durability;
 pub use error::Error;
 pub use flushing::{Flushing, Unflushed};
 pub use identity_files::{MemberFile, MemberFileError, holds_data};

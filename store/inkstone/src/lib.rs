@@ -70,11 +70,12 @@ mod watch;
 
 pub use answer::Answer;
 pub use batch::Batch;
+pub use cluster::Durability;
 pub use cluster::{PeerSecret, SecretError};
 pub use error::{Error, Remedy};
 pub use key_value::KeyValue;
 pub use node::{Leadership, LeadershipChanges, Node, NodeOptions};
-pub use options::{Durability, Options};
+pub use options::Options;
 pub use query::{Entries, Query, View};
 pub use revisions::Member;
 pub use store::Store;

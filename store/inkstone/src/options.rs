@@ -1,54 +1,10 @@
 //! Options of a store.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use cluster::{Node, NodeOptions};
+use cluster::{Durability, Node, NodeOptions};
 
 use crate::{Error, Remedy, Store};
-
-/// The point at which a write is acknowledged, and so the failures that it survives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Durability {
-    /// A write is acknowledged when it is on stable storage. It survives a loss of power.
-    #[default]
-    Durable,
-    /// A write is acknowledged when the operating system has it, and is flushed to stable
-    /// storage a little later. It survives the end of this process, also by kill -9. A loss
-    /// of power loses the writes that are not flushed yet; in a cluster only if a majority
-    /// loses power at once.
-    MajorityMemory {
-        /// Number of unflushed entries at which the log is flushed, at least 1; 1024 is a
-        /// good value.
-        entries_max: u64,
-        /// Time after which the log is flushed, if `entries_max` is not reached earlier;
-        /// 100 ms is a good value.
-        interval: Duration,
-    },
-    /// A write is acknowledged when the operating system has it. It survives the end of this
-    /// process, also by kill -9, but a loss of power loses up to the last half minute.
-    Os,
-}
-
-impl Durability {
-    pub(crate) fn apply_to(self, node: &mut NodeOptions) {
-        let durability = &mut node.machine.engine.durability;
-        (*durability, node.flushing) = match self {
-            Durability::Durable => (engine::Durability::Durable, None),
-            Durability::MajorityMemory {
-                entries_max,
-                interval,
-            } => {
-                let flushing = cluster::Flushing {
-                    entries_max,
-                    interval,
-                };
-                (engine::Durability::Os, Some(flushing))
-            }
-            Durability::Os => (engine::Durability::Os, None),
-        };
-    }
-}
 
 /// Options of a [`Store`].
 ///

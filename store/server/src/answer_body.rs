@@ -59,7 +59,7 @@ impl Timed {
         let backend = &self.call.client().backend;
         self.ended = backend.clock.now();
         let turns = &backend.metrics.long_turns;
-        let logged = backend.config.long_turn;
+        let logged = backend.config.clients.long_turn;
         turns.note(began, self.ended, &self.path, logged);
         self.call.used(self.ended);
     }

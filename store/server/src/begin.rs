@@ -3,54 +3,13 @@
 use std::path::Path;
 
 use cluster::{
-    Bootstrap, CommandLimits, Flushing, Founding, Joining, MemberFile, MemberFileError, Node,
-    NodeOptions, Origin, lease_ttl_min_seconds,
+    Bootstrap, Founding, Joining, MemberFile, MemberFileError, Node, NodeOptions, Origin,
 };
 use environment::real::RealDisk;
 use tracing::warn;
 
-use crate::config::{Config, Durability, Url};
+use crate::config::{Config, Url};
 use crate::{Error, listen};
-
-/// The node's options for a configuration.
-pub(crate) fn node_options(config: &Config) -> NodeOptions {
-    let mut options = NodeOptions::new(&config.data_directory);
-    let machine = &mut options.machine;
-    machine.quota_bytes = config.quota_bytes;
-    machine.learners_max = config.learners_max;
-    machine.lease_ttl_min_seconds = lease_ttl_min_seconds(config.election_timeout);
-    machine.watch.response_bytes_max = config.message_bytes_max();
-    let engine = &mut machine.engine;
-    engine.segment_bytes = config.segment_bytes;
-    engine.memory_bytes_max = config.memory_bytes_max;
-    engine.batch_bytes_max = engine.batch_bytes_max.min(config.segment_bytes / 2);
-    (engine.durability, options.flushing) = match config.durability {
-        Durability::Durable => (engine::Durability::Durable, None),
-        Durability::MajorityMemory {
-            entries_max,
-            interval,
-        } => {
-            let flushing = Flushing {
-                entries_max,
-                interval,
-            };
-            (engine::Durability::Os, Some(flushing))
-        }
-        Durability::Os => (engine::Durability::Os, None),
-    };
-    options.accept_lost_tail = config.accept_lost_tail;
-    // The strict check is done by the member that a client asks, as in etcd
-    // (reconfiguration.rs).
-    options.strict_reconfiguration = false;
-    // Commands that other members forward have the same limits as those of own clients.
-    options.command_limits = CommandLimits {
-        request_bytes_max: config.request_bytes_max,
-        operations_max: config.txn_operations_max,
-    };
-    options.entries_kept_max = config.entries_kept_max;
-    options.bytes_kept_max = config.bytes_kept_max;
-    options
-}
 
 /// A running node.
 pub(crate) struct Begun {
@@ -64,19 +23,28 @@ pub(crate) struct Begun {
 /// Starts the node under its member's ids: those of the directory, or those that the flags
 /// describe.
 pub(crate) fn start_node(config: &Config, options: &NodeOptions) -> Result<Begun, Error> {
-    let mut with_network = options.clone();
-    with_network.heartbeat_interval = config.heartbeat_interval;
-    with_network.election_timeout = config.election_timeout;
-    with_network.read_mode = config.read_mode;
-    let others = config.founders.iter().filter(|it| it.name != config.name);
+    let defaults = NodeOptions::new("");
+    // A member that is alone sends no heartbeats and holds no elections: their flags have no
+    // effect.
+    let alone = NodeOptions {
+        heartbeat_interval: defaults.heartbeat_interval,
+        election_timeout: defaults.election_timeout,
+        read_mode: defaults.read_mode,
+        ..options.clone()
+    };
+    let others = config
+        .cluster
+        .founders
+        .iter()
+        .filter(|it| it.name != config.name);
     let bootstrap = Bootstrap {
-        options: with_network,
-        alone: (!config.awaits_peers).then(|| options.clone()),
-        advertised: sorted_texts(&config.announced_peer),
+        options: options.clone(),
+        alone: (!config.addresses.awaits_peers).then_some(alone),
+        advertised: sorted_texts(&config.addresses.announced_peer),
         listed: others
             .flat_map(|other| sorted_texts(&other.peer_urls))
             .collect(),
-        secret: config.peer_secret.clone(),
+        secret: config.cluster.peer_secret.clone(),
     };
     let started = bootstrap.start(|| origin(config), |_| listen::bind_peers(config))?;
     let (node, member, alone) = (started.node, started.member, started.is_alone);
@@ -103,14 +71,22 @@ pub(crate) fn start_node(config: &Config, options: &NodeOptions) -> Result<Begun
 
 /// The cluster that the flags describe; an error if no member can begin with them.
 fn origin(config: &Config) -> Result<Origin, Error> {
-    if let Some(error) = &config.cannot_begin {
+    if let Some(error) = &config.cluster.cannot_begin {
         return Err(Error::Config(error.clone()));
     }
-    if !config.joins {
+    if !config.cluster.joins {
         return Ok(Origin::Founds(founding(config)));
     }
-    let own = config.founders.iter().find(|it| it.name == config.name);
-    let all = config.founders.iter().map(|it| sorted_texts(&it.peer_urls));
+    let own = config
+        .cluster
+        .founders
+        .iter()
+        .find(|it| it.name == config.name);
+    let all = config
+        .cluster
+        .founders
+        .iter()
+        .map(|it| sorted_texts(&it.peer_urls));
     Ok(Origin::Joins(Joining {
         own_urls: own.map_or_else(Vec::new, |own| sorted_texts(&own.peer_urls)),
         all: Some(all.collect()),
@@ -118,19 +94,24 @@ fn origin(config: &Config) -> Result<Origin, Error> {
 }
 
 fn founding(config: &Config) -> Founding {
-    let founders = config.founders.iter().map(|it| texts(&it.peer_urls));
+    let founders = config
+        .cluster
+        .founders
+        .iter()
+        .map(|it| texts(&it.peer_urls));
     let founders: Vec<_> = founders.collect();
     Founding::new(
-        &config.cluster_token,
+        &config.cluster.token,
         founders.iter().map(Vec::as_slice),
-        texts(&config.advertise_peer),
+        texts(&config.addresses.advertise_peer),
     )
 }
 
 /// Whether the flags describe another member or cluster than the directory's file, which
 /// counts. A member that joined has its ids from the cluster, not from flags.
 fn ignores_flags(config: &Config, member: &MemberFile) -> bool {
-    !config.joins && (config.cannot_begin.is_some() || founding(config).own != *member)
+    !config.cluster.joins
+        && (config.cluster.cannot_begin.is_some() || founding(config).own != *member)
 }
 
 fn texts(urls: &[Url]) -> Vec<String> {
@@ -179,11 +160,11 @@ fn out_of_reach(config: &Config, node: &Node, member: &MemberFile) -> Option<Str
 /// The warning if the member list shows peer URLs for this member at which it does not
 /// listen because `--listen-peer-urls` is not set.
 fn unreachable_warning(config: &Config, listed: &[String]) -> Option<String> {
-    let default = config.listen_peer.iter().map(Url::as_str);
+    let default = config.addresses.listen_peer.iter().map(Url::as_str);
     let heard = default
         .clone()
         .any(|url| listed.iter().any(|listed| listed == url));
-    if config.awaits_peers || heard || listed.is_empty() {
+    if config.addresses.awaits_peers || heard || listed.is_empty() {
         return None;
     }
     Some(format!(
@@ -196,7 +177,7 @@ fn unreachable_warning(config: &Config, listed: &[String]) -> Option<String> {
 
 /// The warning if `--max-request-bytes` allows requests that no segment can hold.
 fn small_segments(config: &Config, values_bytes_max: u64) -> Option<String> {
-    let request_bytes_max = config.request_bytes_max;
+    let request_bytes_max = config.node.command_limits.request_bytes_max;
     (request_bytes_max as u64 > values_bytes_max).then(|| {
         format!(
             "--max-request-bytes={request_bytes_max} is more than segments of this size hold: \
@@ -279,7 +260,7 @@ mod tests {
     const SMALL: [&str; 2] = ["--data-dir=/data", "--segment-bytes=1048576"];
 
     fn options(config: &Config, disk: impl Disk + 'static) -> NodeOptions {
-        let mut options = node_options(config);
+        let mut options = config.node.clone();
         options.machine.engine.reserve_bytes = 0;
         options.disk = Arc::new(disk);
         options
@@ -300,7 +281,7 @@ mod tests {
         let begun = start_node(&config, &options(&config, disk)).unwrap();
         assert_eq!(begun.member, other);
         begun.node.stop();
-        let kept = MemberFile::find(&inner, &config.data_directory).unwrap();
+        let kept = MemberFile::find(&inner, &config.node.directory).unwrap();
         assert_eq!(kept, Some(other));
     }
 
@@ -389,7 +370,11 @@ mod tests {
                 &format!("--initial-cluster={list}"),
                 "--initial-cluster-token=hand",
             ]);
-            assert!(config.cannot_begin.is_none(), "{:?}", config.cannot_begin);
+            assert!(
+                config.cluster.cannot_begin.is_none(),
+                "{:?}",
+                config.cluster.cannot_begin
+            );
             let own = ids(&config);
             assert_eq!(format!("{:x}", own.member), *member);
             assert_eq!(format!("{:x}", own.cluster), "500889cfad5b3cc2");

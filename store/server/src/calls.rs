@@ -148,7 +148,7 @@ impl Call {
         };
         times.observe(took);
         self.take_range_time(took);
-        if took > self.backend.config.slow_request {
+        if took > self.backend.config.clients.slow_request {
             let (service, name, _) = self.method.about();
             warn!(method = format!("/{service}/{name}"), took = ?took, code = ?self.code, "request stats");
         }
@@ -159,7 +159,7 @@ impl Drop for Call {
     fn drop(&mut self) {
         let counters = self.backend.metrics.grpc.of(self.method);
         counters.handled(self.code).add(1);
-        if self.backend.config.metrics_extensive {
+        if self.backend.config.http.metrics_extensive {
             let took = self.backend.clock.now().saturating_since(self.began);
             counters.handling.observe(took);
         }

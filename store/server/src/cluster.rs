@@ -66,7 +66,7 @@ impl ClusterService {
 
     fn this_member(&self) -> Member {
         let config = &self.backend.config;
-        let client = config.advertise_client.iter().map(Url::as_str);
+        let client = config.addresses.advertise_client.iter().map(Url::as_str);
         Member {
             id: self.backend.identity.member,
             name: config.name.clone(),

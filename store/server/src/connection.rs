@@ -134,11 +134,11 @@ fn protocol(backend: &Backend, window: &WindowShare) -> Builder<TokioExecutor> {
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(config.concurrent_streams_max)
+        .max_concurrent_streams(config.clients.concurrent_streams_max)
         .max_send_buf_size(SEND_BUFFER_BYTES)
         .initial_stream_window_size(STREAM_WINDOW_BYTES.min(window.bytes()))
         .initial_connection_window_size(window.bytes())
-        .keep_alive_interval(config.keepalive_interval)
-        .keep_alive_timeout(config.keepalive_timeout);
+        .keep_alive_interval(config.clients.keepalive_interval)
+        .keep_alive_timeout(config.clients.keepalive_timeout);
     builder
 }

@@ -53,7 +53,7 @@ async fn page(
         "/metrics" => exposition(backend).await,
         "/version" if pages == Pages::All => version(parts),
         gateway if gateway.starts_with("/v3/") && pages == Pages::All => {
-            no_gateway(backend.config.gateway)
+            no_gateway(backend.config.http.gateway)
         }
         _ => match health::answer(backend, parts).await {
             Some(response) => response,

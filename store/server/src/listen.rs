@@ -62,12 +62,12 @@ pub(crate) fn bind_peers(config: &Config) -> Result<Vec<TcpListener>, Error> {
         let remedy = "other members come over TCP: write http://address:port";
         Error::Config(config::Error::bad(FLAG, text, remedy))
     };
-    if config.listen_peer.is_empty() {
+    if config.addresses.listen_peer.is_empty() {
         return Err(refuse(""));
     }
     let mut listeners = Vec::new();
-    for url in &config.listen_peer {
-        let bound = bind(url, config.share_port).map_err(|source| Error::Listen {
+    for url in &config.addresses.listen_peer {
+        let bound = bind(url, config.addresses.share_port).map_err(|source| Error::Listen {
             url: url.as_str().to_owned(),
             flag: FLAG,
             source,
@@ -208,7 +208,7 @@ mod tests {
             listen.as_str(),
             "--advertise-client-urls=http://localhost:1",
         ];
-        testing::config(&words).listen_client[0].clone()
+        testing::config(&words).addresses.listen_client[0].clone()
     }
 
     #[test]

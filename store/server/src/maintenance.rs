@@ -70,7 +70,12 @@ impl MaintenanceService {
             db_size_in_use: engine.live_bytes as i64,
             is_learner: backend.is_learner(),
             storage_version: etcd_api::STORAGE_VERSION.to_owned(),
-            db_size_quota: backend.config.quota_bytes.map_or(-1, |bytes| bytes as i64),
+            db_size_quota: backend
+                .config
+                .node
+                .machine
+                .quota_bytes
+                .map_or(-1, |bytes| bytes as i64),
             downgrade_info: Some(DowngradeInfo::default()),
         }
     }

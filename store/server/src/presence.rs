@@ -50,7 +50,12 @@ pub(crate) fn run(backend: &Backend, ready: &watch::Sender<bool>, removed: &watc
 /// Proposes this member's name and client URLs until a leader has taken them. A proposal
 /// waits for a leader by itself.
 async fn publish(backend: &Backend, ready: &watch::Sender<bool>) {
-    let client_urls = backend.config.advertise_client.iter().map(Url::as_str);
+    let client_urls = backend
+        .config
+        .addresses
+        .advertise_client
+        .iter()
+        .map(Url::as_str);
     let request = MemberPublishRequest {
         id: backend.identity.member,
         name: backend.config.name.clone(),
@@ -95,7 +100,7 @@ async fn watch_leader(backend: &Backend) {
 
 /// Waits until the cluster has removed this member, which then has to stop.
 async fn watch_removal(backend: &Backend, removed: &watch::Sender<bool>) {
-    let mut looks = interval(backend.config.heartbeat_interval);
+    let mut looks = interval(backend.config.node.heartbeat_interval);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while !backend.is_removed() {
         looks.tick().await;

@@ -25,7 +25,7 @@ struct View<'a> {
 
 /// Refuses a change that would leave too few healthy members.
 pub(crate) fn check(backend: &Backend, command: &Command) -> Result<(), Refusal> {
-    if !backend.config.strict_reconfiguration {
+    if !backend.config.cluster.strict_reconfiguration {
         return Ok(());
     }
     let now = backend.clock.now();

@@ -40,9 +40,9 @@ fn announce(config: &Config) {
         version = env!("CARGO_PKG_VERSION"),
         etcd_version = etcd_api::ETCD_VERSION,
         name = config.name,
-        data_dir = %config.data_directory.display(),
+        data_dir = %config.node.directory.display(),
         durability = ?config.durability,
-        read_mode = %config.read_mode,
+        read_mode = %config.node.read_mode,
         "starting inkstone"
     );
     for warning in &config.warnings {

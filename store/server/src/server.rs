@@ -67,11 +67,11 @@ impl Server {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         descriptors::check(cores)?;
         let sockets = bind_all(&config, cores)?;
-        foreign::refuse_etcd(&RealDisk, &config.data_directory)?;
+        foreign::refuse_etcd(&RealDisk, &config.node.directory)?;
         let clock: Arc<dyn Clock> = Arc::new(RealClock);
         let metrics = Metrics::default();
         let evaluations = Arc::new(EvaluationMetrics::new(Arc::clone(&clock)));
-        let mut options = begin::node_options(&config);
+        let mut options = config.node.clone();
         options.disk = Arc::new(MeteredDisk {
             inner: Arc::new(RealDisk),
             clock: Arc::clone(&clock),
@@ -207,7 +207,7 @@ impl Drop for Server {
 
 /// The groups of listening addresses: flag, addresses, and what is served there.
 fn listening_addresses(config: &Config) -> [(&'static str, &[Url], Traffic); 3] {
-    let apart = !config.listen_client_http.is_empty();
+    let apart = !config.addresses.listen_client_http.is_empty();
     let client = Traffic {
         grpc: true,
         pages: (!apart).then_some(Pages::All),
@@ -221,9 +221,21 @@ fn listening_addresses(config: &Config) -> [(&'static str, &[Url], Traffic); 3] 
         pages: Some(Pages::Monitoring),
     };
     [
-        ("listen-client-urls", &config.listen_client, client),
-        ("listen-client-http-urls", &config.listen_client_http, http),
-        ("listen-metrics-urls", &config.listen_metrics, monitoring),
+        (
+            "listen-client-urls",
+            &config.addresses.listen_client,
+            client,
+        ),
+        (
+            "listen-client-http-urls",
+            &config.addresses.listen_client_http,
+            http,
+        ),
+        (
+            "listen-metrics-urls",
+            &config.addresses.listen_metrics,
+            monitoring,
+        ),
     ]
 }
 
@@ -231,7 +243,7 @@ fn listening_addresses(config: &Config) -> [(&'static str, &[Url], Traffic); 3] 
 fn log_open_addresses(config: &Config, alone: bool, open: &[(Traffic, String)]) {
     let warnings = config.warnings_alone.iter().filter(|_| alone);
     warnings.for_each(|warning| warn!("{warning}"));
-    for url in config.listen_peer.iter().filter(|_| !alone) {
+    for url in config.addresses.listen_peer.iter().filter(|_| !alone) {
         info!(address = url.as_str(), "serving peer traffic insecurely");
     }
     for (traffic, address) in open {
@@ -258,7 +270,7 @@ fn bind_all(config: &Config, cores: usize) -> Result<Sockets, Error> {
 
 impl Sockets {
     fn add(&mut self, url: &Url, traffic: Traffic, config: &Config) -> io::Result<()> {
-        let bound = listen::bind(url, config.share_port)?;
+        let bound = listen::bind(url, config.addresses.share_port)?;
         for listener in bound.listeners {
             let core = self.listeners % self.by_core.len();
             self.by_core[core].push((listener, traffic));

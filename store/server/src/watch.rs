@@ -249,7 +249,7 @@ fn every(period: Duration) -> Interval {
 /// The configured interval of notices and up to a tenth more, so that streams that began
 /// together do not send their notices together.
 fn jittered(backend: &Backend) -> Duration {
-    let period = backend.config.watch_progress_interval;
+    let period = backend.config.clients.watch_progress_interval;
     let tenths_of_a_percent = backend.clock.unix_time().subsec_nanos() % 100;
     period + period * tenths_of_a_percent / 1000
 }

@@ -12,7 +12,7 @@
 //! exists and whether it is a boolean.
 
 use super::Error;
-use super::flags::{Flag, Kind};
+use super::flags::Flag;
 use super::suggest;
 
 /// A parsed command line.
@@ -53,7 +53,7 @@ pub(super) fn parse(words: &[String]) -> Result<Arguments, Error> {
         }
         let text = match inline {
             Some(text) => text,
-            None if flag.kind == Kind::Boolean => "true".to_owned(),
+            None if flag.is_boolean() => "true".to_owned(),
             None => words
                 .next()
                 .ok_or(Error::MissingValue { flag: flag.name })?

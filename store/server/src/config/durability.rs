@@ -3,24 +3,7 @@
 use std::time::Duration;
 
 use super::gather::Gathered;
-use super::{Error, values};
-
-/// When a write counts as done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
-    /// On stable storage.
-    Durable,
-    /// In the page caches of a majority; flushed after the answer, when either of the two
-    /// limits is reached.
-    MajorityMemory {
-        /// Most entries that are not flushed.
-        entries_max: u64,
-        /// Longest time that an entry is not flushed.
-        interval: Duration,
-    },
-    /// In the kernels' page caches: survives the process, not the machine.
-    Os,
-}
+use super::{Durability, Error, values};
 
 const ENTRIES: &str = "flush-entries-max";
 const INTERVAL: &str = "flush-interval";

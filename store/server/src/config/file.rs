@@ -11,7 +11,7 @@ use yaml_rust2::yaml::Hash;
 use yaml_rust2::{Yaml, YamlLoader};
 
 use super::Error;
-use super::flags::{Flag, Kind};
+use super::flags::Flag;
 
 /// The settings of a configuration file.
 #[derive(Debug, Default)]
@@ -95,7 +95,7 @@ fn scalar(flag: &Flag, value: &Yaml) -> Result<Option<String>, String> {
         Yaml::String(text) | Yaml::Real(text) => text.clone(),
         Yaml::Boolean(value) => value.to_string(),
         // Go writes a duration into YAML as nanoseconds.
-        Yaml::Integer(number) if flag.kind == Kind::Duration => format!("{number}ns"),
+        Yaml::Integer(number) if flag.is_duration() => format!("{number}ns"),
         Yaml::Integer(number) => number.to_string(),
         Yaml::Array(items) => items
             .iter()

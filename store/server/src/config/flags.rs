@@ -10,25 +10,45 @@
 //!   is refused, because a server that starts without the TLS it was asked for is
 //!   worse than one that does not start.
 
-use Kind::{Boolean, Duration, Signed, Text, Unsigned, Urls};
-use Support::{Idle, Later, Served};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
-/// How the text of a flag is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+use Support::{Idle, Later, Served};
+use Value::{Boolean, Duration, Signed, Text, Unsigned, Urls};
+use cluster::ReadMode;
+
+use super::urls::{check_bind, check_host};
+use super::{Config, Error, LogConfig, LogFormat, LogOutput, Url, peer_secret, urls, values};
+
+/// What a setter says of a value that cannot be used: the remedy.
+type Checked = Result<(), String>;
+
+/// How the text of a flag is read, and where its value goes.
+#[derive(Debug)]
+pub(super) enum Value {
     /// Any text.
-    Text,
+    Text(fn(&mut Config, &str) -> Checked),
     /// Go's booleans; the only kind that needs no value.
-    Boolean,
+    Boolean(fn(&mut Config, bool)),
     /// A whole number, 0 or more.
-    Unsigned,
+    Unsigned(fn(&mut Config, u64) -> Checked),
     /// A whole number.
-    Signed,
+    Signed(fn(&mut Config, i64) -> Checked),
     /// Go's duration.
-    Duration,
-    /// Comma-separated URLs.
-    Urls,
+    Duration(fn(&mut Config, std::time::Duration)),
+    /// Comma-separated URLs, with a check of each.
+    Urls(
+        fn(&'static str, &[Url]) -> Result<(), Error>,
+        fn(&mut Config, Vec<Url>),
+    ),
 }
+
+// Values that change nothing, or that are read together with others ([`super::settings`]).
+const TEXT: Value = Text(|_, _| Ok(()));
+const BOOLEAN: Value = Boolean(|_, _| {});
+const UNSIGNED: Value = Unsigned(|_, _| Ok(()));
+const SIGNED: Value = Signed(|_, _| Ok(()));
+const DURATION: Value = Duration(|_, _| {});
 
 /// Whether the server acts on a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +66,7 @@ pub(super) enum Support {
 pub(super) struct Flag {
     /// Without dashes. The variable is `ETCD_` and this in capitals.
     pub(super) name: &'static str,
-    /// How its text is read.
-    pub(super) kind: Kind,
+    pub(super) value: Value,
     /// Its value when no source sets it.
     pub(super) default: &'static str,
     pub(super) support: Support,
@@ -66,36 +85,94 @@ impl Flag {
         TABLE.iter().find(|flag| flag.name == name)
     }
 
+    pub(super) fn is_boolean(&self) -> bool {
+        matches!(self.value, Boolean(_))
+    }
+
+    pub(super) fn is_duration(&self) -> bool {
+        matches!(self.value, Duration(_))
+    }
+
+    /// Reads a text and stores the value in the configuration.
+    pub(super) fn set(&self, config: &mut Config, text: &str) -> Result<(), Error> {
+        let name = self.name;
+        let checked = match self.value {
+            Text(set) => set(config, text),
+            Boolean(set) => {
+                set(config, values::boolean(name, text)?);
+                Ok(())
+            }
+            Unsigned(set) => set(config, values::unsigned(name, text)?),
+            Signed(set) => set(config, values::signed(name, text)?),
+            Duration(set) => {
+                set(config, values::duration(name, text)?);
+                Ok(())
+            }
+            Urls(check, set) => {
+                let urls = urls::list(name, text)?;
+                check(name, &urls)?;
+                set(config, urls);
+                Ok(())
+            }
+        };
+        checked.map_err(|remedy| Error::bad(name, text, remedy))
+    }
+
+    /// Whether `text` means the flag's default.
+    pub(super) fn is_default(&self, text: &str) -> Result<bool, Error> {
+        let (name, default) = (self.name, self.default);
+        if text == default {
+            return Ok(true);
+        }
+        Ok(match self.value {
+            Boolean(_) => values::boolean(name, text)? == values::boolean(name, default)?,
+            Unsigned(_) => values::unsigned(name, text)? == values::unsigned(name, default)?,
+            Signed(_) => values::signed(name, text)? == values::signed(name, default)?,
+            Duration(_) => values::duration(name, text)? == values::duration(name, default)?,
+            Text(_) | Urls(..) => text.is_empty(),
+        })
+    }
+
     /// The environment variable that holds it.
     pub(super) fn variable(&self) -> String {
         format!("ETCD_{}", self.name.to_uppercase().replace('-', "_"))
     }
 }
 
-const fn served(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Flag {
+const fn served(
+    name: &'static str,
+    value: Value,
+    default: &'static str,
+    help: &'static str,
+) -> Flag {
     Flag {
         name,
-        kind,
+        value,
         default,
         support: Served,
         help,
     }
 }
 
-const fn idle(name: &'static str, kind: Kind, default: &'static str, why: &'static str) -> Flag {
+const fn idle(name: &'static str, value: Value, default: &'static str, why: &'static str) -> Flag {
     Flag {
         name,
-        kind,
+        value,
         default,
         support: Idle(why),
         help: "accepted, changes nothing",
     }
 }
 
-const fn later(name: &'static str, kind: Kind, default: &'static str, what: &'static str) -> Flag {
+const fn later(
+    name: &'static str,
+    value: Value,
+    default: &'static str,
+    what: &'static str,
+) -> Flag {
     Flag {
         name,
-        kind,
+        value,
         default,
         support: Later(what),
         help: "not supported yet",
@@ -117,135 +194,259 @@ const IN_MEMORY_COMPACTION: &str = "compaction works on the index in memory";
 #[rustfmt::skip]
 static TABLE: &[Flag] = &[
     // Member
-    served("name", Text, "default", "human-readable name of this member; in --initial-cluster it stands before this member's peer URLs"),
-    served("data-dir", Text, "", "directory that holds the data; when empty, <name>.inkstone in the working directory"),
-    served("listen-client-urls", Urls, "http://localhost:2379", "addresses at which this server accepts clients, over gRPC and HTTP"),
-    served("listen-client-http-urls", Urls, "", "separate addresses for HTTP; when set, --listen-client-urls serves only gRPC"),
-    served("listen-metrics-urls", Urls, "", "additional addresses that serve /metrics, /health, /livez and /readyz"),
-    served("listen-peer-urls", Urls, "http://localhost:2380", "addresses at which this member accepts other members; a member that begins a cluster alone opens them only when this flag is set"),
-    served("heartbeat-interval", Unsigned, "100", "milliseconds between the heartbeats of a leader; a member that is alone sends none, but its value is still checked"),
-    served("election-timeout", Unsigned, "1000", "milliseconds without a leader after which a member starts an election; also sets how long a request waits (5 s plus twice this) and the shortest lease (1.5 times this), even for a member that is alone and holds no election"),
-    served("snapshot-catchup-entries", Unsigned, "5000", "log entries kept for members that are behind; a member that needs older entries receives a snapshot"),
-    served("snapshot-catchup-bytes", Unsigned, "67108864", "bytes of log entries kept for members that are behind; the smaller of the two limits applies"),
-    served("quota-backend-bytes", Signed, "0", "bytes that the store may use before the alarm NOSPACE stops puts; 0 means 2 GiB, a negative number no limit"),
-    served("max-txn-ops", Unsigned, "128", "largest number of operations in one transaction"),
-    served("max-request-bytes", Unsigned, "1572864", "largest size of one request, in bytes"),
-    served("max-concurrent-streams", Unsigned, "4294967295", "requests that one connection may have open at a time"),
-    served("grpc-keepalive-interval", Duration, "2h0m0s", "time between the server's pings to a client; 0 switches them off"),
-    served("grpc-keepalive-timeout", Duration, "20s", "time that a client has to answer a ping"),
-    served("socket-reuse-port", Boolean, "false", "allow another process to listen on the same port (SO_REUSEPORT)"),
-    served("watch-progress-notify-interval", Duration, "10m0s", "time between the progress notices to a watch that has no events"),
-    served("warning-unary-request-duration", Duration, "300ms", "log a unary request that takes longer than this"),
-    served("warning-long-turn-duration", Duration, "20ms", "log a call that occupies its core for longer than this, at most once a second; the metric inkstone_long_turns_total counts every turn above 5 ms"),
-    served("auto-compaction-mode", Text, "periodic", "unit of --auto-compaction-retention: periodic (a time) or revision (a number of revisions)"),
-    served("auto-compaction-retention", Text, "0", "history that automatic compaction keeps: with periodic a duration (a plain number means hours), with revision a number of revisions; 0 switches it off"),
-    served("unsafe-no-fsync", Boolean, "false", "etcd's name for --durability=os: a power cut loses writes that were already answered"),
-    served("durability", Text, "durable", "when a write is answered. durable: once a majority of the members has it on their devices; majority-memory: once a majority has it in memory, and the devices are flushed a little later; os: the same, but the kernel decides when to flush"),
-    served("flush-entries-max", Unsigned, "1024", "with --durability=majority-memory: flush after this many entries"),
-    served("flush-interval", Duration, "100ms", "with --durability=majority-memory: flush after this time, unless --flush-entries-max is reached before"),
-    served("accept-lost-tail", Boolean, "false", "for one start only, when a member that lost power waits for a member that will never come back: accept the log as it is. Answered writes may be lost"),
-    served("read-mode", Text, "read-index", "how a leader confirms that it still leads before a linearizable read. read-index: it asks a majority each time; lease: it asks no member while its lease holds, which is safe only if the clocks of the members run at rates that differ by less than 10 % and no clock stops while its machine goes on (a virtual machine that is frozen or moved)"),
-    served("memory-bytes-max", Unsigned, "0", "bytes of memory that keys may take before writes are refused; 0 means three quarters of the memory of the machine or container"),
-    served("segment-bytes", Unsigned, "67108864", "size of a log segment in bytes, a power of two from 1 MiB to 128 MiB; it is fixed when the data directory begins and must be the same on all members. On a disk below 1 GiB, 8388608 leaves more room for keys: there puts are refused when less is free than a segment plus a sixteenth of the disk (on larger disks, a segment plus 64 MiB)"),
+    served("name", Text(|it, name| { it.name = name.to_owned(); Ok(()) }), "default", "human-readable name of this member; in --initial-cluster it stands before this member's peer URLs"),
+    served("data-dir", Text(|it, path| { it.node.directory = PathBuf::from(path); Ok(()) }), "", "directory that holds the data; when empty, <name>.inkstone in the working directory"),
+    served("listen-client-urls", Urls(check_bind, |it, urls| it.addresses.listen_client = urls), "http://localhost:2379", "addresses at which this server accepts clients, over gRPC and HTTP"),
+    served("listen-client-http-urls", Urls(check_bind, |it, urls| it.addresses.listen_client_http = urls), "", "separate addresses for HTTP; when set, --listen-client-urls serves only gRPC"),
+    served("listen-metrics-urls", Urls(check_bind, |it, urls| it.addresses.listen_metrics = urls), "", "additional addresses that serve /metrics, /health, /livez and /readyz"),
+    served("listen-peer-urls", Urls(check_bind, |it, urls| it.addresses.listen_peer = urls), "http://localhost:2380", "addresses at which this member accepts other members; a member that begins a cluster alone opens them only when this flag is set"),
+    served("heartbeat-interval", Unsigned(|it, ms| milliseconds(ms, &mut it.node.heartbeat_interval)), "100", "milliseconds between the heartbeats of a leader; a member that is alone sends none, but its value is still checked"),
+    served("election-timeout", Unsigned(|it, ms| milliseconds(ms, &mut it.node.election_timeout)), "1000", "milliseconds without a leader after which a member starts an election; also sets how long a request waits (5 s plus twice this) and the shortest lease (1.5 times this), even for a member that is alone and holds no election"),
+    served("snapshot-catchup-entries", Unsigned(|it, entries| at_most(U32_MAX, entries, &mut it.node.entries_kept_max)), "5000", "log entries kept for members that are behind; a member that needs older entries receives a snapshot"),
+    served("snapshot-catchup-bytes", Unsigned(|it, bytes| { it.node.bytes_kept_max = bytes; Ok(()) }), "67108864", "bytes of log entries kept for members that are behind; the smaller of the two limits applies"),
+    served("quota-backend-bytes", Signed(quota), "0", "bytes that the store may use before the alarm NOSPACE stops puts; 0 means 2 GiB, a negative number no limit"),
+    served("max-txn-ops", Unsigned(|it, operations| at_most(U32_MAX, operations, &mut it.node.command_limits.operations_max)), "128", "largest number of operations in one transaction"),
+    served("max-request-bytes", Unsigned(|it, bytes| at_most(1 << 30, bytes, &mut it.node.command_limits.request_bytes_max)), "1572864", "largest size of one request, in bytes"),
+    served("max-concurrent-streams", Unsigned(|it, streams| at_most(U32_MAX, streams, &mut it.clients.concurrent_streams_max)), "4294967295", "requests that one connection may have open at a time"),
+    served("grpc-keepalive-interval", Duration(|it, time| it.clients.keepalive_interval = Some(time).filter(|it| !it.is_zero())), "2h0m0s", "time between the server's pings to a client; 0 switches them off"),
+    served("grpc-keepalive-timeout", Duration(|it, time| it.clients.keepalive_timeout = time), "20s", "time that a client has to answer a ping"),
+    served("socket-reuse-port", Boolean(|it, yes| it.addresses.share_port = yes), "false", "allow another process to listen on the same port (SO_REUSEPORT)"),
+    served("watch-progress-notify-interval", Duration(|it, time| it.clients.watch_progress_interval = time.max(WATCH_PROGRESS_MIN)), "10m0s", "time between the progress notices to a watch that has no events"),
+    served("warning-unary-request-duration", Duration(|it, time| it.clients.slow_request = time), "300ms", "log a unary request that takes longer than this"),
+    served("warning-long-turn-duration", Duration(|it, time| it.clients.long_turn = time), "20ms", "log a call that occupies its core for longer than this, at most once a second; the metric inkstone_long_turns_total counts every turn above 5 ms"),
+    served("auto-compaction-mode", TEXT, "periodic", "unit of --auto-compaction-retention: periodic (a time) or revision (a number of revisions)"),
+    served("auto-compaction-retention", TEXT, "0", "history that automatic compaction keeps: with periodic a duration (a plain number means hours), with revision a number of revisions; 0 switches it off"),
+    served("unsafe-no-fsync", BOOLEAN, "false", "etcd's name for --durability=os: a power cut loses writes that were already answered"),
+    served("durability", TEXT, "durable", "when a write is answered. durable: once a majority of the members has it on their devices; majority-memory: once a majority has it in memory, and the devices are flushed a little later; os: the same, but the kernel decides when to flush"),
+    served("flush-entries-max", UNSIGNED, "1024", "with --durability=majority-memory: flush after this many entries"),
+    served("flush-interval", DURATION, "100ms", "with --durability=majority-memory: flush after this time, unless --flush-entries-max is reached before"),
+    served("accept-lost-tail", Boolean(|it, yes| it.node.accept_lost_tail = yes), "false", "for one start only, when a member that lost power waits for a member that will never come back: accept the log as it is. Answered writes may be lost"),
+    served("read-mode", Text(read_mode), "read-index", "how a leader confirms that it still leads before a linearizable read. read-index: it asks a majority each time; lease: it asks no member while its lease holds, which is safe only if the clocks of the members run at rates that differ by less than 10 % and no clock stops while its machine goes on (a virtual machine that is frozen or moved)"),
+    served("memory-bytes-max", Unsigned(memory_bytes_max), "0", "bytes of memory that keys may take before writes are refused; 0 means three quarters of the memory of the machine or container"),
+    served("segment-bytes", Unsigned(segment_bytes), "67108864", "size of a log segment in bytes, a power of two from 1 MiB to 128 MiB; it is fixed when the data directory begins and must be the same on all members. On a disk below 1 GiB, 8388608 leaves more room for keys: there puts are refused when less is free than a segment plus a sixteenth of the disk (on larger disks, a segment plus 64 MiB)"),
     // Clustering
-    served("initial-advertise-peer-urls", Urls, "http://localhost:2380", "URLs at which the other members connect to this one; part of its identity"),
-    served("advertise-client-urls", Urls, "http://localhost:2379", "URLs at which clients connect to this member, shown in the member list; required when --listen-client-urls is set"),
-    served("initial-cluster", Text, "", "all members of the cluster, as name=peer-url separated by commas, this one included; empty means a cluster of this member alone"),
-    served("initial-cluster-token", Text, "etcd-cluster", "name that distinguishes clusters with equal members; part of the ids of the cluster and its members"),
-    served("initial-cluster-state", Text, "new", "new: begin the cluster of --initial-cluster; existing: join a running cluster, to which this member was added before (etcdctl member add)"),
-    served("peer-secret-file", Text, "", "file of at least 32 random bytes, the same on all members and readable by its owner only: members prove to each other that they have it and refuse every other connection"),
-    served("strict-reconfig-check", Boolean, "true", "refuse to add or remove a member while too few members are up"),
-    served("max-learners", Signed, "1", "largest number of learners in the cluster; must be the same on all members"),
+    served("initial-advertise-peer-urls", Urls(check_host, |it, urls| it.addresses.advertise_peer = urls), "http://localhost:2380", "URLs at which the other members connect to this one; part of its identity"),
+    served("advertise-client-urls", Urls(check_host, |it, urls| it.addresses.advertise_client = urls), "http://localhost:2379", "URLs at which clients connect to this member, shown in the member list; required when --listen-client-urls is set"),
+    served("initial-cluster", TEXT, "", "all members of the cluster, as name=peer-url separated by commas, this one included; empty means a cluster of this member alone"),
+    served("initial-cluster-token", Text(|it, token| { it.cluster.token = token.to_owned(); Ok(()) }), "etcd-cluster", "name that distinguishes clusters with equal members; part of the ids of the cluster and its members"),
+    served("initial-cluster-state", TEXT, "new", "new: begin the cluster of --initial-cluster; existing: join a running cluster, to which this member was added before (etcdctl member add)"),
+    served("peer-secret-file", Text(|it, path| { it.cluster.peer_secret = peer_secret::read(path)?; Ok(()) }), "", "file of at least 32 random bytes, the same on all members and readable by its owner only: members prove to each other that they have it and refuse every other connection"),
+    served("strict-reconfig-check", Boolean(|it, yes| it.cluster.strict_reconfiguration = yes), "true", "refuse to add or remove a member while too few members are up"),
+    served("max-learners", Signed(learners_max), "1", "largest number of learners in the cluster; must be the same on all members"),
     // HTTP
-    served("enable-grpc-gateway", Boolean, "true", "serve the JSON gateway under /v3/; it does not exist yet: true answers 501, false 404"),
-    served("cors", Text, "*", "origins that browsers may call from, comma-separated; * allows all"),
-    served("host-whitelist", Text, "*", "host names that HTTP clients may ask for, comma-separated; * allows all"),
+    served("enable-grpc-gateway", Boolean(|it, yes| it.http.gateway = yes), "true", "serve the JSON gateway under /v3/; it does not exist yet: true answers 501, false 404"),
+    served("cors", Text(|it, list| { it.http.origins = names(list); Ok(()) }), "*", "origins that browsers may call from, comma-separated; * allows all"),
+    served("host-whitelist", Text(|it, list| { it.http.hosts = names(list); Ok(()) }), "*", "host names that HTTP clients may ask for, comma-separated; * allows all"),
     // Logging
-    served("log-level", Text, "info", "least severe level that is logged: debug, info, warn, error, panic or fatal"),
-    served("log-format", Text, "json", "format of a log line: json or console"),
-    served("log-outputs", Text, "default", "destinations of log lines, comma-separated: stderr, stdout or files; default is stderr"),
-    served("metrics", Text, "basic", "basic, or extensive, which adds the histogram grpc_server_handling_seconds"),
-    served("version", Boolean, "false", "print the versions and exit"),
-    served("config-file", Text, "", "YAML file with these flags as keys; all other flags and variables are then ignored"),
+    served("log-level", Text(|it, text| log_level(&mut it.log, text)), "info", "least severe level that is logged: debug, info, warn, error, panic or fatal"),
+    served("log-format", Text(|it, text| log_format(&mut it.log, text)), "json", "format of a log line: json or console"),
+    served("log-outputs", Text(|it, text| log_outputs(&mut it.log, text)), "default", "destinations of log lines, comma-separated: stderr, stdout or files; default is stderr"),
+    served("metrics", Text(metrics), "basic", "basic, or extensive, which adds the histogram grpc_server_handling_seconds"),
+    served("version", BOOLEAN, "false", "print the versions and exit"),
+    served("config-file", TEXT, "", "YAML file with these flags as keys; all other flags and variables are then ignored"),
     // Accepted without effect
-    idle("snapshot-count", Unsigned, "10000", NO_SNAPSHOT_FILES),
-    idle("max-snapshots", Unsigned, "5", NO_SNAPSHOT_FILES),
-    idle("max-wals", Unsigned, "5", NO_SNAPSHOT_FILES),
-    idle("backend-batch-interval", Duration, "0s", ONE_STORE),
-    idle("backend-batch-limit", Signed, "0", ONE_STORE),
-    idle("backend-bbolt-freelist-type", Text, "", ONE_STORE),
-    idle("bootstrap-defrag-threshold-megabytes", Unsigned, "0", "space is reclaimed while serving"),
-    idle("compaction-batch-limit", Signed, "0", IN_MEMORY_COMPACTION),
-    idle("compaction-sleep-interval", Duration, "0s", IN_MEMORY_COMPACTION),
-    idle("corrupt-check-time", Duration, "0s", NO_HASH_CHECK),
-    idle("compact-hash-check-time", Duration, "1m0s", NO_HASH_CHECK),
-    idle("downgrade-check-time", Duration, "5s", "downgrades do not exist here"),
-    idle("raft-read-timeout", Duration, "5s", MEMBERS_CONNECTIONS),
-    idle("raft-write-timeout", Duration, "5s", MEMBERS_CONNECTIONS),
-    idle("initial-election-tick-advance", Boolean, "true", "a member that starts waits its full time before it stands for election"),
-    idle("pre-vote", Boolean, "true", "pre-votes are always on"),
-    idle("warning-apply-duration", Duration, "100ms", "applying an entry evaluates nothing, so it is never slow"),
-    idle("grpc-keepalive-min-time", Duration, "5s", "pings are answered however frequent; etcd ends such connections with too_many_pings"),
-    idle("socket-reuse-address", Boolean, "false", "SO_REUSEADDR is always on"),
-    idle("self-signed-cert-validity", Unsigned, "1", "the server makes no certificates"),
-    idle("bcrypt-cost", Unsigned, "10", "there are no users yet"),
-    idle("auth-token-ttl", Unsigned, "300", "there are no tokens yet"),
-    idle("discovery-fallback", Text, "exit", "there is no discovery yet"),
-    idle("v2-deprecation", Text, "", "there is no v2 store"),
-    idle("feature-gates", Text, "", "etcd's feature gates switch parts that do not exist here"),
-    idle("logger", Text, "zap", "there is only one logger"),
-    idle("log-rotation-config-json", Text, r#"{"maxsize": 100, "maxage": 0, "maxbackups": 0, "localtime": false, "compress": false}"#, "the server does not rotate its log files"),
-    idle("distributed-tracing-address", Text, "localhost:4317", "tracing is off"),
-    idle("distributed-tracing-service-name", Text, "etcd", "tracing is off"),
-    idle("distributed-tracing-instance-id", Text, "", "tracing is off"),
-    idle("distributed-tracing-sampling-rate", Signed, "0", "tracing is off"),
+    idle("snapshot-count", UNSIGNED, "10000", NO_SNAPSHOT_FILES),
+    idle("max-snapshots", UNSIGNED, "5", NO_SNAPSHOT_FILES),
+    idle("max-wals", UNSIGNED, "5", NO_SNAPSHOT_FILES),
+    idle("backend-batch-interval", DURATION, "0s", ONE_STORE),
+    idle("backend-batch-limit", SIGNED, "0", ONE_STORE),
+    idle("backend-bbolt-freelist-type", TEXT, "", ONE_STORE),
+    idle("bootstrap-defrag-threshold-megabytes", UNSIGNED, "0", "space is reclaimed while serving"),
+    idle("compaction-batch-limit", SIGNED, "0", IN_MEMORY_COMPACTION),
+    idle("compaction-sleep-interval", DURATION, "0s", IN_MEMORY_COMPACTION),
+    idle("corrupt-check-time", DURATION, "0s", NO_HASH_CHECK),
+    idle("compact-hash-check-time", DURATION, "1m0s", NO_HASH_CHECK),
+    idle("downgrade-check-time", DURATION, "5s", "downgrades do not exist here"),
+    idle("raft-read-timeout", DURATION, "5s", MEMBERS_CONNECTIONS),
+    idle("raft-write-timeout", DURATION, "5s", MEMBERS_CONNECTIONS),
+    idle("initial-election-tick-advance", BOOLEAN, "true", "a member that starts waits its full time before it stands for election"),
+    idle("pre-vote", BOOLEAN, "true", "pre-votes are always on"),
+    idle("warning-apply-duration", DURATION, "100ms", "applying an entry evaluates nothing, so it is never slow"),
+    idle("grpc-keepalive-min-time", DURATION, "5s", "pings are answered however frequent; etcd ends such connections with too_many_pings"),
+    idle("socket-reuse-address", BOOLEAN, "false", "SO_REUSEADDR is always on"),
+    idle("self-signed-cert-validity", UNSIGNED, "1", "the server makes no certificates"),
+    idle("bcrypt-cost", UNSIGNED, "10", "there are no users yet"),
+    idle("auth-token-ttl", UNSIGNED, "300", "there are no tokens yet"),
+    idle("discovery-fallback", TEXT, "exit", "there is no discovery yet"),
+    idle("v2-deprecation", TEXT, "", "there is no v2 store"),
+    idle("feature-gates", TEXT, "", "etcd's feature gates switch parts that do not exist here"),
+    idle("logger", TEXT, "zap", "there is only one logger"),
+    idle("log-rotation-config-json", TEXT, r#"{"maxsize": 100, "maxage": 0, "maxbackups": 0, "localtime": false, "compress": false}"#, "the server does not rotate its log files"),
+    idle("distributed-tracing-address", TEXT, "localhost:4317", "tracing is off"),
+    idle("distributed-tracing-service-name", TEXT, "etcd", "tracing is off"),
+    idle("distributed-tracing-instance-id", TEXT, "", "tracing is off"),
+    idle("distributed-tracing-sampling-rate", SIGNED, "0", "tracing is off"),
     // Refused for now
-    later("wal-dir", Text, "", "a log apart from the data (the log is the data: use --data-dir)"),
-    later("memory-mlock", Boolean, "false", "locking memory"),
-    later("enable-log-rotation", Boolean, "false", "rotation of log files"),
-    later("enable-pprof", Boolean, "false", "profiling over HTTP"),
-    later("enable-distributed-tracing", Boolean, "false", TRACING),
-    later("force-new-cluster", Boolean, "false", "making a cluster of one from a member of several"),
-    later("discovery-endpoints", Text, "", CLUSTER),
-    later("discovery-token", Text, "", CLUSTER),
-    later("discovery-dial-timeout", Duration, "2s", CLUSTER),
-    later("discovery-request-timeout", Duration, "5s", CLUSTER),
-    later("discovery-keepalive-time", Duration, "2s", CLUSTER),
-    later("discovery-keepalive-timeout", Duration, "6s", CLUSTER),
-    later("discovery-insecure-transport", Boolean, "true", CLUSTER),
-    later("discovery-insecure-skip-tls-verify", Boolean, "false", CLUSTER),
-    later("discovery-cert", Text, "", CLUSTER),
-    later("discovery-key", Text, "", CLUSTER),
-    later("discovery-cacert", Text, "", CLUSTER),
-    later("discovery-user", Text, "", CLUSTER),
-    later("discovery-password", Text, "", CLUSTER),
-    later("discovery-srv", Text, "", CLUSTER),
-    later("discovery-srv-name", Text, "", CLUSTER),
-    later("cert-file", Text, "", TLS),
-    later("key-file", Text, "", TLS),
-    later("client-cert-file", Text, "", TLS),
-    later("client-key-file", Text, "", TLS),
-    later("client-cert-auth", Boolean, "false", TLS),
-    later("client-crl-file", Text, "", TLS),
-    later("client-cert-allowed-hostname", Text, "", TLS),
-    later("trusted-ca-file", Text, "", TLS),
-    later("auto-tls", Boolean, "false", TLS),
-    later("peer-cert-file", Text, "", TLS),
-    later("peer-key-file", Text, "", TLS),
-    later("peer-client-cert-file", Text, "", TLS),
-    later("peer-client-key-file", Text, "", TLS),
-    later("peer-client-cert-auth", Boolean, "false", TLS),
-    later("peer-trusted-ca-file", Text, "", TLS),
-    later("peer-auto-tls", Boolean, "false", TLS),
-    later("peer-crl-file", Text, "", TLS),
-    later("peer-cert-allowed-cn", Text, "", TLS),
-    later("peer-cert-allowed-hostname", Text, "", TLS),
-    later("peer-skip-client-san-verification", Boolean, "false", TLS),
-    later("cipher-suites", Text, "", TLS),
-    later("tls-min-version", Text, "TLS1.2", TLS),
-    later("tls-max-version", Text, "", TLS),
-    later("auth-token", Text, "simple", AUTH),
+    later("wal-dir", TEXT, "", "a log apart from the data (the log is the data: use --data-dir)"),
+    later("memory-mlock", BOOLEAN, "false", "locking memory"),
+    later("enable-log-rotation", BOOLEAN, "false", "rotation of log files"),
+    later("enable-pprof", BOOLEAN, "false", "profiling over HTTP"),
+    later("enable-distributed-tracing", BOOLEAN, "false", TRACING),
+    later("force-new-cluster", BOOLEAN, "false", "making a cluster of one from a member of several"),
+    later("discovery-endpoints", TEXT, "", CLUSTER),
+    later("discovery-token", TEXT, "", CLUSTER),
+    later("discovery-dial-timeout", DURATION, "2s", CLUSTER),
+    later("discovery-request-timeout", DURATION, "5s", CLUSTER),
+    later("discovery-keepalive-time", DURATION, "2s", CLUSTER),
+    later("discovery-keepalive-timeout", DURATION, "6s", CLUSTER),
+    later("discovery-insecure-transport", BOOLEAN, "true", CLUSTER),
+    later("discovery-insecure-skip-tls-verify", BOOLEAN, "false", CLUSTER),
+    later("discovery-cert", TEXT, "", CLUSTER),
+    later("discovery-key", TEXT, "", CLUSTER),
+    later("discovery-cacert", TEXT, "", CLUSTER),
+    later("discovery-user", TEXT, "", CLUSTER),
+    later("discovery-password", TEXT, "", CLUSTER),
+    later("discovery-srv", TEXT, "", CLUSTER),
+    later("discovery-srv-name", TEXT, "", CLUSTER),
+    later("cert-file", TEXT, "", TLS),
+    later("key-file", TEXT, "", TLS),
+    later("client-cert-file", TEXT, "", TLS),
+    later("client-key-file", TEXT, "", TLS),
+    later("client-cert-auth", BOOLEAN, "false", TLS),
+    later("client-crl-file", TEXT, "", TLS),
+    later("client-cert-allowed-hostname", TEXT, "", TLS),
+    later("trusted-ca-file", TEXT, "", TLS),
+    later("auto-tls", BOOLEAN, "false", TLS),
+    later("peer-cert-file", TEXT, "", TLS),
+    later("peer-key-file", TEXT, "", TLS),
+    later("peer-client-cert-file", TEXT, "", TLS),
+    later("peer-client-key-file", TEXT, "", TLS),
+    later("peer-client-cert-auth", BOOLEAN, "false", TLS),
+    later("peer-trusted-ca-file", TEXT, "", TLS),
+    later("peer-auto-tls", BOOLEAN, "false", TLS),
+    later("peer-crl-file", TEXT, "", TLS),
+    later("peer-cert-allowed-cn", TEXT, "", TLS),
+    later("peer-cert-allowed-hostname", TEXT, "", TLS),
+    later("peer-skip-client-san-verification", BOOLEAN, "false", TLS),
+    later("cipher-suites", TEXT, "", TLS),
+    later("tls-min-version", TEXT, "TLS1.2", TLS),
+    later("tls-max-version", TEXT, "", TLS),
+    later("auth-token", TEXT, "simple", AUTH),
 ];
+
+const U32_MAX: u64 = u32::MAX as u64;
+/// etcd's default quota.
+const QUOTA_BYTES: u64 = 2 << 30;
+/// Allowed sizes of a segment.
+const SEGMENT_BYTES: RangeInclusive<u64> = 1 << 20..=128 << 20;
+/// The index of an empty store takes some of it; less is taken for a mistake of units.
+const MEMORY_BYTES_MIN: u64 = 1 << 20;
+/// With a shorter interval the server would be busy with notices.
+const WATCH_PROGRESS_MIN: std::time::Duration = std::time::Duration::from_millis(100);
+
+fn milliseconds(number: u64, to: &mut std::time::Duration) -> Checked {
+    *to = std::time::Duration::from_millis(number);
+    match number {
+        0 => Err("must be >0 (set to 0ms)".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+fn at_most<T: TryFrom<u64>>(max: u64, number: u64, to: &mut T) -> Checked {
+    let fits = Some(number).filter(|number| *number <= max);
+    let fits = fits.and_then(|number| T::try_from(number).ok());
+    *to = fits.ok_or_else(|| format!("at most {max}"))?;
+    Ok(())
+}
+
+fn quota(config: &mut Config, bytes: i64) -> Checked {
+    config.node.machine.quota_bytes = match bytes {
+        0 => Some(QUOTA_BYTES),
+        bytes => u64::try_from(bytes).ok(),
+    };
+    Ok(())
+}
+
+fn learners_max(config: &mut Config, number: i64) -> Checked {
+    let learners = usize::try_from(number).ok().filter(|&number| number > 0);
+    config.node.machine.learners_max = learners.ok_or("at least 1")?;
+    Ok(())
+}
+
+/// Memory limit of the keys, all of which live in memory.
+fn memory_bytes_max(config: &mut Config, bytes: u64) -> Checked {
+    config.node.machine.engine.memory_bytes_max = match bytes {
+        0 => environment::real::memory_bytes() / 4 * 3,
+        bytes if bytes >= MEMORY_BYTES_MIN => bytes,
+        _ => {
+            return Err(format!(
+                "no key would fit: write bytes, at least {MEMORY_BYTES_MIN} (1 MiB), or 0"
+            ));
+        }
+    };
+    Ok(())
+}
+
+fn segment_bytes(config: &mut Config, bytes: u64) -> Checked {
+    if !bytes.is_power_of_two() || !SEGMENT_BYTES.contains(&bytes) {
+        let remedy = "write a power of two from 1 MiB (1048576) to 128 MiB (134217728)";
+        return Err(remedy.to_owned());
+    }
+    let engine = &mut config.node.machine.engine;
+    engine.segment_bytes = bytes;
+    engine.batch_bytes_max = engine.batch_bytes_max.min(bytes / 2);
+    Ok(())
+}
+
+fn read_mode(config: &mut Config, text: &str) -> Checked {
+    let mode: Result<ReadMode, ()> = text.parse();
+    config.node.read_mode = mode.map_err(|()| "write read-index or lease")?;
+    Ok(())
+}
+
+/// A comma-separated list of names; `*` means all, which is the empty list.
+fn names(text: &str) -> Vec<String> {
+    let listed = text.split(',').map(str::trim);
+    let listed: Vec<&str> = listed.filter(|part| !part.is_empty()).collect();
+    match listed.contains(&"*") {
+        true => Vec::new(),
+        false => listed.into_iter().map(str::to_owned).collect(),
+    }
+}
+
+fn log_level(log: &mut LogConfig, text: &str) -> Checked {
+    log.level = match text {
+        "debug" => tracing::Level::DEBUG,
+        "info" => tracing::Level::INFO,
+        "warn" => tracing::Level::WARN,
+        "error" | "dpanic" | "panic" | "fatal" => tracing::Level::ERROR,
+        _ => return Err("write debug, info, warn or error".to_owned()),
+    };
+    Ok(())
+}
+
+fn log_format(log: &mut LogConfig, text: &str) -> Checked {
+    log.format = match text {
+        "json" => LogFormat::Json,
+        "console" => LogFormat::Console,
+        _ => return Err("write json or console".to_owned()),
+    };
+    Ok(())
+}
+
+fn log_outputs(log: &mut LogConfig, text: &str) -> Checked {
+    for name in text.split(',').map(str::trim) {
+        let output = match name {
+            "" | "default" | "stderr" => LogOutput::Stderr,
+            "stdout" => LogOutput::Stdout,
+            "systemd/journal" => return Err("write stderr: systemd collects it".to_owned()),
+            path => LogOutput::File(PathBuf::from(path)),
+        };
+        if !log.outputs.contains(&output) {
+            log.outputs.push(output);
+        }
+    }
+    Ok(())
+}
+
+fn metrics(config: &mut Config, text: &str) -> Checked {
+    config.http.metrics_extensive = match text {
+        "basic" => false,
+        "extensive" => true,
+        _ => return Err("write basic or extensive".to_owned()),
+    };
+    Ok(())
+}
 
 #[cfg(test)]
 mod tests {
@@ -268,16 +469,9 @@ mod tests {
 
     #[test]
     fn every_default_can_be_read() {
-        use crate::config::{urls, values};
-        for flag in TABLE.iter().filter(|flag| !flag.default.is_empty()) {
-            let read = match flag.kind {
-                Text => Ok(()),
-                Boolean => values::boolean(flag.name, flag.default).map(drop),
-                Unsigned => values::unsigned(flag.name, flag.default).map(drop),
-                Signed => values::signed(flag.name, flag.default).map(drop),
-                Duration => values::duration(flag.name, flag.default).map(drop),
-                Urls => urls::list(flag.name, flag.default).map(drop),
-            };
+        let mut config = Config::unset();
+        for flag in TABLE {
+            let read = flag.set(&mut config, flag.default);
             assert!(read.is_ok(), "{}: {read:?}", flag.name);
         }
     }

@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::gather::Gathered;
-use super::{Error, Place, Url, urls};
+use super::{Config, Error, Place, Url, urls};
 
 const CLUSTER: &str = "initial-cluster";
 const STATE: &str = "initial-cluster-state";
@@ -27,18 +27,9 @@ pub struct Founder {
     pub peer_urls: Vec<Url>,
 }
 
-/// The members as the flags describe them.
-pub(super) struct Listed {
-    /// All of them, ascending by name.
-    pub founders: Vec<Founder>,
-    /// Whether the members run already and this one joins them.
-    pub joins: bool,
-    /// Why a new data directory cannot begin with this list; `None` if it can.
-    pub misfit: Option<Error>,
-}
-
-/// Reads the flags.
-pub(super) fn read(gathered: &Gathered, name: &str, advertised: &[Url]) -> Result<Listed, Error> {
+/// Reads the flags. Says in the configuration why a new data directory cannot begin with them.
+pub(super) fn read(gathered: &Gathered, config: &mut Config) -> Result<(), Error> {
+    let (name, advertised) = (&*config.name, &config.addresses.advertise_peer);
     let state = gathered.text(STATE);
     if !matches!(state, "new" | "existing") {
         return Err(Error::bad(STATE, state, "write new or existing"));
@@ -47,23 +38,22 @@ pub(super) fn read(gathered: &Gathered, name: &str, advertised: &[Url]) -> Resul
     let founders = match text {
         "" => vec![Founder {
             name: name.to_owned(),
-            peer_urls: advertised.to_vec(),
+            peer_urls: advertised.clone(),
         }],
         text => listed(text)?,
     };
     let joins = state == "existing";
     // The cluster knows the URLs of a joining member since `member add`.
-    let advertised = (!joins).then_some(advertised);
+    let advertised = (!joins).then_some(&advertised[..]);
     let misfit = misfit(text, &founders, name, advertised).err();
     let lonely = (joins && misfit.is_none() && founders.len() == 1).then(|| {
         let rule = "write name=http://host:port of every member, those that run included";
         Error::bad(CLUSTER, text, rule)
     });
-    Ok(Listed {
-        founders,
-        joins,
-        misfit: misfit.or(lonely),
-    })
+    let cluster = &mut config.cluster;
+    (cluster.joins, cluster.founders) = (joins, founders);
+    cluster.cannot_begin = misfit.or(lonely);
+    Ok(())
 }
 
 /// Parses the flag; a URL that is listed twice stays there twice.

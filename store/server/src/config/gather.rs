@@ -48,7 +48,8 @@ pub fn resolve(words: &[String], surroundings: &Surroundings<'_>) -> Result<Requ
         .judge()
         .and_then(|()| settings::read(gathered))
         .map_err(|error| origin.name(error))?;
-    config.cannot_begin = config.cannot_begin.map(|error| origin.name(error));
+    let cannot_begin = &mut config.cluster.cannot_begin;
+    *cannot_begin = cannot_begin.take().map(|error| origin.name(error));
     Ok(Request::Serve(Box::new(config)))
 }
 
@@ -135,6 +136,12 @@ impl Gathered {
         self.given.contains_key(name)
     }
 
+    /// Whether a source sets the flag to another value than its default.
+    pub(super) fn is_changed(&self, name: &'static str) -> Result<bool, Error> {
+        let flag = Flag::named(name).expect("settings ask for flags of the table");
+        Ok(self.is_given(name) && !flag.is_default(self.text(name))?)
+    }
+
     /// Adds a warning to be logged later.
     pub(super) fn warn(&mut self, text: String) {
         self.warnings.push(text);
@@ -165,7 +172,7 @@ impl Gathered {
         let mut idle = Vec::new();
         for (name, text) in &self.given {
             let flag = Flag::named(name).expect("only flags of the table are gathered");
-            if settings::same(flag, text)? {
+            if flag.is_default(text)? {
                 continue;
             }
             match flag.support {

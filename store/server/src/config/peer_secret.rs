@@ -7,23 +7,17 @@ use std::path::Path;
 
 use cluster::PeerSecret;
 
-use super::Error;
-use super::gather::Gathered;
-
-const FLAG: &str = "peer-secret-file";
 /// Permissions of the group and of others.
 const OTHERS_MODE: u32 = 0o077;
 /// A longer file is not a secret; reading stops here.
 const FILE_BYTES_MAX: u64 = 128 << 10;
 
-/// Reads the secret; `None` if the flag names no file.
-pub(super) fn read(gathered: &Gathered) -> Result<Option<PeerSecret>, Error> {
-    let path = gathered.text(FLAG);
-    if path.is_empty() {
-        return Ok(None);
+/// Reads the secret; `None` if `path` is empty. The error is the remedy.
+pub(super) fn read(path: &str) -> Result<Option<PeerSecret>, String> {
+    match path {
+        "" => Ok(None),
+        path => load(Path::new(path)).map(Some),
     }
-    let secret = load(Path::new(path)).map_err(|remedy| Error::bad(FLAG, path, remedy))?;
-    Ok(Some(secret))
 }
 
 fn load(path: &Path) -> Result<PeerSecret, String> {

@@ -47,15 +47,24 @@ fn refusal(words: &[&str]) -> String {
 fn an_empty_command_line_has_etcd_s_defaults() {
     let config = config(&[]);
     assert_eq!(config.name, "default");
-    assert_eq!(config.data_directory, Path::new("default.inkstone"));
-    assert_eq!(config.listen_client[0].as_str(), "http://localhost:2379");
-    assert_eq!(config.advertise_peer[0].as_str(), "http://localhost:2380");
-    assert_eq!(config.quota_bytes, Some(2 << 30));
-    assert_eq!(config.txn_operations_max, 128);
-    assert_eq!(config.request_bytes_max, 1_572_864);
+    assert_eq!(config.node.directory, Path::new("default.inkstone"));
+    assert_eq!(
+        config.addresses.listen_client[0].as_str(),
+        "http://localhost:2379"
+    );
+    assert_eq!(
+        config.addresses.advertise_peer[0].as_str(),
+        "http://localhost:2380"
+    );
+    assert_eq!(config.node.machine.quota_bytes, Some(2 << 30));
+    assert_eq!(config.node.command_limits.operations_max, 128);
+    assert_eq!(config.node.command_limits.request_bytes_max, 1_572_864);
     assert_eq!(config.message_bytes_max(), 1_572_864 + 524_288);
     assert_eq!(config.request_timeout(), Duration::from_secs(7));
-    assert_eq!(config.keepalive_interval, Some(Duration::from_secs(7200)));
+    assert_eq!(
+        config.clients.keepalive_interval,
+        Some(Duration::from_secs(7200))
+    );
     assert_eq!(config.durability, Durability::Durable);
     assert_eq!(config.auto_compaction, None);
     assert_eq!(config.log.outputs, [LogOutput::Stderr]);
@@ -81,9 +90,9 @@ fn the_harness_of_etcd_s_own_tests_is_understood() {
         "--quota-backend-bytes=53248",
         "--snapshot-count=10000",
     ]);
-    assert_eq!(config.quota_bytes, Some(53_248));
-    assert_eq!(config.cluster_token, "new");
-    assert!(!config.strict_reconfiguration);
+    assert_eq!(config.node.machine.quota_bytes, Some(53_248));
+    assert_eq!(config.cluster.token, "new");
+    assert!(!config.cluster.strict_reconfiguration);
     assert!(config.warnings.is_empty(), "{:?}", config.warnings);
 }
 
@@ -96,7 +105,7 @@ fn a_flag_beats_its_variable_and_the_last_flag_wins() {
     ];
     let config = served(resolve_with(&["--name=a", "--name=b"], &variables, None));
     assert_eq!(config.name, "b");
-    assert_eq!(config.data_directory, Path::new("d"));
+    assert_eq!(config.node.directory, Path::new("d"));
     assert!(
         config.warnings[0].contains("ETCD_FROB"),
         "{:?}",
@@ -114,8 +123,8 @@ fn a_file_silences_flags_and_variables() {
         Some(file),
     ));
     assert_eq!(config.name, "n1");
-    assert_eq!(config.data_directory, Path::new("n1.inkstone"));
-    assert_eq!(config.election_timeout, Duration::from_secs(2));
+    assert_eq!(config.node.directory, Path::new("n1.inkstone"));
+    assert_eq!(config.node.election_timeout, Duration::from_secs(2));
     assert!(config.warnings.iter().any(|text| text.contains("frob")));
     let variable = [("ETCD_CONFIG_FILE", "x.yaml")];
     assert_eq!(served(resolve_with(&[], &variable, Some(file))).name, "n1");
@@ -168,8 +177,12 @@ fn the_example_of_three_members_in_the_help_can_be_served() {
     let (example, _) = example.split_once("\n\n").unwrap();
     let line = format!("--name a {example}").replace('\\', " ");
     let config = config(&line.split_whitespace().collect::<Vec<_>>());
-    assert_eq!(config.founders.len(), 3);
-    assert!(config.cannot_begin.is_none(), "{:?}", config.cannot_begin);
+    assert_eq!(config.cluster.founders.len(), 3);
+    assert!(
+        config.cluster.cannot_begin.is_none(),
+        "{:?}",
+        config.cluster.cannot_begin
+    );
 }
 
 #[test]
@@ -219,17 +232,17 @@ fn a_cluster_that_cannot_begin_is_judged_when_it_is_known_to_be_new() {
             "meet over TCP",
         ),
     ] {
-        let text = config(&[word]).cannot_begin.unwrap().to_string();
+        let text = config(&[word]).cluster.cannot_begin.unwrap().to_string();
         assert!(text.contains(part), "{word}: {text}");
     }
     let fits = config(&["--initial-cluster=default=http://localhost:2380"]);
-    assert!(fits.cannot_begin.is_none());
+    assert!(fits.cluster.cannot_begin.is_none());
     let advertised = "--initial-advertise-peer-urls=http://localhost:2380,http://localhost:1";
     let words = [
         "--initial-cluster=default=http://localhost:2380",
         advertised,
     ];
-    let text = config(&words).cannot_begin.unwrap().to_string();
+    let text = config(&words).cluster.cannot_begin.unwrap().to_string();
     let part = "--initial-advertise-peer-urls has http://localhost:1 but missing from \
                 --initial-cluster=default=http://localhost:2380";
     assert!(text.contains(part), "{text}");
@@ -243,8 +256,13 @@ fn a_cluster_of_several_is_what_its_list_says() {
         "--initial-cluster=c=http://h:4,b=http://h:3,a=http://h:1,b=http://h:2,",
         "--heartbeat-interval=50",
     ]);
-    assert!(config.cannot_begin.is_none(), "{:?}", config.cannot_begin);
+    assert!(
+        config.cluster.cannot_begin.is_none(),
+        "{:?}",
+        config.cluster.cannot_begin
+    );
     let founders: Vec<(&str, Vec<&str>)> = config
+        .cluster
         .founders
         .iter()
         .map(|founder| {
@@ -260,7 +278,7 @@ fn a_cluster_of_several_is_what_its_list_says() {
             ("c", vec!["http://h:4"]),
         ]
     );
-    assert_eq!(config.heartbeat_interval, Duration::from_millis(50));
+    assert_eq!(config.node.heartbeat_interval, Duration::from_millis(50));
 }
 
 #[test]
@@ -270,8 +288,12 @@ fn a_member_that_joins_need_not_advertise_what_the_cluster_knows() {
         "--initial-cluster=a=http://h:1,b=http://h:2",
         "--initial-cluster-state=existing",
     ]);
-    assert!(config.joins);
-    assert!(config.cannot_begin.is_none(), "{:?}", config.cannot_begin);
+    assert!(config.cluster.joins);
+    assert!(
+        config.cluster.cannot_begin.is_none(),
+        "{:?}",
+        config.cluster.cannot_begin
+    );
     assert!(refusal(&["--max-learners=0"]).contains("at least 1"));
 }
 
@@ -412,9 +434,18 @@ fn retention_is_hours_durations_or_revisions() {
 
 #[test]
 fn a_negative_quota_is_no_limit() {
-    assert_eq!(config(&["--quota-backend-bytes=-1"]).quota_bytes, None);
     assert_eq!(
-        config(&["--quota-backend-bytes", "0"]).quota_bytes,
+        config(&["--quota-backend-bytes=-1"])
+            .node
+            .machine
+            .quota_bytes,
+        None
+    );
+    assert_eq!(
+        config(&["--quota-backend-bytes", "0"])
+            .node
+            .machine
+            .quota_bytes,
         Some(2 << 30)
     );
 }
@@ -461,8 +492,11 @@ fn weaker_durability_is_named_in_a_warning() {
 
 #[test]
 fn reads_ask_a_majority_unless_a_lease_is_asked_for() {
-    assert_eq!(config(&[]).read_mode, ReadMode::ReadIndex);
-    assert_eq!(config(&["--read-mode=lease"]).read_mode, ReadMode::Lease);
+    assert_eq!(config(&[]).node.read_mode, ReadMode::ReadIndex);
+    assert_eq!(
+        config(&["--read-mode=lease"]).node.read_mode,
+        ReadMode::Lease
+    );
 }
 
 #[test]

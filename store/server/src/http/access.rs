@@ -12,7 +12,7 @@ use crate::config::Config;
 
 /// The refusal of a request for a host that is not listed; `None` if it is allowed.
 pub(super) fn refuse(config: &Config, parts: &Parts) -> Option<Response<Body>> {
-    if config.hosts.is_empty() {
+    if config.http.hosts.is_empty() {
         return None;
     }
     let host = parts
@@ -21,7 +21,7 @@ pub(super) fn refuse(config: &Config, parts: &Parts) -> Option<Response<Body>> {
         .and_then(|host| host.to_str().ok());
     let host = host.or_else(|| parts.uri.host()).unwrap_or_default();
     let name = without_port(host);
-    if config.hosts.iter().any(|known| known == name) {
+    if config.http.hosts.iter().any(|known| known == name) {
         return None;
     }
     let text =
@@ -31,11 +31,17 @@ pub(super) fn refuse(config: &Config, parts: &Parts) -> Option<Response<Body>> {
 
 /// Adds the header that allows a browser's page to read the answer, if its origin is listed.
 pub(super) fn allow_origin(config: &Config, parts: &Parts, headers: &mut HeaderMap) {
-    let origin = if config.origins.is_empty() {
+    let origin = if config.http.origins.is_empty() {
         HeaderValue::from_static("*")
     } else {
         match parts.headers.get(header::ORIGIN) {
-            Some(origin) if config.origins.iter().any(|known| origin == known.as_str()) => {
+            Some(origin)
+                if config
+                    .http
+                    .origins
+                    .iter()
+                    .any(|known| origin == known.as_str()) =>
+            {
                 origin.clone()
             }
             _ => return,

@@ -20,7 +20,7 @@ pub(super) fn write(page: &mut Page, backend: &Backend) {
     request_durations(page, backend);
     evaluations(page, backend);
     ranges(page, backend);
-    if backend.config.metrics_extensive {
+    if backend.config.http.metrics_extensive {
         handling(page, backend);
     }
     checks(page, backend);

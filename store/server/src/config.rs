@@ -26,10 +26,9 @@ mod values;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cluster::PeerSecret;
+use cluster::{NodeOptions, PeerSecret};
 
-pub use cluster::ReadMode;
-pub use durability::Durability;
+pub use cluster::{Durability, ReadMode};
 pub use error::Error;
 pub use founders::Founder;
 pub use gather::{Surroundings, resolve};
@@ -51,8 +50,29 @@ pub enum Request {
 pub struct Config {
     /// Human-readable name of this member.
     pub name: String,
-    /// Directory that holds the data.
-    pub data_directory: PathBuf,
+    /// Options of the node: its directory, limits, elections and durability. Those of
+    /// elections have no effect on a member that is alone, but the election timeout also sets
+    /// the timeout of requests and the shortest lease, as in etcd.
+    pub node: NodeOptions,
+    pub addresses: Addresses,
+    pub cluster: Cluster,
+    pub clients: Clients,
+    pub http: Http,
+    /// Automatic compaction; `None` if it is off.
+    pub auto_compaction: Option<AutoCompaction>,
+    /// When a write counts as done; `node` says the same in its terms.
+    pub durability: Durability,
+    /// Where and how to log.
+    pub log: LogConfig,
+    /// Warnings about the configuration, to be logged.
+    pub warnings: Vec<String>,
+    /// Further warnings, which apply only to a member that is alone in its cluster.
+    pub warnings_alone: Vec<String>,
+}
+
+/// Where the server listens, and where others find it.
+#[derive(Clone, Debug, Default)]
+pub struct Addresses {
     /// Addresses that serve gRPC, and HTTP unless `listen_client_http` is set.
     pub listen_client: Vec<Url>,
     /// Separate addresses for HTTP; empty for the same as gRPC's.
@@ -71,65 +91,51 @@ pub struct Config {
     /// `advertise_peer` if the flag was given, else empty: every start announces these URLs
     /// to the members that it connects to.
     pub announced_peer: Vec<Url>,
+    /// Whether another process may listen on the same port.
+    pub share_port: bool,
+}
+
+/// The cluster of this member.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
     /// The members that a new cluster starts with, ascending by name: this one
     /// is among them unless `cannot_begin` says otherwise.
     pub founders: Vec<Founder>,
     /// Whether the members run already and this one joins them.
     pub joins: bool,
     /// Token of the cluster; part of the identity.
-    pub cluster_token: String,
+    pub token: String,
     /// Why a new store cannot begin with these flags; `None` if it can. An existing store
     /// knows its cluster and ignores them.
     pub cannot_begin: Option<Error>,
     /// Secret shared by all members. Both sides of each connection between members prove
     /// that they know it.
     pub peer_secret: Option<PeerSecret>,
-    /// Most entries that the log keeps for members that are behind.
-    pub entries_kept_max: usize,
-    /// Most bytes of such entries; the smaller of the two limits applies.
-    pub bytes_kept_max: u64,
-    /// Whether changes of the membership are refused while too few members are up.
+    /// Whether changes of the membership are refused while too few members are up. The member
+    /// that a client asks checks it, as in etcd.
     pub strict_reconfiguration: bool,
-    /// Most learners in the cluster at a time.
-    pub learners_max: usize,
-    /// Time between a leader's heartbeats.
-    pub heartbeat_interval: Duration,
-    /// Time without a leader before an election. A member that is alone holds none, but the
-    /// value also sets the timeout of requests and the shortest lease, as in etcd.
-    pub election_timeout: Duration,
-    /// Bytes that the store may use before the alarm NOSPACE is raised; `None` for no limit.
-    pub quota_bytes: Option<u64>,
-    /// Operations allowed in one transaction.
-    pub txn_operations_max: usize,
-    /// Bytes allowed in one request.
-    pub request_bytes_max: usize,
+}
+
+/// How clients are served.
+#[derive(Clone, Debug, Default)]
+pub struct Clients {
     /// Requests one connection may have open.
     pub concurrent_streams_max: u32,
     /// Time between the server's pings; `None` for no pings.
     pub keepalive_interval: Option<Duration>,
     /// Time limit for a client's answer to a ping.
     pub keepalive_timeout: Duration,
-    /// Whether another process may listen on the same port.
-    pub share_port: bool,
     /// Time between progress notices to quiet watches.
     pub watch_progress_interval: Duration,
     /// A unary request that takes longer is logged.
     pub slow_request: Duration,
     /// A call that occupies its core for longer is logged.
     pub long_turn: Duration,
-    /// Automatic compaction; `None` if it is off.
-    pub auto_compaction: Option<AutoCompaction>,
-    /// When a write counts as done.
-    pub durability: Durability,
-    /// After a possible loss of the log's end: accept the log as it is, instead of waiting
-    /// for the other members.
-    pub accept_lost_tail: bool,
-    /// How a leader confirms that it still leads before a linearizable read.
-    pub read_mode: ReadMode,
-    /// Size of a log segment.
-    pub segment_bytes: u64,
-    /// Memory that keys may take before writes are refused.
-    pub memory_bytes_max: u64,
+}
+
+/// What is served over HTTP, and to which pages.
+#[derive(Clone, Debug, Default)]
+pub struct Http {
     /// Whether `/v3/*` is reserved for the JSON gateway, which does not exist yet.
     pub gateway: bool,
     /// Whether the time of every call is measured, streams included.
@@ -138,23 +144,35 @@ pub struct Config {
     pub origins: Vec<String>,
     /// Host names that HTTP clients may ask for; empty for all.
     pub hosts: Vec<String>,
-    /// Where and how to log.
-    pub log: LogConfig,
-    /// Warnings about the configuration, to be logged.
-    pub warnings: Vec<String>,
-    /// Further warnings, which apply only to a member that is alone in its cluster.
-    pub warnings_alone: Vec<String>,
 }
 
 impl Config {
+    /// The values before any flag is read; each flag then sets its own, or its default.
+    fn unset() -> Config {
+        Config {
+            name: String::new(),
+            node: NodeOptions::new(""),
+            addresses: Addresses::default(),
+            cluster: Cluster::default(),
+            clients: Clients::default(),
+            http: Http::default(),
+            auto_compaction: None,
+            durability: Durability::default(),
+            log: LogConfig::default(),
+            warnings: Vec::new(),
+            warnings_alone: Vec::new(),
+        }
+    }
+
     /// Longest time that a request waits for its answer: 5 s and two election timeouts.
     pub fn request_timeout(&self) -> Duration {
-        Duration::from_secs(5) + 2 * self.election_timeout
+        Duration::from_secs(5) + 2 * self.node.election_timeout
     }
 
     /// Largest message that the server reads.
     pub fn message_bytes_max(&self) -> usize {
-        self.request_bytes_max.saturating_add(512 * 1024)
+        let request_bytes_max = self.node.command_limits.request_bytes_max;
+        request_bytes_max.saturating_add(512 * 1024)
     }
 }
 
@@ -176,6 +194,16 @@ pub struct LogConfig {
     pub format: LogFormat,
     /// Destinations; every line goes to each of them.
     pub outputs: Vec<LogOutput>,
+}
+
+impl Default for LogConfig {
+    fn default() -> LogConfig {
+        LogConfig {
+            level: tracing::Level::INFO,
+            format: LogFormat::Json,
+            outputs: Vec::new(),
+        }
+    }
 }
 
 /// Shape of a log line.
