@@ -13,16 +13,16 @@
 //!        10 SnapshotPiece    u64 id, the piece as the engine encodes it
 //!        11 SnapshotWanted   u64 id, u64 wanted, u64 written, u8 out of order (0 or 1)
 //!        12 SnapshotOver     u64 id, u8 outcome (1: success, 0: failure), reason in UTF-8
-//!        13 Returning        u64 life, u64 round, u64 term, u64 index, the voters' ids
-//!        14 Statement        u64 life, u64 round, u64 term, u64 index, u64 number of voters,
-//!                            the voters' ids, the removed members' ids
-//!        15 Welcome          u64 life, u64 term, u64 index
+//!        13 Rejoin           u64 incarnation, u64 round, u64 term, u64 index, the voters' ids
+//!        14 RejoinReply      u64 incarnation, u64 round, u64 term, u64 index, u64 number of
+//!                            voters, the voters' ids, the removed members' ids
+//!        15 RejoinAccepted   u64 incarnation, u64 term, u64 index
 //!        16 LeaseQuestions   for each: u64 number, u32 length, the question
 //!        17 LeaseAnswers     for each: u64 number, u32 length, the answer
 //!        18 Record, Wanted   u64 main revision, the key
 //!        19 Record, Given    u64 main revision, u32 length of the key, the key, the record
-//!        20 WhichLife        u64 number
-//!        21 ThisLife         u64 number, u64 life
+//!        20 WhichIncarnation u64 number
+//!        21 ThisIncarnation  u64 number, u64 incarnation
 //! ```
 //!
 //! Numbers are little-endian; the variants of [`PeerMessage`] describe the fields. Every
@@ -36,10 +36,52 @@ use revisions::{Command, LeaseAnswer, LeaseQuestion, Response};
 
 pub use records::RecordMessage;
 
-use crate::Error;
 use crate::raft::wire;
+use crate::snapshot::ImportReport;
+use crate::{EntryId, Error};
 
 mod records;
+
+/// The question of a rejoining member, which may have lost the tail of its log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RejoinQuestion {
+    /// The sender's incarnation. Former ones may have confirmed entries that this one lacks.
+    pub incarnation: u64,
+    /// Number of the question.
+    pub round: u64,
+    /// The last entry in the sender's log.
+    pub end: EntryId,
+    /// Ids of the voters that the sender knows of.
+    pub voters: Vec<u64>,
+}
+
+/// A member's answer to [`RejoinQuestion`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RejoinReply {
+    /// The rejoining member's incarnation.
+    pub incarnation: u64,
+    /// Number of the question.
+    pub round: u64,
+    /// The last entry in the sender's log.
+    pub end: EntryId,
+    /// Ids of the voters in the configuration that the sender has applied.
+    pub voters: Vec<u64>,
+    /// Ids of those voters in the question that were removed, as far as the sender has
+    /// applied.
+    pub removed: Vec<u64>,
+}
+
+/// A leader's answer to [`RejoinQuestion`], besides [`RejoinReply`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RejoinAccepted {
+    /// The rejoining member's incarnation.
+    pub incarnation: u64,
+    /// The leader's term.
+    pub term: u64,
+    /// A member that has committed this index has stored every entry that it acknowledged
+    /// and that was committed.
+    pub index: u64,
+}
 
 /// A message between members.
 #[derive(Clone, Debug)]
@@ -117,75 +159,37 @@ pub enum PeerMessage {
     SnapshotWanted {
         /// The leader's number for the transfer.
         id: u64,
-        /// Number of the piece that the member wants next.
-        wanted: u64,
-        /// Number of pieces that are written.
-        written: u64,
-        /// The last piece that arrived was not the one that the member wanted.
-        out_of_order: bool,
+        report: ImportReport,
     },
     /// The member ends the transfer.
     SnapshotOver {
-        /// Of which.
+        /// The leader's number for the transfer.
         id: u64,
         /// `Ok` if the member has the snapshot's state, from this transfer or otherwise; or the
         /// reason of the failure.
         outcome: Result<(), String>,
     },
-    /// A returning member, which may have lost the end of its log, asks the voters and the
-    /// leader where their logs end. Repeated until the member is whole.
-    Returning {
-        /// The sender's life. Former lives may have confirmed entries that this one lacks.
-        life: u64,
-        /// Number of the question.
-        round: u64,
-        /// Term of the last entry in the sender's log.
-        term: u64,
-        /// Index of the last entry in the sender's log.
-        index: u64,
-        /// Ids of the voters that the sender knows of.
-        voters: Vec<u64>,
-    },
-    /// A member's answer to `Returning`. From now on it does not rely on former lives of the
-    /// returning member.
-    Statement {
-        /// The returning member's life.
-        life: u64,
-        /// Number of the question.
-        round: u64,
-        /// Term of the last entry in the sender's log.
-        term: u64,
-        /// Index of the last entry in the sender's log.
-        index: u64,
-        /// Ids of the voters in the configuration that the sender has applied.
-        voters: Vec<u64>,
-        /// Ids of those voters in the question that were removed, as far as the sender has
-        /// applied.
-        removed: Vec<u64>,
-    },
-    /// A leader's answer to `Returning`, besides `Statement`: it has forgotten what former lives
-    /// of the returning member have confirmed.
-    Welcome {
-        /// The returning member's life.
-        life: u64,
-        /// The leader's term.
-        term: u64,
-        /// A member that has committed this index has stored every entry that it acknowledged
-        /// and that was committed.
-        index: u64,
-    },
-    /// Asks a member which life it is in, because another message named a life that the member
-    /// has not confirmed. A member of a release before this message drops it.
-    WhichLife {
+    /// A rejoining member asks the voters and the leader where their logs end. Repeated until
+    /// the member is whole.
+    Rejoin(RejoinQuestion),
+    /// The answer to `Rejoin`. From now on the sender does not rely on former incarnations of
+    /// the rejoining member.
+    RejoinReply(RejoinReply),
+    /// A leader's answer to `Rejoin`, besides `RejoinReply`: it has forgotten what former
+    /// incarnations of the rejoining member have confirmed.
+    RejoinAccepted(RejoinAccepted),
+    /// Asks a member which incarnation it is in, because another message named one that the
+    /// member has not confirmed. A member of a release before this message drops it.
+    WhichIncarnation {
         /// Number of the question, a random one that other processes cannot guess.
         number: u64,
     },
-    /// The answer to `WhichLife`.
-    ThisLife {
+    /// The answer to `WhichIncarnation`.
+    ThisIncarnation {
         /// Number of the question.
         number: u64,
-        /// The life of the member that answers.
-        life: u64,
+        /// The incarnation of the member that answers.
+        incarnation: u64,
     },
     /// A request for a value that is damaged on the sender, or the record in answer to one. A
     /// member of a release before this message drops it.
@@ -204,15 +208,15 @@ const SNAPSHOT_OFFER: u8 = 9;
 const SNAPSHOT_PIECE: u8 = 10;
 const SNAPSHOT_WANTED: u8 = 11;
 const SNAPSHOT_OVER: u8 = 12;
-const RETURNING: u8 = 13;
-const STATEMENT: u8 = 14;
-const WELCOME: u8 = 15;
+const REJOIN: u8 = 13;
+const REJOIN_REPLY: u8 = 14;
+const REJOIN_ACCEPTED: u8 = 15;
 const LEASE_QUESTIONS: u8 = 16;
 const LEASE_ANSWERS: u8 = 17;
 const RECORD_WANTED: u8 = 18;
 const RECORD_GIVEN: u8 = 19;
-const WHICH_LIFE: u8 = 20;
-const THIS_LIFE: u8 = 21;
+const WHICH_INCARNATION: u8 = 20;
+const THIS_INCARNATION: u8 = 21;
 
 impl PeerMessage {
     /// The term, if only the leader of that term may send this message.
@@ -241,11 +245,11 @@ impl PeerMessage {
             | PeerMessage::LeaseQuestions { .. }
             | PeerMessage::SnapshotWanted { .. }
             | PeerMessage::SnapshotOver { .. }
-            | PeerMessage::Returning { .. }
-            | PeerMessage::Statement { .. }
-            | PeerMessage::Welcome { .. }
-            | PeerMessage::WhichLife { .. }
-            | PeerMessage::ThisLife { .. } => false,
+            | PeerMessage::Rejoin(_)
+            | PeerMessage::RejoinReply(_)
+            | PeerMessage::RejoinAccepted(_)
+            | PeerMessage::WhichIncarnation { .. }
+            | PeerMessage::ThisIncarnation { .. } => false,
             // The answer may list the keys.
             PeerMessage::LeaseAnswer { answer, .. } => {
                 matches!(**answer, LeaseAnswer::TimeToLive(_))
@@ -303,49 +307,39 @@ impl PeerMessage {
             PeerMessage::SnapshotPiece { id, bytes } => {
                 (SNAPSHOT_PIECE, vec![words(&[*id]), bytes.clone()])
             }
-            PeerMessage::SnapshotWanted {
-                id,
-                wanted,
-                written,
-                out_of_order,
-            } => {
-                let flag = Bytes::copy_from_slice(&[u8::from(*out_of_order)]);
-                (
-                    SNAPSHOT_WANTED,
-                    vec![words(&[*id, *wanted, *written]), flag],
-                )
+            PeerMessage::SnapshotWanted { id, report } => {
+                let flag = Bytes::copy_from_slice(&[u8::from(report.out_of_order)]);
+                let head = words(&[*id, report.wanted, report.written]);
+                (SNAPSHOT_WANTED, vec![head, flag])
             }
             PeerMessage::SnapshotOver { id, outcome } => {
                 let flag = Bytes::copy_from_slice(&[u8::from(outcome.is_ok())]);
                 let why = outcome.as_ref().err().cloned().unwrap_or_default();
                 (SNAPSHOT_OVER, vec![words(&[*id]), flag, why.into()])
             }
-            PeerMessage::Returning {
-                life,
-                round,
-                term,
-                index,
-                voters,
-            } => {
-                let head = words(&[*life, *round, *term, *index]);
-                (RETURNING, vec![head, words(voters)])
+            PeerMessage::Rejoin(question) => {
+                let EntryId { term, index } = question.end;
+                let head = words(&[question.incarnation, question.round, term, index]);
+                (REJOIN, vec![head, words(&question.voters)])
             }
-            PeerMessage::Statement {
-                life,
-                round,
-                term,
-                index,
-                voters,
-                removed,
-            } => {
-                let head = words(&[*life, *round, *term, *index, voters.len() as u64]);
-                (STATEMENT, vec![head, words(voters), words(removed)])
+            PeerMessage::RejoinReply(reply) => {
+                let EntryId { term, index } = reply.end;
+                let voters = reply.voters.len() as u64;
+                let head = words(&[reply.incarnation, reply.round, term, index, voters]);
+                let parts = vec![head, words(&reply.voters), words(&reply.removed)];
+                (REJOIN_REPLY, parts)
             }
-            PeerMessage::Welcome { life, term, index } => {
-                (WELCOME, vec![words(&[*life, *term, *index])])
+            PeerMessage::RejoinAccepted(accepted) => {
+                let words = words(&[accepted.incarnation, accepted.term, accepted.index]);
+                (REJOIN_ACCEPTED, vec![words])
             }
-            PeerMessage::WhichLife { number } => (WHICH_LIFE, vec![words(&[*number])]),
-            PeerMessage::ThisLife { number, life } => (THIS_LIFE, vec![words(&[*number, *life])]),
+            PeerMessage::WhichIncarnation { number } => {
+                (WHICH_INCARNATION, vec![words(&[*number])])
+            }
+            PeerMessage::ThisIncarnation {
+                number,
+                incarnation,
+            } => (THIS_INCARNATION, vec![words(&[*number, *incarnation])]),
             PeerMessage::Record(record) => record.encode(),
         }
     }
@@ -395,25 +389,24 @@ impl PeerMessage {
                 answers: all_numbered(bytes, LeaseAnswer::decode)?,
             },
             SNAPSHOT_OFFER..=SNAPSHOT_OVER => decode_of_snapshot(kind, bytes)?,
-            RETURNING => PeerMessage::Returning {
-                life: word(&mut bytes)?,
+            REJOIN => PeerMessage::Rejoin(RejoinQuestion {
+                incarnation: word(&mut bytes)?,
                 round: word(&mut bytes)?,
-                term: word(&mut bytes)?,
-                index: word(&mut bytes)?,
+                end: entry_id(&mut bytes)?,
                 voters: all_words(bytes)?,
-            },
-            STATEMENT => decode_statement(bytes)?,
-            WELCOME => PeerMessage::Welcome {
-                life: word(&mut bytes)?,
+            }),
+            REJOIN_REPLY => PeerMessage::RejoinReply(decode_rejoin_reply(bytes)?),
+            REJOIN_ACCEPTED => PeerMessage::RejoinAccepted(RejoinAccepted {
+                incarnation: word(&mut bytes)?,
                 term: word(&mut bytes)?,
                 index: word(&mut bytes)?,
-            },
-            WHICH_LIFE => PeerMessage::WhichLife {
+            }),
+            WHICH_INCARNATION => PeerMessage::WhichIncarnation {
                 number: word(&mut bytes)?,
             },
-            THIS_LIFE => PeerMessage::ThisLife {
+            THIS_INCARNATION => PeerMessage::ThisIncarnation {
                 number: word(&mut bytes)?,
-                life: word(&mut bytes)?,
+                incarnation: word(&mut bytes)?,
             },
             RECORD_WANTED | RECORD_GIVEN => {
                 PeerMessage::Record(RecordMessage::decode(kind, bytes)?)
@@ -439,9 +432,11 @@ fn decode_of_snapshot(kind: u8, mut bytes: Bytes) -> Result<PeerMessage, String>
         SNAPSHOT_PIECE => PeerMessage::SnapshotPiece { id, bytes },
         SNAPSHOT_WANTED => PeerMessage::SnapshotWanted {
             id,
-            wanted: word(&mut bytes)?,
-            written: word(&mut bytes)?,
-            out_of_order: flag(&mut bytes)?,
+            report: ImportReport {
+                wanted: word(&mut bytes)?,
+                written: word(&mut bytes)?,
+                out_of_order: flag(&mut bytes)?,
+            },
         },
         _ => PeerMessage::SnapshotOver {
             id,
@@ -453,24 +448,28 @@ fn decode_of_snapshot(kind: u8, mut bytes: Bytes) -> Result<PeerMessage, String>
     })
 }
 
-fn decode_statement(mut bytes: Bytes) -> Result<PeerMessage, String> {
-    let mut head = [0; 5];
-    for place in &mut head {
-        *place = word(&mut bytes)?;
-    }
-    let [life, round, term, index, count] = head;
+fn decode_rejoin_reply(mut bytes: Bytes) -> Result<RejoinReply, String> {
+    let (incarnation, round) = (word(&mut bytes)?, word(&mut bytes)?);
+    let end = entry_id(&mut bytes)?;
+    let count = word(&mut bytes)?;
     let mut voters = all_words(bytes)?;
     if count > voters.len() as u64 {
         return Err("the message is cut off".into());
     }
     let removed = voters.split_off(count as usize);
-    Ok(PeerMessage::Statement {
-        life,
+    Ok(RejoinReply {
+        incarnation,
         round,
-        term,
-        index,
+        end,
         voters,
         removed,
+    })
+}
+
+fn entry_id(bytes: &mut Bytes) -> Result<EntryId, String> {
+    Ok(EntryId {
+        term: word(bytes)?,
+        index: word(bytes)?,
     })
 }
 

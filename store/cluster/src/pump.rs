@@ -26,9 +26,7 @@ use crate::observer::Observing;
 use crate::relay::together;
 use crate::replica::Output;
 use crate::transport::Transport;
-use crate::{
-    Answer, Asker, Error, Leadership, LeaseAsker, NodeOptions, Outbox, ReadAsker, Replica,
-};
+use crate::{Error, Leadership, NodeOptions, Outbox, Replica};
 
 /// Time limit for the work that is left when a node stops: peers may never answer.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -184,7 +182,10 @@ impl Pump {
 
     /// How long the pump may sleep if no input arrives.
     fn idle_for(&self) -> Duration {
-        if self.takes_next() || self.replica.has_spared() || self.replica.has_upkeep_to_do() {
+        if self.takes_next()
+            || self.replica.has_commands_to_evaluate()
+            || self.replica.has_upkeep_to_do()
+        {
             return Duration::ZERO;
         }
         match self.replica.due() {
@@ -209,19 +210,19 @@ impl Pump {
             self.replica.receive(from, message);
         }
         if arrived.told_of_removal {
-            self.replica.told_of_removal();
+            self.replica.removal_reported();
         }
         if let Some(outcome) = arrived.persisted {
             self.replica.persisted(outcome);
         }
         for asker in arrived.reads {
-            self.replica.read(ReadAsker::Local(asker));
+            self.replica.read(asker);
         }
         for (question, asker) in arrived.leases {
-            self.replica.ask_lease(question, LeaseAsker::Local(asker));
+            self.replica.ask_lease(question, asker);
         }
         for (to, asker) in arrived.moves {
-            self.replica.move_lead(to, asker);
+            self.replica.transfer_leadership(to, asker);
         }
         let proposals = arrived.proposals.into_iter();
         self.backlog
@@ -249,7 +250,7 @@ impl Pump {
     /// Gives the replica as much of the backlog as it takes, behind older commands that it
     /// has to evaluate again.
     fn evaluate(&mut self) {
-        self.replica.propose_spared();
+        self.replica.reevaluate();
         let (mut commands, mut bytes) = (0, 0);
         while self.takes_next()
             && let Some(Waiting { proposal, .. }) = self.backlog.pop_front()
@@ -259,8 +260,7 @@ impl Pump {
             commands += 1;
             bytes += command_bytes;
             let began = self.observing.now();
-            let to = Asker::Local(proposal.answer);
-            let done = self.replica.propose(&proposal.command, to);
+            let done = self.replica.propose(&proposal.command, proposal.answer);
             self.observing.evaluated(&proposal.command, done, began);
         }
         if commands > 0 {
@@ -271,10 +271,7 @@ impl Pump {
     fn hand_out(&mut self) {
         let Output {
             messages,
-            answers,
-            reads,
-            leases,
-            moves,
+            replies,
             snapshots,
         } = self.replica.take_output();
         if !messages.is_empty() {
@@ -284,18 +281,7 @@ impl Pump {
             let unreachable = self.outbox.send(messages);
             self.replica.unreachable(&unreachable);
         }
-        answers.into_iter().for_each(Answer::give);
-        for (asker, outcome) in reads {
-            if let ReadAsker::Local(to) = asker {
-                let _ = to.send(outcome);
-            }
-        }
-        for (to, outcome) in leases {
-            let _ = to.send(outcome);
-        }
-        for (to, outcome) in moves {
-            let _ = to.send(outcome);
-        }
+        replies.send();
         for snapshot in snapshots {
             self.outbox.carry(snapshot);
         }
@@ -346,7 +332,7 @@ impl Pump {
         progress
             .leases_expired
             .store(replica.leases_expired(), order);
-        progress.returning.store(replica.is_returning(), order);
+        progress.returning.store(replica.is_rejoining(), order);
         self.publish_health();
         progress.full.store(replica.is_full(), order);
         // Release: a thread that reads `true` also sees everything that was applied before.
@@ -409,13 +395,13 @@ impl Pump {
     fn finish(&mut self) {
         let deadline = self.clock.now() + FAREWELL;
         let mut arrived = Arrived::default();
-        let mut led = self.replica.holds_the_lead();
+        let mut led = self.replica.holds_leadership();
         while !self.may_end(led) && self.clock.now() < deadline {
             if self.backlog.is_empty() {
                 self.replica.hand_over();
             }
             self.step(arrived);
-            led |= self.replica.holds_the_lead();
+            led |= self.replica.holds_leadership();
             if self.may_end(led) {
                 break;
             }

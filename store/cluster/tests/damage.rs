@@ -6,7 +6,6 @@ mod scene;
 
 use std::path::Path;
 
-use cluster::Asker;
 use environment::{Disk, OpenMode};
 use etcd_api::etcdserverpb::{PutRequest, RangeRequest};
 use revisions::{Command, Response};
@@ -21,7 +20,7 @@ fn put(cluster: &mut Cluster, at: u64, request: PutRequest) -> Pending {
     let (answer, receiver) = oneshot::channel();
     let command = Command::Put(request);
     assert!(cluster.replica(at).takes(&command));
-    cluster.replica(at).propose(&command, Asker::Local(answer));
+    cluster.replica(at).propose(&command, answer);
     cluster.settle();
     receiver
 }

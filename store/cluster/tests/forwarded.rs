@@ -13,7 +13,7 @@ fn a_command_at_a_follower_is_carried_out_by_the_next_leader_after_a_transfer() 
         let mut cluster = Cluster::new(3);
         let term = cluster.replica(1).term();
         let (answer, _) = oneshot::channel();
-        cluster.replica(1).move_lead(3, answer);
+        cluster.replica(1).transfer_leadership(3, answer);
         let mut put = cluster.put(asked, "k");
         cluster.until(|cluster| cluster.leader() == 3 && cluster.agrees());
         assert_eq!(cluster.replica(3).term(), term + 1);

@@ -4,7 +4,7 @@
 
 mod scene;
 
-use cluster::PeerMessage;
+use cluster::{EntryId, PeerMessage, RejoinQuestion};
 use environment::randomness::Random;
 use etcd_api::etcdserverpb::request_op::Request;
 use etcd_api::etcdserverpb::{PutRequest, RequestOp, TxnRequest};
@@ -74,19 +74,22 @@ fn messages_of_absurd_terms_and_indexes_change_nothing() {
     assert!(is_done(&mut put), "{put:?}");
 }
 
-#[test]
-fn messages_of_a_member_still_count_after_one_with_an_impossible_life() {
-    let mut cluster = with_liar();
-    let returning = PeerMessage::Returning {
-        life: 1 << 32,
+fn rejoin_question(incarnation: u64) -> PeerMessage {
+    PeerMessage::Rejoin(RejoinQuestion {
+        incarnation,
         round: 1,
-        term: 1,
-        index: 1,
+        end: EntryId { term: 1, index: 1 },
         voters: vec![1, 2, LIAR],
-    };
+    })
+}
+
+#[test]
+fn messages_of_a_member_still_count_after_one_with_an_impossible_incarnation() {
+    let mut cluster = with_liar();
+    let question = rejoin_question(1 << 32);
     let mut answer = message(MessageType::MsgAppendResponse, 1, cluster.replica(1).term());
     answer.context = u64::MAX.to_le_bytes().to_vec().into();
-    cluster.replica(1).receive(LIAR, returning);
+    cluster.replica(1).receive(LIAR, question);
     say(&mut cluster, 1, answer);
     cluster.cut.clear();
     cluster.part(&[2]);
@@ -95,34 +98,34 @@ fn messages_of_a_member_still_count_after_one_with_an_impossible_life() {
     assert!(is_done(&mut put), "{put:?}");
 }
 
-/// A process that claims the id of a member names a life that never existed. The liar is cut
-/// off, so that each put needs the member with the claimed life.
+/// A process that claims the id of a member names an incarnation that never existed. The liar is cut
+/// off, so that each put needs the member with the claimed incarnation.
 #[test]
-fn a_member_replaces_a_false_life_that_was_claimed_in_its_name() {
+fn a_member_replaces_a_false_incarnation_that_was_claimed_in_its_name() {
     let mut cluster = with_liar();
-    for life in [1000, 7, u64::from(u32::MAX)] {
+    for incarnation in [1000, 7, u64::from(u32::MAX)] {
         for (to, named) in [(1, 2), (2, 1)] {
-            let returning = PeerMessage::Returning {
-                life,
-                round: 1,
-                term: 1,
-                index: 1,
-                voters: vec![1, 2, LIAR],
-            };
-            cluster.replica(to).receive(named, returning);
+            let question = rejoin_question(incarnation);
+            cluster.replica(to).receive(named, question);
         }
         let mut put = cluster.put(1, "k");
         cluster.long();
-        assert!(is_done(&mut put), "after life {life}: {put:?}");
+        assert!(
+            is_done(&mut put),
+            "after incarnation {incarnation}: {put:?}"
+        );
         assert_eq!(cluster.leader(), 1);
     }
 }
 
 #[test]
-fn an_unsolicited_answer_about_a_life_changes_nothing() {
+fn an_unsolicited_answer_about_an_incarnation_changes_nothing() {
     let mut cluster = with_liar();
     for number in [0, 1, u64::MAX] {
-        let answer = PeerMessage::ThisLife { number, life: 1000 };
+        let answer = PeerMessage::ThisIncarnation {
+            number,
+            incarnation: 1000,
+        };
         cluster.replica(1).receive(2, answer);
     }
     let mut put = cluster.put(1, "k");

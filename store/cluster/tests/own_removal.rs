@@ -115,7 +115,7 @@ fn a_leader_that_is_removed_during_its_flush_still_leads_until_others_know() {
     cluster.kept_from_others = Some(index);
     cluster.until(|cluster| {
         let replica = cluster.machines[0].replica.as_ref();
-        replica.unwrap().holds_the_lead()
+        replica.unwrap().holds_leadership()
     });
     cluster.cut.clear();
     cluster.until(|cluster| shows_removal(cluster, 1, 1));
@@ -123,7 +123,7 @@ fn a_leader_that_is_removed_during_its_flush_still_leads_until_others_know() {
     assert!(cluster.replica(1).applied_index() < cluster.replica(1).index());
     cluster.flushes_late = None;
     cluster.settle();
-    assert!(cluster.replica(1).holds_the_lead() && !is_removed(&cluster, 1));
+    assert!(cluster.replica(1).holds_leadership() && !is_removed(&cluster, 1));
     assert_eq!(
         cluster.replica(1).applied_index(),
         cluster.replica(1).index()

@@ -21,7 +21,7 @@ impl World {
     pub(crate) fn check_read_leases(&self) {
         let replicas = || self.members.iter().filter_map(Member::replica);
         for reading in replicas().filter(|it| it.read_lease().holds()) {
-            let leads = |it: &&Replica| it.holds_the_lead() && it.term() > reading.term();
+            let leads = |it: &&Replica| it.holds_leadership() && it.term() > reading.term();
             if let Some(leading) = replicas().find(leads) {
                 panic!(
                     "member {:x} reads under its lease of term {}, and {:x} leads in term {}",
@@ -49,7 +49,7 @@ impl World {
 
     /// The member that leads in terms of Raft, and the others.
     fn leader_and_others(&self) -> Option<(u64, Vec<u64>)> {
-        let leads = |member: &&Member| member.replica().is_some_and(Replica::holds_the_lead);
+        let leads = |member: &&Member| member.replica().is_some_and(Replica::holds_leadership);
         let leader = self.members.iter().find(leads)?.id;
         let others = self.members.iter().map(|member| member.id);
         Some((leader, others.filter(|&id| id != leader).collect()))

@@ -193,7 +193,7 @@ impl Judge {
         let reader = replica.reader();
         let applied = replica.applied_index();
         let snapshot = replica.installed();
-        let index = snapshot.map_or(0, |(index, _)| index);
+        let index = snapshot.map_or(0, |it| it.index);
         let (before, known) = self
             .applied
             .insert(member, (applied, index))
@@ -202,13 +202,13 @@ impl Judge {
             applied >= before,
             "member {member:x} had applied entry {before}, and now {applied}"
         );
-        if let Some((index, revision)) = snapshot.filter(|_| index != known) {
+        if let Some(installed) = snapshot.filter(|_| index != known) {
             assert!(
                 index > before,
                 "a snapshot of entry {index} over entry {before}"
             );
             self.snapshots += 1;
-            self.compare_snapshot(member, revision, reader);
+            self.compare_snapshot(member, installed.revision, reader);
         }
     }
 

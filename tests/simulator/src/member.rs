@@ -5,10 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use cluster::{
-    Answer, Asker, LeaseAsker, NodeOptions, Output, PeerMessage, ReadAsker, ReadMode, Replica,
-    ReplicaOptions, Sender, Step,
-};
+use cluster::{NodeOptions, Output, PeerMessage, ReadMode, Replica, ReplicaOptions, Sender, Step};
 use engine::{Durability, Sequence, Worker};
 use environment::randomness::Random;
 use environment::simulated::{Restart, SimulatedClock, SimulatedDisk};
@@ -163,7 +160,7 @@ impl Member {
         );
         match opened {
             Ok(replica) => {
-                self.returns += u64::from(replica.is_returning());
+                self.returns += u64::from(replica.is_rejoining());
                 self.power_fails = self.disk.has_crashed();
                 self.life = Some(Life::new(replica));
             }
@@ -192,7 +189,7 @@ impl Member {
 
     /// Clears `lacks` once the member runs and has everything that it has acknowledged.
     pub fn look_for_lack(&mut self) {
-        let whole = |replica: &Replica| !replica.is_returning();
+        let whole = |replica: &Replica| !replica.is_rejoining();
         if !self.power_fails && self.replica().is_some_and(whole) {
             self.lacks = false;
         }
@@ -260,7 +257,7 @@ impl Member {
         };
         let replica = &mut life.replica;
         let settled = life.backlog.is_empty() && replica.is_idle();
-        let led = replica.leader() == self.id || replica.holds_the_lead();
+        let led = replica.leader() == self.id || replica.holds_leadership();
         if (led || !settled) && now < deadline {
             if life.backlog.is_empty() {
                 replica.hand_over();
@@ -319,9 +316,9 @@ impl Member {
 
     /// Informs the replica that another member refused its connection because this member was
     /// removed.
-    pub fn told_of_removal(&mut self) {
+    pub fn removal_reported(&mut self) {
         if let Some(life) = &mut self.life {
-            life.replica.told_of_removal();
+            life.replica.removal_reported();
         }
     }
 
@@ -345,7 +342,7 @@ impl Member {
                 answer.send(Ok(())).is_ok()
             }
             Some(life) => {
-                life.replica.read(ReadAsker::Local(answer));
+                life.replica.read(answer);
                 true
             }
             None => false,
@@ -360,7 +357,7 @@ impl Member {
     ) -> bool {
         match &mut self.life {
             Some(life) => {
-                life.replica.ask_lease(question, LeaseAsker::Local(answer));
+                life.replica.ask_lease(question, answer);
                 true
             }
             None => false,
@@ -370,7 +367,7 @@ impl Member {
     /// Asks the member to transfer the lead.
     pub fn move_lead(&mut self, to: u64, answer: oneshot::Sender<Result<(), cluster::Error>>) {
         if let Some(life) = &mut self.life {
-            life.replica.move_lead(to, answer);
+            life.replica.transfer_leadership(to, answer);
         }
     }
 
@@ -409,7 +406,7 @@ impl Member {
             && life.replica.takes(command)
         {
             let (command, answer) = life.backlog.pop_front().expect("just seen");
-            life.replica.propose(&command, Asker::Local(answer));
+            life.replica.propose(&command, answer);
         }
         life.replica.run();
         // An error means that the disk has crashed, which is checked elsewhere.
@@ -453,18 +450,7 @@ impl Member {
 
 /// Sends the answers to the clients; returns the messages to other members.
 fn hand_out(output: Output) -> Vec<(u64, PeerMessage)> {
-    output.answers.into_iter().for_each(Answer::give);
-    for (asker, outcome) in output.reads {
-        if let ReadAsker::Local(to) = asker {
-            let _ = to.send(outcome);
-        }
-    }
-    for (to, outcome) in output.leases {
-        let _ = to.send(outcome);
-    }
-    for (to, outcome) in output.moves {
-        let _ = to.send(outcome);
-    }
+    output.replies.send();
     output.messages
 }
 

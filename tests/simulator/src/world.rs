@@ -168,7 +168,7 @@ impl World {
             return;
         }
         let to = self.random.pick(&self.members).id;
-        let leads = |member: &&mut Member| member.replica().is_some_and(|it| it.holds_the_lead());
+        let leads = |member: &&mut Member| member.replica().is_some_and(|it| it.holds_leadership());
         if let Some(leader) = self.members.iter_mut().find(leads) {
             let (answer, outcome) = oneshot::channel();
             leader.move_lead(to, answer);
@@ -268,7 +268,7 @@ impl World {
         };
         let refused = self.members.iter().any(|member| refuses(&member));
         if refused && let Some(member) = self.members.iter_mut().find(|it| it.id == dialer) {
-            member.told_of_removal();
+            member.removal_reported();
         }
     }
 

@@ -2,43 +2,49 @@
 
 use super::*;
 
-fn of_return() -> Vec<PeerMessage> {
-    let (life, round, term, index) = (3, 4, 5, 6);
+fn rejoin_messages() -> Vec<PeerMessage> {
+    let (incarnation, round) = (3, 4);
+    let end = EntryId { term: 5, index: 6 };
     vec![
-        PeerMessage::Returning {
-            life,
+        PeerMessage::Rejoin(RejoinQuestion {
+            incarnation,
             round,
-            term,
-            index,
+            end,
             voters: vec![7, 8],
-        },
-        PeerMessage::Statement {
-            life,
+        }),
+        PeerMessage::RejoinReply(RejoinReply {
+            incarnation,
             round,
-            term,
-            index,
+            end,
             voters: vec![1, 2, 7],
             removed: vec![8],
+        }),
+        PeerMessage::RejoinAccepted(RejoinAccepted {
+            incarnation,
+            term: 5,
+            index: 6,
+        }),
+        PeerMessage::WhichIncarnation { number: 9 },
+        PeerMessage::ThisIncarnation {
+            number: 9,
+            incarnation,
         },
-        PeerMessage::Welcome { life, term, index },
-        PeerMessage::WhichLife { number: 9 },
-        PeerMessage::ThisLife { number: 9, life },
     ]
 }
 
 #[test]
-fn messages_of_a_return_round_trip_and_are_refused_when_truncated() {
-    for message in of_return() {
+fn rejoin_messages_round_trip_and_are_refused_when_truncated() {
+    for message in rejoin_messages() {
         let (kind, parts) = message.encode();
         let bytes = Bytes::from(parts.concat());
         let decoded = PeerMessage::decode(kind, bytes.clone()).unwrap();
         assert_eq!(format!("{decoded:?}"), format!("{message:?}"));
         // A message may end with any number of ids.
         let needed = match message {
-            PeerMessage::Statement { .. } => 64,
-            PeerMessage::Returning { .. } => 32,
-            PeerMessage::WhichLife { .. } => 8,
-            PeerMessage::ThisLife { .. } => 16,
+            PeerMessage::RejoinReply(_) => 64,
+            PeerMessage::Rejoin(_) => 32,
+            PeerMessage::WhichIncarnation { .. } => 8,
+            PeerMessage::ThisIncarnation { .. } => 16,
             _ => 24,
         };
         let cut = (0..bytes.len()).filter(|length| *length < needed || length % 8 != 0);
@@ -100,9 +106,11 @@ fn of_snapshot() -> Vec<PeerMessage> {
         },
         PeerMessage::SnapshotWanted {
             id,
-            wanted: 3,
-            written: 2,
-            out_of_order: true,
+            report: ImportReport {
+                wanted: 3,
+                written: 2,
+                out_of_order: true,
+            },
         },
         PeerMessage::SnapshotOver {
             id,

@@ -15,18 +15,21 @@
 
 use std::collections::VecDeque;
 
-use engine::{Appended, Batch, Body, Engine, Entry, HardState, Recovered, Sequence};
-use raft::eraftpb::{self, ConfState, Message, MessageType};
-use raft::{Config, RawNode, ReadOnlyOption, StateRole};
+use engine::{Batch, Body, Engine, Entry, Recovered, Sequence};
+use raft::eraftpb::{
+    ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState, Message, MessageType,
+};
+use raft::{Config, RawNode, ReadOnlyOption, Ready, StateRole};
 
-use super::doubt::Compared;
 use super::entry::{configuration_change, to_raft};
 use super::log_lines;
+use super::log_writer::{AppendedEntry, LogWriter};
+use super::lost_tail::Compared;
 use super::plausible;
-use super::room::NotTaken;
+use super::room::LogRoom;
 use super::view::View;
 use crate::awaited::Awaited;
-use crate::{Error, Mutant};
+use crate::{EntryId, Error, Mutant};
 
 /// Largest append to a peer, in bytes; a single entry may be larger.
 const APPEND_BYTES_MAX: u64 = 1 << 20;
@@ -64,23 +67,22 @@ pub(crate) struct Retention {
 /// would need another one.
 const KEPT_FOR_SNAPSHOTS_TIMES: u32 = 16;
 
-/// An entry in the log that is not handed out to be applied.
-#[derive(Debug)]
-pub(crate) struct Pending {
-    pub batch: Batch,
-    pub appended: Appended,
-    pub changes_configuration: bool,
+/// A round of reads that a majority has confirmed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConfirmedRead {
+    pub round: u64,
+    /// The reads may be served when the entry of this index is applied.
+    pub index: u64,
 }
 
-/// The results of the last inputs.
+/// What the last inputs have led to.
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
+pub(crate) struct ReadyResults {
     /// Messages to be sent now. The network may lose, double and delay them.
     pub messages: Vec<Message>,
     /// Entries to be applied, in this order.
-    pub committed: Vec<Pending>,
-    /// Confirmed rounds of reads, each with the index that must be applied first.
-    pub reads: Vec<(u64, u64)>,
+    pub committed: Vec<AppendedEntry>,
+    pub reads: Vec<ConfirmedRead>,
 }
 
 /// A ready of the Raft library with writes that are not all on stable storage.
@@ -91,38 +93,26 @@ pub(super) struct Unpersisted {
     sequence: Sequence,
     /// The ready enters a term, votes, or changes the configuration.
     binds: bool,
-    /// Index and term of the ready's last entry.
-    last: Option<(u64, u64)>,
+    /// The ready's last entry.
+    last: Option<EntryId>,
     messages: Vec<Message>,
 }
 
 /// One member's part in the consensus.
 pub(crate) struct Consensus {
     pub(super) node: RawNode<View>,
-    pub(super) engine: Engine,
-    pub(super) pending: VecDeque<Pending>,
-    /// The last proposal, so that it need not be decoded from its entry.
-    pub(super) proposed: Option<(Batch, Body)>,
-    pub(super) unpersisted: VecDeque<Unpersisted>,
-    /// The hard state as the library has it now.
-    pub(super) hard_state: HardState,
-    /// The hard state as it was written last.
-    pub(super) written: HardState,
-    pub(super) appended: Sequence,
-    pub(super) durable: Sequence,
+    pub(super) log: LogWriter,
+    unpersisted: VecDeque<Unpersisted>,
     retention: Retention,
     /// The commit index that was sent to the followers last, with an entry or alone.
     commit_sent: u64,
-    /// Why the last entries or the last snapshot were not accepted, if so.
-    pub(super) not_taken: Option<NotTaken>,
-    /// Upper bound of the bytes in the log of entries that the library has accepted and the
-    /// log has not.
-    pub(super) unwritten_bytes: u64,
+    pub(super) room: LogRoom,
     pub(super) compared: Compared,
     /// The last commit index that this member determined itself, as a leader.
-    pub(super) counted: u64,
-    pub mutant: Option<Mutant>,
-    pub(super) writes_itself: bool,
+    counted: u64,
+    pub(super) mutant: Option<Mutant>,
+    /// See [`Consensus::write_itself`].
+    writes_itself: bool,
 }
 
 impl std::fmt::Debug for Consensus {
@@ -130,9 +120,8 @@ impl std::fmt::Debug for Consensus {
         formatter
             .debug_struct("Consensus")
             .field("role", &self.node.raft.state)
-            .field("hard_state", &self.hard_state)
             .field("last", &self.node.store().last())
-            .field("pending", &self.pending.len())
+            .field("log", &self.log)
             .field("progress", &self.node.raft.prs().iter().collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
@@ -146,6 +135,7 @@ impl Consensus {
         engine: Engine,
         mut recovered: Recovered,
         members: ConfState,
+        mutant: Option<Mutant>,
     ) -> Result<Consensus, Error> {
         let applied = recovered.applied_index;
         let view = View::new(engine.clone(), &recovered, members, CACHED_BYTES_MAX);
@@ -178,29 +168,21 @@ impl Consensus {
         };
         let node = RawNode::new(&config, view, &log_lines::logger()).map_err(refused)?;
         let unapplied = std::mem::take(&mut recovered.unapplied);
-        let pending = unapplied.into_iter().map(|entry| Pending {
+        let pending = unapplied.into_iter().map(|entry| AppendedEntry {
             changes_configuration: configuration_change(&entry.body).is_some(),
             batch: entry.batch,
             appended: entry.appended,
         });
-        let durable = engine.durable();
         Ok(Consensus {
             node,
-            engine,
-            pending: pending.collect(),
-            proposed: None,
+            log: LogWriter::new(engine, pending.collect(), state, mutant),
             unpersisted: VecDeque::new(),
-            hard_state: state,
-            written: state,
-            appended: durable,
-            durable,
+            retention,
             commit_sent: 0,
-            not_taken: None,
-            unwritten_bytes: 0,
+            room: LogRoom::default(),
             compared: Compared::default(),
             counted: 0,
-            retention,
-            mutant: None,
+            mutant,
             writes_itself: false,
         })
     }
@@ -225,7 +207,9 @@ impl Consensus {
         }
         if self.waits() {
             self.receive_waiting(message);
-        } else if !self.is_stale_request(&message) && self.has_room_for(&mut message) {
+        } else if !self.is_stale_request(&message)
+            && self.room.has_room_for(self.log.engine(), &mut message)
+        {
             self.step(message);
             self.note_counted();
         }
@@ -255,17 +239,21 @@ impl Consensus {
     /// Proposes the next entry at the leader, with the term and index of [`Consensus::next`].
     /// Fails if the library refuses it.
     pub fn propose(&mut self, batch: Batch, body: Body) -> Result<(), Error> {
-        assert_eq!((batch.term, batch.index), self.next(), "the next entry");
+        let entry = EntryId {
+            term: batch.term,
+            index: batch.index,
+        };
+        assert_eq!(entry, self.next(), "the next entry");
         let mut message = Message::default();
         message.set_msg_type(MessageType::MsgPropose);
         message.from = self.node.raft.id;
         let entry = to_raft(0, 0, &body);
         message.mut_entries().push(entry);
-        self.proposed = Some((batch, body));
+        self.log.note_proposed(batch, body);
         let outcome = self.node.step(message).map_err(refused);
         match outcome {
             Ok(()) => self.commit_sent = self.node.raft.raft_log.committed,
-            Err(_) => self.proposed = None,
+            Err(_) => self.log.forget_proposed(),
         }
         outcome
     }
@@ -296,7 +284,7 @@ impl Consensus {
         }
         let majority = members.voters.len() / 2 + 1;
         let confirmed = |id: &u64| raft.prs().get(*id).is_some_and(|it| it.matched >= index);
-        awaited.own = (self.durable < self.appended).then_some(self.appended);
+        awaited.own = self.log.unflushed();
         awaited.silent = members.voters;
         awaited.silent.retain(|id| *id != raft.id);
         let voters_beside = awaited.silent.len();
@@ -326,12 +314,26 @@ impl Consensus {
         self.commit_sent = self.node.raft.raft_log.committed;
     }
 
-    /// Term and index of the next entry that this member would propose.
-    pub fn next(&self) -> (u64, u64) {
-        (
-            self.node.raft.term,
-            self.node.raft.raft_log.last_index() + 1,
-        )
+    /// The next entry that this member would propose.
+    pub fn next(&self) -> EntryId {
+        EntryId {
+            term: self.node.raft.term,
+            index: self.node.raft.raft_log.last_index() + 1,
+        }
+    }
+
+    /// The log's last entry.
+    pub fn end(&self) -> EntryId {
+        let log = &self.node.raft.raft_log;
+        EntryId {
+            term: log.last_term(),
+            index: log.last_index(),
+        }
+    }
+
+    /// Fails with the reason if no correct member sends `message`.
+    pub fn check_plausible(&self, message: &Message) -> Result<(), String> {
+        plausible::check(&self.node.raft, message)
     }
 
     /// Starts a round of heartbeats that confirms this member's leadership.
@@ -347,49 +349,50 @@ impl Consensus {
 
     /// Notes that the log is on stable storage up to `sequence`; returns whether that is new.
     pub fn persisted(&mut self, sequence: Sequence) -> bool {
-        let more = self.durable < sequence;
-        self.durable = self.durable.max(sequence);
-        more
+        self.log.persisted(sequence)
     }
 
     /// Processes every ready of the library: writes entries, releases messages, and collects
     /// the results.
-    pub fn advance(&mut self, progress: &mut Progress) -> Result<(), Error> {
+    pub fn advance(&mut self, results: &mut ReadyResults) -> Result<(), Error> {
         loop {
-            let released = self.release(progress)?;
+            let released = self.release(results)?;
             if !self.node.has_ready() {
                 if released {
                     continue;
                 }
-                self.unwritten_bytes = 0;
+                self.room.note_written();
                 return Ok(());
             }
             let mut ready = self.node.ready();
-            progress.messages.extend(ready.take_messages());
-            progress
+            results.messages.extend(ready.take_messages());
+            results
                 .reads
-                .extend(ready.take_read_states().iter().filter_map(round_of));
+                .extend(ready.take_read_states().iter().filter_map(confirmed_read));
             let restored =
                 (!ready.snapshot().is_empty()).then(|| ready.snapshot().get_metadata().index);
             assert!(
                 restored.is_none_or(|index| index + 1 == self.node.store().first()),
                 "the library gets only snapshots that are installed"
             );
-            let last = ready.entries().last().map(|it| (it.index, it.term));
-            let binds = self.write(&mut ready)?;
+            let last = ready.entries().last().map(|it| EntryId {
+                term: it.term,
+                index: it.index,
+            });
+            let binds = self.log.write(self.node.mut_store(), &mut ready)?;
             for entry in ready.take_committed_entries() {
-                progress.committed.push(self.take_pending(&entry));
+                results.committed.push(self.log.take_pending(&entry));
             }
             let (at_once, later) = self.part(ready.take_persisted_messages());
-            progress.messages.extend(at_once);
+            results.messages.extend(at_once);
             if !binds && later.is_empty() && self.writes_at_once() {
                 assert!(restored.is_none(), "a leader restores no snapshot");
-                self.advance_at_once(ready, progress);
+                self.advance_at_once(ready, results);
                 continue;
             }
             self.unpersisted.push_back(Unpersisted {
                 number: ready.number(),
-                sequence: self.appended,
+                sequence: self.log.appended(),
                 binds,
                 last,
                 messages: later,
@@ -405,21 +408,21 @@ impl Consensus {
     /// returns whether there was one. A vote, a term or a change of the configuration is on
     /// the device before any member gets a message about it, even if the log acknowledges
     /// entries that are only in the page cache.
-    fn release(&mut self, progress: &mut Progress) -> Result<bool, Error> {
+    fn release(&mut self, results: &mut ReadyResults) -> Result<bool, Error> {
         let mut last = None;
         while self
             .unpersisted
             .front()
-            .is_some_and(|first| first.sequence <= self.stable())
+            .is_some_and(|first| first.sequence <= self.log.stable())
         {
             let first = self.unpersisted.pop_front().expect("just seen");
             if first.binds {
-                self.engine.settle()?;
+                self.log.engine().settle()?;
             }
             if let Some(entry) = first.last {
                 self.note_persisted_without_progress(entry);
             }
-            progress.messages.extend(first.messages);
+            results.messages.extend(first.messages);
             last = Some(first.number);
         }
         if let Some(number) = last {
@@ -429,23 +432,11 @@ impl Consensus {
         Ok(last.is_some())
     }
 
-    /// The last sequence that counts as being on stable storage.
-    fn stable(&self) -> Sequence {
-        match self.mutant {
-            Some(Mutant::AcknowledgesBeforeTheFlush) => self.appended,
-            _ => self.durable,
-        }
-    }
-
     /// Splits messages into those that can be sent at once and those that wait for a flush. An
     /// answer to a heartbeat promises nothing but its term, and is sent at once if the term is
     /// on stable storage.
     fn part(&self, messages: Vec<Message>) -> (Vec<Message>, Vec<Message>) {
-        let stable_term = if self.appended <= self.durable {
-            self.written.term
-        } else {
-            0
-        };
+        let stable_term = self.log.stable_term();
         messages.into_iter().partition(|message| {
             message.get_msg_type() == MessageType::MsgHeartbeatResponse
                 && message.term <= stable_term
@@ -454,19 +445,9 @@ impl Consensus {
 
     /// Whether an entry of more than `changes_max` changes is not applied.
     pub fn has_a_batch_above(&self, changes_max: usize) -> bool {
-        let mut pending = self.pending.iter();
-        pending.any(|it| it.batch.changes.len() > changes_max)
-    }
-
-    pub(super) fn take_pending(&mut self, entry: &eraftpb::Entry) -> Pending {
-        let pending = self.pending.pop_front();
-        let pending = pending.expect("a committed entry that is stable here is in the log here");
-        assert_eq!(
-            (pending.batch.term, pending.batch.index),
-            (entry.term, entry.index),
-            "entries are applied in their order, none twice and none left out"
-        );
-        pending
+        self.log
+            .pending()
+            .any(|it| it.batch.changes.len() > changes_max)
     }
 
     /// Notes that the entry is applied. A change of the configuration takes effect now. `body`
@@ -480,27 +461,11 @@ impl Consensus {
         Ok(())
     }
 
-    /// Puts on stable storage that the log is committed up to `index`, an entry that changes
-    /// the configuration. A removed member ends when it learns of this, and its vote could be
-    /// needed to find out again that the entry is committed. So this must precede every
-    /// message about it.
-    pub(super) fn remember_commit(&mut self, index: u64) -> Result<(), Error> {
-        assert!(self.hard_state.commit >= index, "{self:?}");
-        if self.written.commit < index {
-            self.appended = self.engine.append_hard_state(self.hard_state)?;
-            self.written = self.hard_state;
-        }
-        self.engine.wait_durable(self.appended)?;
-        self.engine.settle()?;
-        self.durable = self.durable.max(self.appended);
-        Ok(())
-    }
-
     /// The records of an entry that is in the log.
     pub fn body(&self, index: u64) -> Result<Body, Error> {
         let view = self.node.store();
         let entry = view.entry(index).expect("the log has it");
-        Ok(self.engine.body(entry)?)
+        Ok(self.log.engine().body(entry)?)
     }
 
     /// The library's state.
@@ -533,15 +498,135 @@ impl Consensus {
         view.entry(view.first()).copied().filter(|_| !alone)
     }
 
+    /// Writes what was appended, if this member writes itself, is the only voter and leads, and
+    /// no earlier ready waits. Returns whether everything is written.
+    fn writes_at_once(&mut self) -> bool {
+        let raft = &self.node.raft;
+        let leads = raft.state == StateRole::Leader && raft.promotable();
+        let alone = leads && raft.prs().is_singleton();
+        if !self.writes_itself || !alone || !self.unpersisted.is_empty() {
+            return false;
+        }
+        self.write_own();
+        self.log.unflushed().is_none()
+    }
+
+    /// Completes a ready that is written: a leader that is the only voter has committed its
+    /// entries with that.
+    fn advance_at_once(&mut self, ready: Ready, results: &mut ReadyResults) {
+        let mut light = self.node.advance_append(ready);
+        self.note_counted();
+        self.log.note_commit(light.commit_index());
+        results.messages.extend(light.take_messages());
+        for entry in light.take_committed_entries() {
+            results.committed.push(self.log.take_pending(&entry));
+        }
+    }
+
+    /// From now on this member writes what it appends before it continues. For a log without a
+    /// writing thread of its own ([`engine::Worker`]). Elsewhere a flush thread reports later
+    /// how far the log is on stable storage. Here that is known before the library is called
+    /// again, which saves one of its readies.
+    pub fn write_itself(&mut self) {
+        self.writes_itself = true;
+    }
+
+    /// Writes what was appended, if this member writes itself; returns whether more is on stable
+    /// storage than before. A failure is reported by the engine's notice, as on other logs.
+    pub fn write_own(&mut self) -> bool {
+        if !self.writes_itself {
+            return false;
+        }
+        self.log.write_own()
+    }
+
+    /// Whether this member, as a leader, determined itself that the entry is committed. Then it
+    /// is possible that no other member knows of the commit.
+    pub fn committed_itself(&self, index: u64) -> bool {
+        index <= self.counted
+    }
+
+    /// Notes the leader's commit index. To be called after every step that may raise it.
+    fn note_counted(&mut self) {
+        let raft = &self.node.raft;
+        if raft.state == StateRole::Leader {
+            self.counted = raft.raft_log.committed;
+        }
+    }
+
+    /// Puts on stable storage that a change of the configuration is committed. This must precede
+    /// the entry's apply: from then on readers see the change, and connections of a removed
+    /// member are refused. That member ends for good, and its vote could be needed to find out
+    /// again that the entry is committed.
+    pub fn remember_before_it_shows(&mut self, entry: &AppendedEntry) -> Result<(), Error> {
+        if !entry.changes_configuration {
+            return Ok(());
+        }
+        let index = entry.batch.index;
+        let change = configuration_change(&self.body(index)?);
+        match change {
+            Some(change) if self.is_remembered_at_once(index, &change) => {
+                self.log.remember_commit(index)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the commit of this change must be on stable storage at once. The exception is a
+    /// leader that has itself determined that its own removal is committed: it stays until
+    /// others know, and if it restarts before that, it still has a vote to find out with.
+    fn is_remembered_at_once(&self, index: u64, change: &ConfChangeV2) -> bool {
+        let own = |it: &ConfChangeSingle| {
+            it.get_change_type() == ConfChangeType::RemoveNode && it.node_id == self.node.raft.id
+        };
+        !(self.committed_itself(index) && change.changes.iter().any(own))
+    }
+
+    /// Puts this member's own removal on stable storage, once other members know of it, so that
+    /// the next start is refused.
+    pub fn remember_own_removal(&mut self, index: u64) -> Result<(), Error> {
+        self.log.remember_commit(index)
+    }
+
+    /// Notes in the library's log, at a leader that is not a member any more, that entries up to
+    /// `last` are on stable storage. On its own the library would look for the leader among the
+    /// members and panic; it does not look if the log has nothing new to note.
+    fn note_persisted_without_progress(&mut self, last: EntryId) {
+        let raft = &mut self.node.raft;
+        if raft.state == StateRole::Leader && raft.prs().get(raft.id).is_none() {
+            raft.raft_log.maybe_persist(last.index, last.term);
+        }
+    }
+
+    /// Whether the message's entries fit into one segment together with those that were accepted
+    /// and are not written yet. The check for room covers one segment only.
+    pub fn takes_before_writing(&self, message: &Message) -> bool {
+        self.room.takes_before_writing(self.log.engine(), message)
+    }
+
+    /// Whether the last entries, or the last snapshot, found no room here.
+    pub fn is_full(&self) -> bool {
+        self.room.is_full()
+    }
+
+    /// If the last entries found no room, checks again. Fails if there is still none, with the
+    /// reason if it is known.
+    pub fn check_room_again(&mut self) -> Result<(), Option<engine::Error>> {
+        self.room.check_again(self.log.engine())
+    }
+
     /// Begins a transfer of leadership to a peer.
     pub fn transfer(&mut self, to: u64) {
         self.node.transfer_leader(to);
     }
 }
 
-fn round_of(state: &raft::ReadState) -> Option<(u64, u64)> {
+fn confirmed_read(state: &raft::ReadState) -> Option<ConfirmedRead> {
     let round = state.request_ctx.as_slice().try_into().ok()?;
-    Some((u64::from_le_bytes(round), state.index))
+    Some(ConfirmedRead {
+        round: u64::from_le_bytes(round),
+        index: state.index,
+    })
 }
 
 fn refused(error: raft::Error) -> Error {

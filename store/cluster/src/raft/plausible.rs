@@ -22,7 +22,7 @@
 use raft::StateRole;
 use raft::eraftpb::{Message, MessageType};
 
-use super::consensus::Consensus;
+use super::view::View;
 use crate::Error;
 
 /// How far above this member's term a message's term may be.
@@ -36,7 +36,7 @@ const INDEX_MAX: u64 = 1 << 60;
 
 /// The part of a member's own state with which a message is compared.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct OwnState {
     term: u64,
     /// 0 if none is known.
     leader: u64,
@@ -44,20 +44,23 @@ struct Place {
     last_index: u64,
 }
 
-impl Consensus {
-    /// Fails with the reason if no correct member sends `message`.
-    pub fn check_plausible(&self, message: &Message) -> Result<(), String> {
-        let raft = &self.node.raft;
-        let place = Place {
+/// Fails with the reason if no correct member sends `message` to the member with this state.
+pub(super) fn check(raft: &raft::Raft<View>, message: &Message) -> Result<(), String> {
+    check_against(
+        message,
+        OwnState {
             term: raft.term,
             leader: raft.leader_id,
             leads: raft.state == StateRole::Leader,
             last_index: raft.raft_log.last_index(),
-        };
-        check_numbers(message, place.term)?;
-        check_contents(message)?;
-        check_role(message, place)
-    }
+        },
+    )
+}
+
+fn check_against(message: &Message, own: OwnState) -> Result<(), String> {
+    check_numbers(message, own.term)?;
+    check_contents(message)?;
+    check_role(message, own)
 }
 
 /// Refuses a log with a false term, which a release without these bounds may have accepted.
@@ -123,30 +126,30 @@ fn check_contents(message: &Message) -> Result<(), String> {
 
 /// Refuses messages that only a leader may send, if the sender is not the leader, and
 /// confirmations of entries that this leader does not have.
-fn check_role(message: &Message, place: Place) -> Result<(), String> {
+fn check_role(message: &Message, own: OwnState) -> Result<(), String> {
     let kind = message.get_msg_type();
-    let is_leader = (message.term, message.from) == (place.term, place.leader);
+    let is_leader = (message.term, message.from) == (own.term, own.leader);
     if kind == MessageType::MsgTimeoutNow && !is_leader {
         return Err("only the leader may ask a member to stand for election".into());
     }
-    if message.term != place.term {
+    if message.term != own.term {
         return Ok(());
     }
     match kind {
         MessageType::MsgAppend | MessageType::MsgHeartbeat | MessageType::MsgSnapshot
-            if place.leader != 0 && place.leader != message.from =>
+            if own.leader != 0 && own.leader != message.from =>
         {
             Err(format!(
                 "it claims to lead term {}, which member {:x} leads",
-                place.term, place.leader
+                own.term, own.leader
             ))
         }
         MessageType::MsgAppendResponse
-            if place.leads && !message.reject && message.index > place.last_index =>
+            if own.leads && !message.reject && message.index > own.last_index =>
         {
             Err(format!(
                 "it confirms entry {}, and the log ends with entry {}",
-                message.index, place.last_index
+                message.index, own.last_index
             ))
         }
         _ => Ok(()),
@@ -157,7 +160,7 @@ fn check_role(message: &Message, place: Place) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    const PLACE: Place = Place {
+    const OWN: OwnState = OwnState {
         term: 5,
         leader: 2,
         leads: false,
@@ -178,12 +181,6 @@ mod tests {
         message
     }
 
-    fn check(message: &Message, place: Place) -> Result<(), String> {
-        check_numbers(message, place.term)?;
-        check_contents(message)?;
-        check_role(message, place)
-    }
-
     #[test]
     fn messages_of_correct_members_pass() {
         for kind in [
@@ -195,7 +192,7 @@ mod tests {
             MessageType::MsgRequestVote,
             MessageType::MsgRequestPreVote,
         ] {
-            assert_eq!(check(&message(kind), PLACE), Ok(()), "{kind:?}");
+            assert_eq!(check_against(&message(kind), OWN), Ok(()), "{kind:?}");
         }
     }
 
@@ -205,23 +202,27 @@ mod tests {
             term,
             ..message(MessageType::MsgHeartbeat)
         };
-        let behind = Place { term: 5, ..PLACE };
+        let behind = OwnState { term: 5, ..OWN };
         for (term, passes) in [
             (0, false),
             (5 + TERM_AHEAD_MAX, true),
             (6 + TERM_AHEAD_MAX, false),
             (u64::MAX, false),
         ] {
-            assert_eq!(check(&heartbeat(term), behind).is_ok(), passes, "{term}");
+            assert_eq!(
+                check_against(&heartbeat(term), behind).is_ok(),
+                passes,
+                "{term}"
+            );
         }
-        let fresh = Place { term: 0, ..PLACE };
-        assert_eq!(check(&heartbeat(FIRST_TERM_MAX), fresh), Ok(()));
-        assert!(check(&heartbeat(FIRST_TERM_MAX + 1), fresh).is_err());
-        let high = Place {
+        let fresh = OwnState { term: 0, ..OWN };
+        assert_eq!(check_against(&heartbeat(FIRST_TERM_MAX), fresh), Ok(()));
+        assert!(check_against(&heartbeat(FIRST_TERM_MAX + 1), fresh).is_err());
+        let high = OwnState {
             term: TERM_MAX,
-            ..PLACE
+            ..OWN
         };
-        assert!(check(&heartbeat(TERM_MAX + 1), high).is_err());
+        assert!(check_against(&heartbeat(TERM_MAX + 1), high).is_err());
     }
 
     #[test]
@@ -239,7 +240,7 @@ mod tests {
         for (number, change) in broken.iter().enumerate() {
             let mut message = message(MessageType::MsgAppendResponse);
             change(&mut message);
-            assert!(check(&message, PLACE).is_err(), "{number}");
+            assert!(check_against(&message, OWN).is_err(), "{number}");
         }
     }
 
@@ -250,32 +251,32 @@ mod tests {
                 from: 3,
                 ..message(kind)
             };
-            assert!(check(&other, PLACE).is_err());
-            let unknown = Place { leader: 0, ..PLACE };
-            assert_eq!(check(&other, unknown), Ok(()));
+            assert!(check_against(&other, OWN).is_err());
+            let unknown = OwnState { leader: 0, ..OWN };
+            assert_eq!(check_against(&other, unknown), Ok(()));
             let later = Message { term: 6, ..other };
-            assert_eq!(check(&later, PLACE), Ok(()));
+            assert_eq!(check_against(&later, OWN), Ok(()));
         }
         let other = Message {
             from: 3,
             ..message(MessageType::MsgTimeoutNow)
         };
-        assert!(check(&other, PLACE).is_err());
+        assert!(check_against(&other, OWN).is_err());
     }
 
     #[test]
     fn a_leader_refuses_confirmations_of_entries_that_it_does_not_have() {
-        let leader = Place {
+        let leader = OwnState {
             leader: 1,
             leads: true,
-            ..PLACE
+            ..OWN
         };
         let confirmed = |index| Message {
             index,
             ..message(MessageType::MsgAppendResponse)
         };
-        assert_eq!(check(&confirmed(40), leader), Ok(()));
-        assert!(check(&confirmed(41), leader).is_err());
+        assert_eq!(check_against(&confirmed(40), leader), Ok(()));
+        assert!(check_against(&confirmed(41), leader).is_err());
     }
 
     #[test]

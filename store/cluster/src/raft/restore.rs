@@ -65,13 +65,8 @@ impl Consensus {
              {restored:?}, {pending:?}",
             metadata.index
         );
-        self.proposed = None;
-        self.not_taken = None;
-        self.pending.clear();
-        self.written = installed;
-        // The installation has waited for everything before it.
-        self.durable = self.engine.durable();
-        assert!(self.appended <= self.durable, "{self:?}");
+        self.room.note_room_for_snapshot();
+        self.log.restart_at(installed);
         self.node.mut_store().restore(metadata);
     }
 
@@ -141,6 +136,11 @@ impl Consensus {
     /// Takes the members for which the library has asked for a snapshot since the last call.
     pub fn take_wanted(&mut self) -> Vec<u64> {
         self.node.mut_store().take_wanted()
+    }
+
+    /// Notes that a snapshot found no room.
+    pub fn note_no_room_for_snapshot(&mut self) {
+        self.room.note_no_room_for_snapshot();
     }
 
     /// Offers the library a snapshot for a member. The library decides whether the member still

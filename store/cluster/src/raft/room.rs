@@ -5,15 +5,15 @@
 //!                           └─no─► dropped; the leader sends them again
 //! ```
 
+use engine::Engine;
 use raft::eraftpb::Message;
 use value_log::Log;
 
-use super::consensus::Consensus;
 use super::entry::records_of;
 
 /// Why entries or a snapshot are not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NotTaken {
+enum NotTaken {
     /// The log has no room for this many bytes of entries.
     NoRoom { bytes: usize },
     /// The disk or the memory has no room for a snapshot.
@@ -27,17 +27,27 @@ const FRAME_BYTES_BESIDE: u64 = Log::FRAME_HEADER_BYTES;
 /// Most bytes that the log leaves unused before a frame.
 const GAP_BYTES_MAX: u64 = 4096;
 
-impl Consensus {
+/// The room of the log for entries of the leader.
+#[derive(Debug, Default)]
+pub(super) struct LogRoom {
+    /// Why the last entries or the last snapshot were not accepted, if so.
+    not_taken: Option<NotTaken>,
+    /// Upper bound of the bytes in the log of entries that the library has accepted and the
+    /// log has not.
+    unwritten_bytes: u64,
+}
+
+impl LogRoom {
     /// Whether the log has room for the message's entries. Entries that the library accepts must
     /// be written, or this member fails until its next start. If the log finds no room (a full
     /// disk, a quota, no descriptor for another segment), the message is dropped; the leader
     /// sends the entries again with every heartbeat until there is room. Entries that do not
     /// fit into one segment are cut off the message.
-    pub(super) fn has_room_for(&mut self, message: &mut Message) -> bool {
+    pub fn has_room_for(&mut self, engine: &Engine, message: &mut Message) -> bool {
         if message.entries.is_empty() {
             return true;
         }
-        let bytes_max = self.engine.batch_log_bytes_max();
+        let bytes_max = engine.batch_log_bytes_max();
         let largest = message.entries.iter().map(|it| records_of(it).len()).max();
         let largest = largest.unwrap_or(0) as u64;
         if largest > bytes_max {
@@ -59,7 +69,7 @@ impl Consensus {
         } else {
             self.unwritten_bytes + bytes
         };
-        let has_room = self.look_for_room(wanted as usize).is_ok();
+        let has_room = self.look_for_room(engine, wanted as usize).is_ok();
         if has_room {
             self.unwritten_bytes += bytes;
         }
@@ -68,14 +78,19 @@ impl Consensus {
 
     /// Whether the message's entries fit into one segment together with those that were accepted
     /// and are not written yet. The check for room covers one segment only.
-    pub fn takes_before_writing(&self, message: &Message) -> bool {
-        let bytes_max = self.engine.batch_log_bytes_max();
+    pub fn takes_before_writing(&self, engine: &Engine, message: &Message) -> bool {
+        let bytes_max = engine.batch_log_bytes_max();
         let (_, bytes) = fitting(message, bytes_max);
         self.unwritten_bytes == 0 || self.unwritten_bytes + bytes <= bytes_max
     }
 
-    fn look_for_room(&mut self, bytes: usize) -> Result<(), engine::Error> {
-        let outcome = self.engine.make_room(bytes);
+    /// Notes that all entries that the library has accepted are written.
+    pub fn note_written(&mut self) {
+        self.unwritten_bytes = 0;
+    }
+
+    fn look_for_room(&mut self, engine: &Engine, bytes: usize) -> Result<(), engine::Error> {
+        let outcome = engine.make_room(bytes);
         // Any other error of the log appears again at the write.
         let full = outcome.as_ref().is_err_and(engine::Error::is_shortage);
         let before = std::mem::replace(
@@ -101,6 +116,11 @@ impl Consensus {
         )
     }
 
+    /// Notes that a snapshot is installed, which has replaced the log.
+    pub fn note_room_for_snapshot(&mut self) {
+        self.not_taken = None;
+    }
+
     /// Notes that a snapshot found no room.
     pub fn note_no_room_for_snapshot(&mut self) {
         self.not_taken = Some(NotTaken::NoRoomForSnapshot);
@@ -108,9 +128,9 @@ impl Consensus {
 
     /// If the last entries found no room, checks again. Fails if there is still none, with the
     /// reason if it is known.
-    pub fn check_room_again(&mut self) -> Result<(), Option<engine::Error>> {
+    pub fn check_again(&mut self, engine: &Engine) -> Result<(), Option<engine::Error>> {
         match self.not_taken {
-            Some(NotTaken::NoRoom { bytes }) => self.look_for_room(bytes).map_err(Some),
+            Some(NotTaken::NoRoom { bytes }) => self.look_for_room(engine, bytes).map_err(Some),
             Some(NotTaken::NoRoomForSnapshot) => Err(None),
             _ => Ok(()),
         }

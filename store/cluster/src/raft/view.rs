@@ -19,6 +19,7 @@ use raft::{GetEntriesContext, RaftState, Storage, StorageError};
 
 use super::entry::to_raft;
 use super::restore::named;
+use crate::EntryId;
 
 /// An entry's position in the log, and its bytes while they are kept in memory.
 #[derive(Debug)]
@@ -27,14 +28,21 @@ struct Slot {
     body: Option<Body>,
 }
 
+/// The first and the last of the entries that were dropped from the end of the log.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dropped {
+    pub first: Entry,
+    pub last: Entry,
+}
+
 /// Raft's view of the log.
 #[derive(Debug)]
 pub(crate) struct View {
     engine: Engine,
     hard_state: HardState,
     conf_state: ConfState,
-    /// Index and term of the entry before the first slot.
-    base: (u64, u64),
+    /// The entry before the first slot.
+    base: EntryId,
     slots: VecDeque<Slot>,
     /// Number of slots at the front without bytes.
     forgotten: usize,
@@ -68,7 +76,10 @@ impl View {
             engine,
             hard_state,
             conf_state,
-            base: recovered.base,
+            base: EntryId {
+                term: recovered.base.1,
+                index: recovered.base.0,
+            },
             slots: VecDeque::new(),
             forgotten: 0,
             cached_bytes: 0,
@@ -108,12 +119,14 @@ impl View {
         self.push(entry, Some(body));
     }
 
-    /// Drops the entries from `index` on; returns the first and the last of
-    /// them.
-    pub fn truncate(&mut self, index: u64) -> Option<(Entry, Entry)> {
-        assert!(index > self.base.0, "entry {index} was trimmed");
-        let kept = (index - self.base.0 - 1) as usize;
-        let dropped = (self.slots.get(kept)?.entry, self.slots.back()?.entry);
+    /// Drops the entries from `index` on.
+    pub(super) fn truncate(&mut self, index: u64) -> Option<Dropped> {
+        assert!(index > self.base.index, "entry {index} was trimmed");
+        let kept = (index - self.base.index - 1) as usize;
+        let dropped = Dropped {
+            first: self.slots.get(kept)?.entry,
+            last: self.slots.back()?.entry,
+        };
         for slot in self.slots.drain(kept..) {
             self.kept_bytes -= slot.entry.body_bytes;
             if slot.body.is_some() {
@@ -128,12 +141,15 @@ impl View {
     /// are dropped.
     pub fn restore(&mut self, metadata: SnapshotMetadata) {
         assert!(
-            metadata.index > self.base.0,
+            metadata.index > self.base.index,
             "a snapshot of entry {} would replace a log that begins behind entry {}",
             metadata.index,
-            self.base.0
+            self.base.index
         );
-        self.base = (metadata.index, metadata.term);
+        self.base = EntryId {
+            term: metadata.term,
+            index: metadata.index,
+        };
         self.slots.clear();
         (self.forgotten, self.cached_bytes, self.kept_bytes) = (0, 0, 0);
         self.conf_state = metadata.get_conf_state().clone();
@@ -168,7 +184,10 @@ impl View {
             && self.first() <= applied
             && let Some(slot) = self.slots.pop_front()
         {
-            self.base = (slot.entry.index, slot.entry.term);
+            self.base = EntryId {
+                term: slot.entry.term,
+                index: slot.entry.index,
+            };
             self.kept_bytes -= slot.entry.body_bytes;
             match slot.body {
                 Some(_) => self.cached_bytes -= slot.entry.body_bytes,
@@ -193,13 +212,13 @@ impl View {
 
     /// Index of the last entry.
     pub fn last(&self) -> u64 {
-        self.base.0 + self.slots.len() as u64
+        self.base.index + self.slots.len() as u64
     }
 
     fn last_term(&self) -> u64 {
         self.slots
             .back()
-            .map_or(self.base.1, |slot| slot.entry.term)
+            .map_or(self.base.term, |slot| slot.entry.term)
     }
 
     /// The entry's position in the log.
@@ -209,11 +228,12 @@ impl View {
 
     /// Index of the first entry that is kept.
     pub fn first(&self) -> u64 {
-        self.base.0 + 1
+        self.base.index + 1
     }
 
     fn slot(&self, index: u64) -> Option<&Slot> {
-        self.slots.get(index.checked_sub(self.base.0 + 1)? as usize)
+        self.slots
+            .get(index.checked_sub(self.base.index + 1)? as usize)
     }
 
     fn body(&self, slot: &Slot) -> raft::Result<Body> {
@@ -246,7 +266,7 @@ impl Storage for View {
         max_size: impl Into<Option<u64>>,
         _context: GetEntriesContext,
     ) -> raft::Result<Vec<raft::eraftpb::Entry>> {
-        if low <= self.base.0 {
+        if low <= self.base.index {
             return Err(raft::Error::Store(StorageError::Compacted));
         }
         assert!(high <= self.last() + 1, "entry {high} is beyond the last");
@@ -264,10 +284,10 @@ impl Storage for View {
     }
 
     fn term(&self, index: u64) -> raft::Result<u64> {
-        if index == self.base.0 {
-            return Ok(self.base.1);
+        if index == self.base.index {
+            return Ok(self.base.term);
         }
-        if index < self.base.0 {
+        if index < self.base.index {
             return Err(raft::Error::Store(StorageError::Compacted));
         }
         let slot = self.slot(index);

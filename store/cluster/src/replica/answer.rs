@@ -1,18 +1,57 @@
 //! Requesters of commands, and their answers.
 
-use revisions::{Command, Response};
+use revisions::{Command, LeaseAnswer, Response};
 use tokio::sync::oneshot;
 
 use crate::Error;
 
-/// The channel to a local requester, and the outcome to send on it.
-pub type Told<T> = (oneshot::Sender<Result<T, Error>>, Result<T, Error>);
+/// The channel to a local requester.
+pub type ReplySender<T> = oneshot::Sender<Result<T, Error>>;
+
+/// A local requester, and the outcome to send to it.
+#[derive(Debug)]
+pub struct Reply<T> {
+    to: ReplySender<T>,
+    outcome: Result<T, Error>,
+}
+
+impl<T> Reply<T> {
+    pub(super) fn new(to: ReplySender<T>, outcome: Result<T, Error>) -> Reply<T> {
+        Reply { to, outcome }
+    }
+
+    /// Sends the outcome; does nothing if the requester has given up.
+    pub fn send(self) {
+        let _ = self.to.send(self.outcome);
+    }
+}
+
+/// The replies to local requesters that can be sent now.
+#[derive(Debug, Default)]
+pub struct Replies {
+    pub(super) commands: Vec<Reply<Response>>,
+    /// Permissions to read, or the reasons why a read has failed.
+    pub(super) reads: Vec<Reply<()>>,
+    pub(super) leases: Vec<Reply<LeaseAnswer>>,
+    /// Outcomes of transfers of leadership.
+    pub(super) transfers: Vec<Reply<()>>,
+}
+
+impl Replies {
+    /// Sends all of them.
+    pub fn send(self) {
+        self.commands.into_iter().for_each(Reply::send);
+        self.reads.into_iter().for_each(Reply::send);
+        self.leases.into_iter().for_each(Reply::send);
+        self.transfers.into_iter().for_each(Reply::send);
+    }
+}
 
 /// The receiver of a command's answer.
 #[derive(Debug)]
-pub enum Asker {
+pub(super) enum Requester {
     /// A request task of this node.
-    Local(oneshot::Sender<Result<Response, Error>>),
+    Local(ReplySender<Response>),
     /// A follower that forwarded the command.
     Member {
         member: u64,
@@ -23,27 +62,27 @@ pub enum Asker {
     Internal,
 }
 
-/// An evaluated command's answer, held back until it may be given.
+/// An evaluated command's answer, held back until it may be sent.
 #[derive(Debug)]
-pub struct Answer {
-    pub to: Asker,
+pub(super) struct Answer {
+    pub requester: Requester,
     pub outcome: Result<Response, Error>,
     /// Index of the entry that contains the command's effect, or after which it was
-    /// evaluated. A follower gives the answer to its client when it has applied this entry.
+    /// evaluated. A follower answers its client when it has applied this entry.
     pub index: u64,
     /// Revision of a physical compaction: the answer waits until the sweep has reached it.
-    pub(super) swept: Option<i64>,
+    pub swept: Option<i64>,
     /// A copy of the command, if it needs no room. If its batch is refused for lack of
     /// room, it is evaluated again without the commands that need room.
-    pub(super) roomless: Option<Box<Command>>,
+    pub roomless: Option<Box<Command>>,
     /// The command revokes a lease that has expired.
-    pub(super) ends_lease: bool,
+    pub ends_lease: bool,
 }
 
 impl Answer {
-    pub(super) fn new(to: Asker, outcome: Result<Response, Error>) -> Answer {
+    pub fn new(requester: Requester, outcome: Result<Response, Error>) -> Answer {
         Answer {
-            to,
+            requester,
             outcome,
             index: 0,
             swept: None,
@@ -52,16 +91,25 @@ impl Answer {
         }
     }
 
-    /// Sends a local answer; does nothing if the caller has given up.
-    pub fn give(self) {
-        if let Asker::Local(to) = self.to {
-            let _ = to.send(self.outcome);
-        }
-    }
-
     /// Replaces the outcome by `error`, because the outcome cannot be given.
-    pub(super) fn failed(mut self, error: &Error) -> Answer {
+    pub fn failed(mut self, error: &Error) -> Answer {
         self.outcome = Err(error.clone());
         self
     }
+}
+
+/// Error for a command that was certainly not carried out, because its leader lost its
+/// leadership.
+pub(super) fn leader_changed() -> Error {
+    Error::Refused(etcd_api::Error::LeaderChanged.into())
+}
+
+/// Error for a command with an unknown outcome, after a change of leader.
+pub(super) fn leader_lost() -> Error {
+    Error::Refused(etcd_api::Error::TimeoutDueToLeaderFail.into())
+}
+
+/// Error for a request that has waited too long.
+pub(super) fn timeout() -> Error {
+    Error::Refused(etcd_api::Error::Timeout.into())
 }

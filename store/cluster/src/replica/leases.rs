@@ -20,23 +20,23 @@
 use std::collections::BTreeMap;
 
 use environment::Instant;
-use etcd_api::Error as Refusal;
 use revisions::{LeaseAnswer, LeaseQuestion};
-use tokio::sync::oneshot;
 
-use super::{Lead, Replica};
+use super::answer::{Reply, ReplySender, timeout};
+use super::reads::{ROUND_PATIENCE, ReadRequester, Reads};
+use super::replica_core::Core;
+use super::role::Role;
 use crate::peer_message::PeerMessage;
-use crate::reads::ROUND_PATIENCE;
-use crate::{Error, Mutant, ReadAsker};
+use crate::{Error, Mutant};
 
 /// Most questions, or answers, in one message.
 const TOGETHER_MAX: usize = 1024;
 
 /// The receiver of an answer about a lease.
 #[derive(Debug)]
-pub enum LeaseAsker {
+pub(super) enum LeaseRequester {
     /// A request task of this node.
-    Local(oneshot::Sender<Result<LeaseAnswer, Error>>),
+    Local(ReplySender<LeaseAnswer>),
     /// A follower.
     Member {
         member: u64,
@@ -48,12 +48,12 @@ pub enum LeaseAsker {
 }
 
 #[derive(Debug)]
-struct Asked {
+struct Waiting {
     question: LeaseQuestion,
-    asker: LeaseAsker,
+    requester: LeaseRequester,
     deadline: Instant,
     /// Set if the question was sent to the leader; when it is sent again.
-    again: Option<Instant>,
+    resend_at: Option<Instant>,
     /// The question was sent before.
     is_repeated: bool,
 }
@@ -62,7 +62,7 @@ struct Asked {
 #[derive(Debug, Default)]
 pub(super) struct LeaseQuestions {
     last_number: u64,
-    all: BTreeMap<u64, Asked>,
+    all: BTreeMap<u64, Waiting>,
     /// Questions to be sent to the leader, or, at the leader, to wait for a round of reads.
     new: Vec<u64>,
     /// Renewals of leases that have run out and are not revoked: the outcome is open.
@@ -72,8 +72,8 @@ pub(super) struct LeaseQuestions {
 }
 
 impl LeaseQuestions {
-    /// Numbers the questions of this life above `first_number`; no earlier life used these
-    /// numbers.
+    /// Numbers the questions of this incarnation above `first_number`; no earlier incarnation
+    /// used these numbers.
     pub fn new(first_number: u64) -> LeaseQuestions {
         LeaseQuestions {
             last_number: first_number,
@@ -81,10 +81,30 @@ impl LeaseQuestions {
         }
     }
 
-    fn add(&mut self, asked: Asked) {
+    /// Takes a question about a lease. The leader, here or at another member, answers it.
+    pub fn ask(&mut self, core: &Core, question: LeaseQuestion, requester: LeaseRequester) {
         self.last_number += 1;
-        self.all.insert(self.last_number, asked);
+        let waiting = Waiting {
+            question,
+            requester,
+            deadline: core.deadline(),
+            resend_at: None,
+            is_repeated: false,
+        };
+        self.all.insert(self.last_number, waiting);
         self.new.push(self.last_number);
+    }
+
+    /// Takes the questions that a follower has sent together.
+    pub fn ask_together(&mut self, core: &Core, member: u64, questions: Vec<(u64, LeaseQuestion)>) {
+        for (number, question) in questions.into_iter().take(TOGETHER_MAX) {
+            let requester = LeaseRequester::Member {
+                member,
+                number,
+                together: true,
+            };
+            self.ask(core, question, requester);
+        }
     }
 
     /// Repeats all questions that were sent, after a change of leader.
@@ -93,104 +113,66 @@ impl LeaseQuestions {
     }
 
     fn repeat(&mut self, due: impl Fn(Instant) -> bool) {
-        for (&number, asked) in &mut self.all {
-            if asked.again.is_some_and(&due) {
-                asked.again = None;
-                asked.is_repeated = true;
+        for (&number, waiting) in &mut self.all {
+            if waiting.resend_at.is_some_and(&due) {
+                waiting.resend_at = None;
+                waiting.is_repeated = true;
                 self.new.push(number);
             }
         }
     }
 
-    fn take_late(&mut self, now: Instant) -> Vec<LeaseAsker> {
-        let late = |(&number, asked): (&u64, &Asked)| (now >= asked.deadline).then_some(number);
-        let late: Vec<u64> = self.all.iter().filter_map(late).collect();
-        let late = late.iter().filter_map(|number| self.all.remove(number));
-        late.map(|asked| asked.asker).collect()
-    }
-}
-
-impl Replica {
-    /// Takes a question about a lease. The leader, here or at another member, answers it.
-    pub fn ask_lease(&mut self, question: LeaseQuestion, asker: LeaseAsker) {
-        match self.failed.clone() {
-            Some(error) => self.answer_lease(asker, Err(error)),
-            None => self.lease_questions.add(Asked {
-                question,
-                asker,
-                deadline: self.clock.now() + self.patience,
-                again: None,
-                is_repeated: false,
-            }),
-        }
-    }
-
-    /// Takes the questions that a follower has sent together.
-    pub(super) fn asked_together(&mut self, member: u64, questions: Vec<(u64, LeaseQuestion)>) {
-        for (number, question) in questions.into_iter().take(TOGETHER_MAX) {
-            let asker = LeaseAsker::Member {
-                member,
-                number,
-                together: true,
-            };
-            self.ask_lease(question, asker);
-        }
-    }
-
     /// Sends new questions to the leader or, at the leader, lets them wait for a round of
     /// reads.
-    pub(super) fn pass_on_lease_questions(&mut self) {
-        if self.lease_questions.new.is_empty() || matches!(self.lead, Lead::Behind { .. }) {
+    pub fn pass_on(&mut self, core: &mut Core, role: &Role, reads: &mut Reads) {
+        if self.new.is_empty() || role.is_catching_up() {
             return;
         }
-        let ready = self.lead == Lead::Ready;
-        if !ready && self.leader == 0 {
+        let ready = role.is_ready();
+        if !ready && core.leader == 0 {
             return;
         }
         let mut together = Vec::new();
-        for number in std::mem::take(&mut self.lease_questions.new) {
+        for number in std::mem::take(&mut self.new) {
             if !ready {
-                together.extend(self.send_lease_question(number));
-            } else if self.breaks(Mutant::RenewsWithoutConfirmation) {
-                self.answer_lease_question(number);
-            } else if let Some(asked) = self.lease_questions.all.get(&number) {
-                self.reads.add(ReadAsker::Lease(number), asked.deadline);
+                together.extend(self.send(core, number));
+            } else if core.breaks(Mutant::RenewsWithoutConfirmation) {
+                self.answer_question(core, number);
+            } else if let Some(waiting) = self.all.get(&number) {
+                reads.add(ReadRequester::Lease(number), waiting.deadline);
             }
         }
         for questions in together.chunks(TOGETHER_MAX) {
             let questions = questions.to_vec();
-            let message = PeerMessage::LeaseQuestions { questions };
-            self.output.messages.push((self.leader, message));
+            core.send_to_leader(PeerMessage::LeaseQuestions { questions });
         }
     }
 
     /// Repeats a question that was sent before. Returns one that was not, for the caller to
     /// send with others.
-    fn send_lease_question(&mut self, number: u64) -> Option<(u64, LeaseQuestion)> {
-        let asked = self.lease_questions.all.get_mut(&number)?;
-        if let LeaseAsker::Member { .. } = asked.asker {
+    fn send(&mut self, core: &mut Core, number: u64) -> Option<(u64, LeaseQuestion)> {
+        let waiting = self.all.get_mut(&number)?;
+        if let LeaseRequester::Member { .. } = waiting.requester {
             // A forwarded question could go round in circles. The member that asked will
             // ask again.
-            self.lease_questions.all.remove(&number);
+            self.all.remove(&number);
             return None;
         }
-        asked.again = Some(self.clock.now() + ROUND_PATIENCE);
-        let question = asked.question.clone();
-        if !asked.is_repeated {
+        waiting.resend_at = Some(core.now() + ROUND_PATIENCE);
+        let question = waiting.question.clone();
+        if !waiting.is_repeated {
             return Some((number, question));
         }
-        let message = PeerMessage::LeaseQuestion { number, question };
-        self.output.messages.push((self.leader, message));
+        core.send_to_leader(PeerMessage::LeaseQuestion { number, question });
         None
     }
 
     /// Sends the answers that have gathered for other members.
-    pub(super) fn send_lease_answers(&mut self) {
-        for (member, answers) in std::mem::take(&mut self.lease_questions.answers) {
+    pub fn send_answers(&mut self, core: &mut Core) {
+        for (member, answers) in std::mem::take(&mut self.answers) {
             for answers in answers.chunks(TOGETHER_MAX) {
                 let answers = answers.to_vec();
-                let message = PeerMessage::LeaseAnswers { answers };
-                self.output.messages.push((member, message));
+                core.send(member, PeerMessage::LeaseAnswers { answers });
             }
         }
     }
@@ -198,76 +180,89 @@ impl Replica {
     /// Answers a question, if that is possible by now. To be called when a round of reads that
     /// began after the question is confirmed and applied here, and again after each entry
     /// that may have revoked a lease that had run out.
-    pub(super) fn answer_lease_question(&mut self, number: u64) {
-        let Some(asked) = self.lease_questions.all.get(&number) else {
+    pub fn answer_question(&mut self, core: &mut Core, number: u64) {
+        let Some(waiting) = self.all.get(&number) else {
             return;
         };
-        match self.reader.answer_of_lease(&asked.question) {
+        match core.reader.answer_of_lease(&waiting.question) {
             Some(Ok(answer)) => {
-                let asked = self.lease_questions.all.remove(&number);
-                let asked = asked.expect("it was there");
-                self.answer_lease(asked.asker, Ok(answer));
+                let waiting = self.all.remove(&number).expect("it was there");
+                self.answer(core, waiting.requester, Ok(answer));
             }
             // This member has lost its leadership.
-            Some(Err(_)) => self.lease_questions.new.push(number),
-            None => self.lease_questions.run_out.push(number),
+            Some(Err(_)) => self.new.push(number),
+            None => self.run_out.push(number),
         }
     }
 
     /// Tries again to answer the questions about leases that had run out.
-    pub(super) fn retry_run_out_leases(&mut self) {
-        for number in std::mem::take(&mut self.lease_questions.run_out) {
-            self.answer_lease_question(number);
+    pub fn retry_run_out(&mut self, core: &mut Core) {
+        for number in std::mem::take(&mut self.run_out) {
+            self.answer_question(core, number);
         }
     }
 
     /// Handles the leader's answer to a question of this member.
-    pub(super) fn lease_answered(&mut self, number: u64, answer: LeaseAnswer) {
-        let sent = |asked: &Asked| matches!(asked.asker, LeaseAsker::Local(_));
-        if self.lease_questions.all.get(&number).is_some_and(sent)
-            && let Some(asked) = self.lease_questions.all.remove(&number)
+    pub fn answered(&mut self, core: &mut Core, number: u64, answer: LeaseAnswer) {
+        let is_local = |waiting: &Waiting| matches!(waiting.requester, LeaseRequester::Local(_));
+        if self.all.get(&number).is_some_and(is_local)
+            && let Some(waiting) = self.all.remove(&number)
         {
-            self.answer_lease(asked.asker, Ok(answer));
+            self.answer(core, waiting.requester, Ok(answer));
         }
     }
 
     /// Repeats questions without an answer, and ends those that have reached their deadline.
-    pub(super) fn tend_lease_questions(&mut self, now: Instant) {
-        self.lease_questions.repeat(|again| now >= again);
-        for asker in self.lease_questions.take_late(now) {
-            let timeout = Error::Refused(Refusal::Timeout.into());
-            self.answer_lease(asker, Err(timeout));
+    pub fn tend(&mut self, core: &mut Core, now: Instant) {
+        self.repeat(|resend_at| now >= resend_at);
+        let late = self
+            .all
+            .extract_if(.., |_, waiting| now >= waiting.deadline);
+        let late: Vec<Waiting> = late.map(|(_, waiting)| waiting).collect();
+        for waiting in late {
+            self.answer(core, waiting.requester, Err(timeout()));
         }
     }
 
-    pub(super) fn fail_lease_questions(&mut self, error: &Error) {
-        let all = std::mem::take(&mut self.lease_questions.all);
-        for asked in all.into_values() {
-            self.answer_lease(asked.asker, Err(error.clone()));
+    /// Ends all questions, because this member ends.
+    pub fn end(&mut self, core: &mut Core, error: &Error) {
+        for waiting in std::mem::take(&mut self.all).into_values() {
+            self.answer(core, waiting.requester, Err(error.clone()));
         }
     }
 
-    fn answer_lease(&mut self, asker: LeaseAsker, outcome: Result<LeaseAnswer, Error>) {
-        match (asker, outcome) {
-            (LeaseAsker::Local(to), outcome) => self.output.leases.push((to, outcome)),
+    /// Ends a question that arrives after this member has failed.
+    pub fn refuse(&mut self, core: &mut Core, requester: LeaseRequester, error: &Error) {
+        self.answer(core, requester, Err(error.clone()));
+    }
+
+    fn answer(
+        &mut self,
+        core: &mut Core,
+        requester: LeaseRequester,
+        outcome: Result<LeaseAnswer, Error>,
+    ) {
+        match (requester, outcome) {
+            (LeaseRequester::Local(to), outcome) => {
+                core.output.replies.leases.push(Reply::new(to, outcome));
+            }
             (
-                LeaseAsker::Member {
+                LeaseRequester::Member {
                     member,
                     number,
                     together: true,
                 },
                 Ok(answer @ LeaseAnswer::KeepAlive(_)),
             ) => {
-                let gathered = self.lease_questions.answers.entry(member).or_default();
+                let gathered = self.answers.entry(member).or_default();
                 gathered.push((number, answer));
             }
-            (LeaseAsker::Member { member, number, .. }, Ok(answer)) => {
+            (LeaseRequester::Member { member, number, .. }, Ok(answer)) => {
                 let answer = Box::new(answer);
-                let message = PeerMessage::LeaseAnswer { number, answer };
-                self.output.messages.push((member, message));
+                core.send(member, PeerMessage::LeaseAnswer { number, answer });
             }
             // The member has a deadline of its own for its question.
-            (LeaseAsker::Member { .. }, Err(_)) => {}
+            (LeaseRequester::Member { .. }, Err(_)) => {}
         }
     }
 }

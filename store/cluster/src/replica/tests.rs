@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::NodeOptions;
+use raft::eraftpb::MessageType;
 
 fn options() -> ReplicaOptions {
     let mut options = NodeOptions::new("/data");
@@ -47,26 +48,44 @@ fn commit(replica: &mut Replica) {
         replica.persisted(Ok(engine.durable()));
     }
     replica.run();
-    let answers = replica.take_output().answers;
-    answers.into_iter().for_each(Answer::give);
+    let replies = replica.take_output().replies;
+    replies.send();
 }
 
 /// Refuses the open batch, as if the log had no room for it.
 fn refuse(replica: &mut Replica) {
-    let answers = std::mem::take(&mut replica.open);
-    let (term, index) = replica.consensus.next();
+    let (core, leader) = (&mut replica.core, replica.role.leader().unwrap());
+    let answers = leader.take_open();
+    let entry = core.consensus.next();
     assert!(
-        replica.machine.seal(term, index).is_some(),
+        core.machine.seal(entry.term, entry.index).is_some(),
         "something was written"
     );
-    replica.machine.abandon();
-    replica.refuse(answers, &Error::Panicked);
+    core.machine.abandon();
+    leader.refuse(core, answers, &Error::Panicked);
 }
 
 fn propose(replica: &mut Replica, command: &Command) -> oneshot::Receiver<Result<Response, Error>> {
     let (answer, receiver) = oneshot::channel();
-    replica.propose(command, Asker::Local(answer));
+    replica.propose(command, answer);
     receiver
+}
+
+/// Hands the answer of member `from` to a forwarded command to the replica.
+fn answered(
+    replica: &mut Replica,
+    from: u64,
+    number: u64,
+    index: u64,
+    outcome: Result<Response, revisions::Error>,
+) {
+    let outcome = Box::new(outcome);
+    let answer = PeerMessage::Answer {
+        number,
+        index,
+        outcome,
+    };
+    replica.receive(from, answer);
 }
 
 fn put(key: String) -> Command {
@@ -127,10 +146,10 @@ fn commands_that_are_evaluated_again_may_take_several_batches() {
         .collect();
     refuse(&mut replica);
     let mut batches = 0;
-    while replica.has_spared() {
+    while replica.has_commands_to_evaluate() {
         assert!(!replica.is_idle(), "there is more to do");
-        replica.propose_spared();
-        let more = !replica.spared.is_empty();
+        replica.reevaluate();
+        let more = replica.role.leader().unwrap().has_reevaluated();
         batches += 1;
         commit(&mut replica);
         assert!(batches > 1 || more, "one batch does not hold all commands");
@@ -169,10 +188,16 @@ fn the_end_of_a_lease_is_counted_once_when_it_is_applied() {
     commit(&mut replica);
     clock.advance(Duration::from_secs(61));
     replica.tick();
-    replica.propose_due();
+    let Replica {
+        core,
+        role,
+        requests,
+        ..
+    } = &mut replica;
+    role.leader().unwrap().revoke_expired(core, requests);
     refuse(&mut replica);
     assert_eq!(replica.leases_expired(), 0);
-    replica.propose_spared();
+    replica.reevaluate();
     assert_eq!(replica.leases_expired(), 0);
     commit(&mut replica);
     assert_eq!(replica.leases_expired(), 1);
@@ -212,7 +237,7 @@ fn an_entry_that_no_segment_holds_is_not_taken_and_ends_nothing() {
     append.set_msg_type(MessageType::MsgAppend);
     (append.from, append.to, append.term) = (1, 2, 7);
     append.index = last;
-    append.log_term = follower.consensus.raft().raft_log.term(last).unwrap();
+    append.log_term = follower.core.consensus.raft().raft_log.term(last).unwrap();
     let entry = crate::raft::entry::to_raft(7, last + 1, &batch.encode().unwrap());
     append.mut_entries().push(entry);
     follower.receive(1, PeerMessage::Raft(append));
@@ -226,14 +251,16 @@ fn an_answer_fails_with_a_timeout_when_its_entry_never_arrives() {
     let clock = SimulatedClock::stepped();
     let (mut replica, _) = replica(&clock);
     let (answer, mut receiver) = oneshot::channel();
-    replica.forward(&put("far".into()), Asker::Local(answer));
+    let (core, requests) = (&mut replica.core, &mut replica.requests);
+    let far = put("far".into());
+    requests.forwards.send(core, &far, Requester::Local(answer));
     let sent = replica.take_output().messages;
     let Some((_, PeerMessage::Command { number, .. })) = sent.into_iter().next() else {
         panic!("it is sent");
     };
     let put = etcd_api::etcdserverpb::PutResponse::default();
     let (leader, next) = (replica.leader(), replica.index() + 1);
-    replica.answered(leader, number, next, Ok(Response::Put(put)));
+    answered(&mut replica, leader, number, next, Ok(Response::Put(put)));
     commit(&mut replica);
     assert!(receiver.try_recv().is_err(), "the entry is not here");
     clock.advance(Duration::from_secs(60));
@@ -285,13 +312,19 @@ fn the_outcome_of_a_command_is_unknown_when_its_leader_is_lost() {
         receiver.try_recv().is_err(),
         "its former leader may still answer"
     );
-    clock.advance(follower.heartbeat_interval * 2);
+    clock.advance(follower.core.settings.heartbeat_interval * 2);
     follower.tick();
     commit(&mut follower);
     let lost = receiver.try_recv().unwrap().unwrap_err().to_string();
     let expected = Error::Refused(etcd_api::Error::TimeoutDueToLeaderFail.into());
     assert_eq!(lost, expected.to_string());
-    follower.answered(1, number, 0, Err(etcd_api::Error::LeaderChanged.into()));
+    answered(
+        &mut follower,
+        1,
+        number,
+        0,
+        Err(etcd_api::Error::LeaderChanged.into()),
+    );
     assert_eq!(
         forwarded_to(3, &mut follower),
         None,
@@ -303,10 +336,22 @@ fn the_outcome_of_a_command_is_unknown_when_its_leader_is_lost() {
 fn a_command_that_a_leader_says_it_dropped_is_sent_to_the_next_one() {
     let clock = SimulatedClock::stepped();
     let (mut follower, number, mut receiver) = follower_of_another_leader(&clock);
-    follower.answered(1, number, 0, Err(etcd_api::Error::LeaderChanged.into()));
+    answered(
+        &mut follower,
+        1,
+        number,
+        0,
+        Err(etcd_api::Error::LeaderChanged.into()),
+    );
     let again = forwarded_to(3, &mut follower).expect("it is sent again");
     assert!(again > number, "{again} {number}");
-    follower.answered(3, again, 0, Err(etcd_api::Error::LeaderChanged.into()));
+    answered(
+        &mut follower,
+        3,
+        again,
+        0,
+        Err(etcd_api::Error::LeaderChanged.into()),
+    );
     assert_eq!(forwarded_to(3, &mut follower), None, "it has just refused");
     follower.receive(1, heartbeat(1, 9));
     commit(&mut follower);
@@ -320,7 +365,7 @@ fn a_command_that_a_leader_says_it_dropped_is_sent_to_the_next_one() {
 #[test]
 fn a_member_that_does_not_lead_answers_leader_changed_to_a_forwarded_command() {
     let mut follower = page_cache_voter(&SimulatedDisk::new(3));
-    follower.do_for_another(3, 9, &put("k".into()));
+    follower.take_for_member(3, 9, &put("k".into()));
     let messages = follower.take_output().messages;
     let Some((3, PeerMessage::Answer { outcome, .. })) = messages.first() else {
         panic!("{messages:?}");
@@ -373,7 +418,7 @@ fn a_member_that_lost_its_leadership_offers_no_snapshot() {
     let newcomer = reader.members().iter().find(|it| it.is_learner).unwrap().id;
 
     let term = leader.term();
-    let progress = leader.consensus.raft().prs().get(newcomer).unwrap();
+    let progress = leader.core.consensus.raft().prs().get(newcomer).unwrap();
     let mut rejection = raft::eraftpb::Message::default();
     rejection.set_msg_type(MessageType::MsgAppendResponse);
     (rejection.from, rejection.term, rejection.reject) = (newcomer, term, true);

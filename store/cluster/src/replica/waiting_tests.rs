@@ -11,6 +11,7 @@ use raft::eraftpb::Message;
 
 use super::*;
 use crate::NodeOptions;
+use raft::eraftpb::MessageType;
 
 const MEMBER: u64 = 4;
 
@@ -99,7 +100,7 @@ fn a_waiting_member_votes_once_in_a_term() {
     replica.fail(Error::Stopped);
     replica.machine().close().unwrap();
     let mut replica = waiting(&disk, &clock);
-    // The election timeout must pass, for which a promise of the former life may hold.
+    // The election timeout must pass, for which a promise of the former incarnation may hold.
     clock.advance(Duration::from_secs(2));
     replica.receive(2, PeerMessage::Raft(request(2)));
     replica.run();

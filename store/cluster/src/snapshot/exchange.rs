@@ -3,17 +3,23 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The member's last report, and the end of the transfer.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Heard {
-    /// Number of the member's reports so far.
-    pub reports: u64,
+/// A member's report on its import of a snapshot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ImportReport {
     /// Number of the piece that the member wants next.
     pub wanted: u64,
     /// Number of pieces that the member has written. Falls to 0 when its import restarts.
     pub written: u64,
     /// The last piece that arrived was not the one that the member wanted.
     pub out_of_order: bool,
+}
+
+/// The member's last report, and the end of the transfer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Heard {
+    /// Number of the member's reports so far.
+    pub reports: u64,
+    pub last: ImportReport,
     /// Set when the member or the replica ends the transfer.
     pub over: Option<Result<(), String>>,
 }
@@ -38,12 +44,10 @@ impl Exchange {
     }
 
     /// Notes a report of the member.
-    pub fn wanted(&self, wanted: u64, written: u64, out_of_order: bool) {
+    pub fn report(&self, report: ImportReport) {
         let mut state = self.lock();
-        let heard = &mut state.heard;
-        heard.reports += 1;
-        (heard.wanted, heard.written) = (wanted, written);
-        heard.out_of_order = out_of_order;
+        state.heard.reports += 1;
+        state.heard.last = report;
         drop(state);
         self.changed.notify_all();
     }

@@ -161,20 +161,20 @@ impl Sender {
         self.last_report = now;
         self.offer_at = now + self.pace.resend_after;
         while let Some(&(number, bytes)) = self.in_flight.front()
-            && number < heard.written
+            && number < heard.last.written
         {
             self.in_flight.pop_front();
             self.in_flight_bytes -= bytes;
         }
-        if heard.wanted > self.farthest {
-            self.farthest = heard.wanted;
+        if heard.last.wanted > self.farthest {
+            self.farthest = heard.last.wanted;
             self.last_progress = now;
             self.gone_back_to = None;
         }
-        let missed = heard.out_of_order && self.gone_back_to != Some(heard.wanted);
+        let missed = heard.last.out_of_order && self.gone_back_to != Some(heard.last.wanted);
         if !self.is_sending || missed {
-            self.gone_back_to = heard.out_of_order.then_some(heard.wanted);
-            self.go_to(heard.wanted)?;
+            self.gone_back_to = heard.last.out_of_order.then_some(heard.last.wanted);
+            self.go_to(heard.last.wanted)?;
         }
         Ok(())
     }

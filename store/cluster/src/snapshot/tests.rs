@@ -13,7 +13,7 @@ use revisions::Command;
 use tokio::sync::oneshot;
 
 use super::{Exchange, Pace, Parcel, Sender, Step};
-use crate::{Asker, NodeOptions, PeerMessage, Replica};
+use crate::{ImportReport, NodeOptions, PeerMessage, Replica};
 
 const PIECE_BYTES: usize = 256;
 const PACE: Pace = Pace {
@@ -48,7 +48,7 @@ fn scene() -> Scene {
             value: vec![b'v'; 100].into(),
             ..PutRequest::default()
         });
-        replica.propose(&put, Asker::Local(oneshot::channel().0));
+        replica.propose(&put, oneshot::channel().0);
         commit(&mut replica);
     }
     let parcel = Parcel {
@@ -107,6 +107,14 @@ impl Scene {
     }
 }
 
+fn report(wanted: u64, written: u64, out_of_order: bool) -> ImportReport {
+    ImportReport {
+        wanted,
+        written,
+        out_of_order,
+    }
+}
+
 #[test]
 fn no_piece_is_sent_before_the_member_wants_one() {
     let mut scene = scene();
@@ -114,7 +122,7 @@ fn no_piece_is_sent_before_the_member_wants_one() {
     assert!(scene.pieces().is_empty());
     scene.clock.advance(PACE.resend_after);
     assert!(scene.is_offered(), "again");
-    scene.exchange.wanted(0, 0, false);
+    scene.exchange.report(report(0, 0, false));
     assert!(!scene.pieces().is_empty());
 }
 
@@ -122,7 +130,7 @@ fn no_piece_is_sent_before_the_member_wants_one() {
 fn bytes_in_flight_are_limited_by_the_window() {
     let mut scene = scene();
     assert!(scene.is_offered());
-    scene.exchange.wanted(0, 0, false);
+    scene.exchange.report(report(0, 0, false));
     let first = scene.pieces();
     let bytes: usize = first.iter().map(bytes::Bytes::len).sum();
     assert!(bytes >= PACE.window_bytes, "{bytes}");
@@ -132,9 +140,9 @@ fn bytes_in_flight_are_limited_by_the_window() {
     );
     let sent = first.len() as u64;
     // The pieces have arrived and are not written.
-    scene.exchange.wanted(sent, 0, false);
+    scene.exchange.report(report(sent, 0, false));
     assert!(scene.pieces().is_empty());
-    scene.exchange.wanted(sent, sent - 1, false);
+    scene.exchange.report(report(sent, sent - 1, false));
     assert!(!scene.pieces().is_empty());
 }
 
@@ -142,14 +150,14 @@ fn bytes_in_flight_are_limited_by_the_window() {
 fn the_sender_continues_with_the_wanted_piece_after_a_broken_connection() {
     let mut scene = scene();
     assert!(scene.is_offered());
-    scene.exchange.wanted(0, 0, false);
+    scene.exchange.report(report(0, 0, false));
     let first = scene.pieces();
     let now = scene.now();
     scene.sender.interrupted(now);
     assert!(scene.pieces().is_empty(), "a pause");
     scene.clock.advance(PACE.resend_after);
     assert!(scene.is_offered());
-    scene.exchange.wanted(1, 1, false);
+    scene.exchange.report(report(1, 1, false));
     let again = scene.pieces();
     assert_eq!(again[0], first[1], "the same bytes each time");
     // The member was restarted.
@@ -157,7 +165,7 @@ fn the_sender_continues_with_the_wanted_piece_after_a_broken_connection() {
     scene.sender.interrupted(now);
     scene.clock.advance(PACE.resend_after);
     assert!(scene.is_offered());
-    scene.exchange.wanted(0, 0, false);
+    scene.exchange.report(report(0, 0, false));
     assert_eq!(scene.pieces()[0], first[0]);
 }
 
@@ -165,14 +173,14 @@ fn the_sender_continues_with_the_wanted_piece_after_a_broken_connection() {
 fn a_missed_piece_is_sent_again_once() {
     let mut scene = scene();
     assert!(scene.is_offered());
-    scene.exchange.wanted(0, 0, false);
+    scene.exchange.report(report(0, 0, false));
     let first = scene.pieces();
-    scene.exchange.wanted(1, 1, true);
+    scene.exchange.report(report(1, 1, true));
     assert_eq!(scene.pieces()[0], first[1]);
     // Every piece behind the missed one is out of order too.
-    scene.exchange.wanted(1, 1, true);
+    scene.exchange.report(report(1, 1, true));
     assert!(scene.pieces().is_empty());
-    scene.exchange.wanted(99, 99, true);
+    scene.exchange.report(report(99, 99, true));
     assert!(scene.pieces().len() <= first.len(), "these were never sent");
 }
 

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::{
-    Asker, CommandLimits, Error, Mutant, NodeOptions, PeerMessage, ReadMode, Replica,
-    ReplicaOptions,
+    CommandLimits, Error, Mutant, NodeOptions, PeerMessage, ReadMode, Replica, ReplicaOptions,
 };
 use engine::{Durability, Worker};
 use environment::simulated::{Restart, SimulatedClock, SimulatedDisk};
@@ -127,7 +126,7 @@ impl Cluster {
         let leader = self.leader();
         if leader != to {
             let (answer, _) = oneshot::channel();
-            self.replica(leader).move_lead(to, answer);
+            self.replica(leader).transfer_leadership(to, answer);
             self.until(|cluster| cluster.leader() == to && cluster.agrees());
         }
     }
@@ -174,7 +173,7 @@ impl Cluster {
 
     pub fn returns(&self, id: u64) -> bool {
         let replica = self.machines[id as usize - 1].replica.as_ref();
-        replica.unwrap().is_returning()
+        replica.unwrap().is_rejoining()
     }
 
     /// The replicas that have not ended.
@@ -227,9 +226,9 @@ impl Cluster {
             return false;
         };
         if is_refused {
-            replica.told_of_removal();
+            replica.removal_reported();
         }
-        if !flushes_late || !replica.holds_the_lead() {
+        if !flushes_late || !replica.holds_leadership() {
             let engine = replica.reader().engine().clone();
             engine.work();
             replica.persisted(Ok(engine.durable()));
@@ -237,7 +236,7 @@ impl Cluster {
         replica.tick();
         replica.run();
         let output = replica.take_output();
-        output.answers.into_iter().for_each(cluster::Answer::give);
+        output.replies.send();
         let mut received = false;
         let silenced = self.kept_from_others.filter(|_| id == 1);
         for (to, message) in output.messages {
@@ -298,7 +297,7 @@ impl Cluster {
     fn ask(&mut self, at: u64, command: Command) -> Pending {
         let (answer, receiver) = oneshot::channel();
         assert!(self.replica(at).takes(&command));
-        self.replica(at).propose(&command, Asker::Local(answer));
+        self.replica(at).propose(&command, answer);
         self.settle();
         receiver
     }

@@ -3,14 +3,12 @@
 //! traps are avoided.
 
 pub(crate) mod consensus;
-pub(crate) mod doubt;
 pub(crate) mod entry;
 mod log_lines;
-mod own_removal;
-mod own_writes;
+pub(crate) mod log_writer;
+mod lost_tail;
 mod plausible;
 pub(crate) mod restore;
 mod room;
 pub(crate) mod view;
 pub(crate) mod wire;
-mod write;

@@ -1,4 +1,5 @@
-//! The Raft library and members that may lack entries which they have confirmed.
+//! The Raft library and members that may have lost the tail of their log, entries which they
+//! have confirmed.
 //!
 //! The library takes for granted that no member loses an entry that it has confirmed. If
 //! one may have:
@@ -6,8 +7,8 @@
 //! - a leader forgets what the member had confirmed ([`Consensus::forget`]), and asks where
 //!   its log ends;
 //! - the member accepts the commit index of a heartbeat only up to the index up to which
-//!   this life's log was compared with its leader's. Beyond that, the leader may count on
-//!   entries in the former life's log. In their place there may be overruled entries, which
+//!   this incarnation's log was compared with its leader's. Beyond that, the leader may count on
+//!   entries in the former incarnation's log. In their place there may be overruled entries, which
 //!   the loss of power has brought back;
 //! - a leader's log that contradicts the entries committed here ends the member with an
 //!   error.
@@ -18,11 +19,11 @@ use raft::eraftpb::{Message, MessageType};
 use super::consensus::Consensus;
 use crate::Error;
 
-/// Up to which index this life's log is known to equal the leader's.
+/// Up to which index this incarnation's log is known to equal the leader's.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Compared {
-    /// This life began with a log that may lack its last entries.
-    pub is_needed: bool,
+    /// This incarnation began with a log that may lack its last entries.
+    is_needed: bool,
     /// The term of the leader for which `index` holds.
     term: u64,
     /// The greatest index that this member has confirmed to that leader.
@@ -30,15 +31,10 @@ pub(super) struct Compared {
 }
 
 impl Consensus {
-    /// Notes that this life's log may lack entries that former lives have confirmed.
-    pub fn doubt(&mut self) {
+    /// Notes that this incarnation's log may lack entries that former incarnations have
+    /// confirmed.
+    pub fn note_lost_tail(&mut self) {
         self.compared.is_needed = true;
-    }
-
-    /// Term and index of the log's last entry, in the order that elections go by.
-    pub fn end(&self) -> (u64, u64) {
-        let log = &self.node.raft.raft_log;
-        (log.last_term(), log.last_index())
     }
 
     /// Forgets, at a leader, what a member has confirmed. The leader then sends the entries
@@ -64,7 +60,7 @@ impl Consensus {
     /// that was committed before now; none if this member does not lead. It is the commit index
     /// once the leader has committed an entry of its own term, and until then the end of its
     /// log, which contains every entry that was committed in earlier terms.
-    pub fn owed(&self) -> Option<u64> {
+    pub fn catch_up_index(&self) -> Option<u64> {
         let raft = &self.node.raft;
         let log = &raft.raft_log;
         (raft.state == StateRole::Leader).then(|| match raft.commit_to_current_term() {
@@ -99,8 +95,7 @@ impl Consensus {
         if !CARRY_COMMIT.contains(&message.get_msg_type()) {
             return;
         }
-        let mut pending = self.pending.iter();
-        if let Some(change) = pending.find(|it| it.changes_configuration) {
+        if let Some(change) = self.log.pending().find(|it| it.changes_configuration) {
             message.commit = message.commit.min(change.batch.index - 1);
         }
     }
@@ -119,7 +114,7 @@ impl Consensus {
         }
     }
 
-    /// Lowers a heartbeat's commit index to the compared part of the log, if this life's log may
+    /// Lowers a heartbeat's commit index to the compared part of the log, if this incarnation's log may
     /// lack entries. Fails if the leader counts on entries that this member lacks: the library
     /// would panic.
     pub(super) fn check_heartbeat(&self, heartbeat: &mut Message) -> Result<(), Error> {

@@ -15,8 +15,8 @@ use std::collections::VecDeque;
 use environment::Instant;
 use revisions::Command;
 
-use super::{Answer, Asker, Lead, Replica};
-use crate::Error;
+use super::answer::Requester;
+use super::replica_core::Core;
 
 /// Limit on the bytes of commands that are kept until their answers arrive. A command
 /// above the limit is not kept, and not tried again.
@@ -29,10 +29,20 @@ pub(super) struct Asked {
     pub term: u64,
 }
 
+impl Asked {
+    /// The leader that this member knows now.
+    pub fn now(core: &Core) -> Asked {
+        Asked {
+            leader: core.leader,
+            term: core.raft().term,
+        }
+    }
+}
+
 /// A command that waits for another leader.
 #[derive(Debug)]
 pub(super) struct Retry {
-    pub to: Asker,
+    pub to: Requester,
     pub command: Command,
     pub deadline: Instant,
     /// The leader that did not carry it out.
@@ -41,13 +51,13 @@ pub(super) struct Retry {
 
 /// The commands that are tried again.
 #[derive(Debug, Default)]
-pub(super) struct Again {
+pub(super) struct Retries {
     waiting: VecDeque<Retry>,
     /// Size of the commands that wait here and of the copies that `keep` has returned.
     bytes: usize,
 }
 
-impl Again {
+impl Retries {
     /// Returns a copy of the command, for the case that its leader does not carry it out;
     /// none if the limit is reached.
     pub fn keep(&mut self, command: &Command) -> Option<Command> {
@@ -73,14 +83,24 @@ impl Again {
         self.waiting.is_empty()
     }
 
-    fn take(&mut self, at: usize) -> Retry {
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The command at this place of the queue.
+    pub fn get(&self, at: usize) -> &Retry {
+        &self.waiting[at]
+    }
+
+    /// Takes the command at this place of the queue.
+    pub fn take(&mut self, at: usize) -> Retry {
         let retry = self.waiting.remove(at).expect("the caller has looked");
         self.forget(&retry.command);
         retry
     }
 
-    /// Takes the commands that are past their deadline and returns their askers.
-    pub fn take_late(&mut self, now: Instant) -> Vec<Asker> {
+    /// Takes the commands that are past their deadline and returns their requesters.
+    pub fn take_late(&mut self, now: Instant) -> Vec<Requester> {
         let mut late = Vec::new();
         while let Some(at) = self.waiting.iter().position(|it| now >= it.deadline) {
             late.push(self.take(at).to);
@@ -88,77 +108,11 @@ impl Again {
         late
     }
 
-    pub fn take_all(&mut self) -> Vec<Asker> {
+    pub fn take_all(&mut self) -> Vec<Requester> {
         let mut all = Vec::new();
         while !self.waiting.is_empty() {
             all.push(self.take(0).to);
         }
         all
-    }
-}
-
-impl Replica {
-    pub(super) fn asked(&self) -> Asked {
-        Asked {
-            leader: self.leader,
-            term: self.term(),
-        }
-    }
-
-    /// Tries the commands again that the current leader, or this member, can carry out.
-    pub(super) fn try_again(&mut self) {
-        let mut at = 0;
-        while at < self.again.waiting.len() {
-            let retry = &self.again.waiting[at];
-            if self.must_hand_over_before(&retry.command) {
-                // The other member has not become the leader yet.
-                self.hand_over();
-                at += 1;
-            } else if retry.asked == self.asked() && self.lead == Lead::No
-                || !self.takes(&retry.command)
-            {
-                at += 1;
-            } else {
-                let Retry {
-                    to,
-                    command,
-                    deadline,
-                    ..
-                } = self.again.take(at);
-                if self.lead == Lead::Ready {
-                    self.evaluate(&command, to, false);
-                } else {
-                    self.forward_until(&command, to, deadline);
-                }
-            }
-        }
-    }
-
-    /// Handles a request that this leader remove itself when another member has to carry
-    /// that out: hands leadership over. A local request waits and is tried again; a request
-    /// of another member is refused, and that member tries again.
-    pub(super) fn hand_over_before_removal(&mut self, command: &Command, to: Asker) {
-        self.hand_over();
-        let kept = match to {
-            Asker::Member { .. } => None,
-            Asker::Local(_) | Asker::Internal => self.again.keep(command),
-        };
-        match kept {
-            Some(command) => self.again.wait(Retry {
-                to,
-                command,
-                deadline: self.clock.now() + self.patience,
-                asked: self.asked(),
-            }),
-            None => self.send_answer(Answer::new(to, Err(super::apply::changed()))),
-        }
-    }
-
-    /// Answers commands that have waited too long with a timeout.
-    pub(super) fn give_up_trying(&mut self, now: Instant) {
-        let timeout = Error::Refused(etcd_api::Error::Timeout.into());
-        for to in self.again.take_late(now) {
-            self.send_answer(Answer::new(to, Err(timeout.clone())));
-        }
     }
 }

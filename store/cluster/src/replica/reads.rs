@@ -9,24 +9,23 @@
 //! read arrived. The leader asks a majority whether it still leads (Raft's ReadIndex,
 //! Ongaro's thesis 6.4); a follower asks the leader. All reads that arrive before a round
 //! starts share it, as in etcd. A leader with a lease asks no other member
-//! (`read_lease.rs`), and under a load of writes an append serves as the question
-//! (`replica/append_round.rs`). A round without an answer is repeated.
+//! (`leader_lease.rs`), and under a load of writes an append serves as the question
+//! (`append_round.rs`). A round without an answer is repeated.
 
 use std::time::Duration;
 
 use environment::Instant;
-use tokio::sync::oneshot;
 
-use crate::Error;
+use super::answer::ReplySender;
 
 /// Time after which a round without an answer counts as lost.
-pub(crate) const ROUND_PATIENCE: Duration = Duration::from_millis(500);
+pub(super) const ROUND_PATIENCE: Duration = Duration::from_millis(500);
 
 /// The receiver of the permission to read.
 #[derive(Debug)]
-pub enum ReadAsker {
+pub(super) enum ReadRequester {
     /// A request task of this node.
-    Local(oneshot::Sender<Result<(), Error>>),
+    Local(ReplySender<()>),
     /// A follower, for a round of its own.
     Member {
         member: u64,
@@ -35,13 +34,14 @@ pub enum ReadAsker {
     },
     /// A question about a lease, by its number here.
     Lease(u64),
-    /// Answers of commands that were evaluated and change nothing, by their number here.
+    /// Answers of commands that were evaluated and change nothing, by the
+    /// number of their read.
     Unchanged(u64),
 }
 
 #[derive(Debug)]
 struct Waiting {
-    asker: ReadAsker,
+    requester: ReadRequester,
     deadline: Instant,
 }
 
@@ -49,17 +49,31 @@ struct Waiting {
 struct Round {
     number: u64,
     started: Instant,
-    askers: Vec<Waiting>,
+    requesters: Vec<Waiting>,
+}
+
+/// A read that may be served once the entry `index` is applied.
+#[derive(Debug)]
+struct Confirmed {
+    index: u64,
+    waiting: Waiting,
+}
+
+/// A read that may be served now; the state has everything up to the entry `index`.
+#[derive(Debug)]
+pub(super) struct ReadyRead {
+    pub index: u64,
+    pub requester: ReadRequester,
 }
 
 /// The waiting reads of one member.
 #[derive(Debug, Default)]
-pub(crate) struct Reads {
+pub(super) struct Reads {
     waiting: Vec<Waiting>,
     under_way: Option<Round>,
-    /// Confirmed reads, each with the index that must be applied first.
-    confirmed: Vec<(u64, Waiting)>,
+    confirmed: Vec<Confirmed>,
     last_round: u64,
+    last_unchanged: u64,
     /// Rounds that were repeated because no answer arrived, since the start.
     lost_rounds: u64,
     /// Local reads that ended with a timeout, since the start.
@@ -77,8 +91,19 @@ impl Reads {
     }
 
     /// Adds a read, which is given up at `deadline`.
-    pub fn add(&mut self, asker: ReadAsker, deadline: Instant) {
-        self.waiting.push(Waiting { asker, deadline });
+    pub fn add(&mut self, requester: ReadRequester, deadline: Instant) {
+        self.waiting.push(Waiting {
+            requester,
+            deadline,
+        });
+    }
+
+    /// Adds a read that confirms answers of commands that change nothing. Returns its number,
+    /// which no other read has.
+    pub fn add_unchanged(&mut self, deadline: Instant) -> u64 {
+        self.last_unchanged += 1;
+        self.add(ReadRequester::Unchanged(self.last_unchanged), deadline);
+        self.last_unchanged
     }
 
     /// Whether no read waits for a round to start or to end.
@@ -94,7 +119,7 @@ impl Reads {
             .take_if(|round| now >= round.started + ROUND_PATIENCE)
         {
             self.lost_rounds += 1;
-            self.waiting.extend(lost.askers);
+            self.waiting.extend(lost.requesters);
         }
         if self.under_way.is_some() || self.waiting.is_empty() {
             return None;
@@ -103,15 +128,15 @@ impl Reads {
         self.under_way = Some(Round {
             number: self.last_round,
             started: now,
-            askers: std::mem::take(&mut self.waiting),
+            requesters: std::mem::take(&mut self.waiting),
         });
         Some(self.last_round)
     }
 
     /// Lets the reads of the round under way wait for another one, after a change of leader.
     pub fn restart(&mut self) {
-        let askers = self.under_way.take().map(|round| round.askers);
-        self.waiting.extend(askers.into_iter().flatten());
+        let requesters = self.under_way.take().map(|round| round.requesters);
+        self.waiting.extend(requesters.into_iter().flatten());
     }
 
     /// Confirms the reads of this round at `index`. Late and doubled answers are ignored.
@@ -120,41 +145,48 @@ impl Reads {
             .under_way
             .take_if(|under_way| under_way.number == round)
         {
-            let askers = round.askers.into_iter().map(|waiting| (index, waiting));
-            self.confirmed.extend(askers);
+            let requesters = round.requesters.into_iter();
+            let requesters = requesters.map(|waiting| Confirmed { index, waiting });
+            self.confirmed.extend(requesters);
         }
     }
 
     /// Takes the reads that may be served now that `applied` is applied. Reads of other members
     /// do not wait for that: the members get the index and wait themselves.
-    pub fn take_ready(&mut self, applied: u64) -> Vec<(u64, ReadAsker)> {
+    pub fn take_ready(&mut self, applied: u64) -> Vec<ReadyRead> {
         if self.confirmed.is_empty() {
             return Vec::new();
         }
-        let ready = |(index, waiting): &mut (u64, Waiting)| {
-            *index <= applied || matches!(waiting.asker, ReadAsker::Member { .. })
+        let ready = |read: &mut Confirmed| {
+            read.index <= applied || matches!(read.waiting.requester, ReadRequester::Member { .. })
         };
         let ready = self.confirmed.extract_if(.., ready);
         ready
-            .map(|(index, waiting)| (index, waiting.asker))
+            .map(|read| ReadyRead {
+                index: read.index,
+                requester: read.waiting.requester,
+            })
             .collect()
     }
 
     /// Takes the reads that are past their deadline.
-    pub fn take_late(&mut self, now: Instant) -> Vec<ReadAsker> {
+    pub fn take_late(&mut self, now: Instant) -> Vec<ReadRequester> {
         let late = |waiting: &mut Waiting| now >= waiting.deadline;
-        let mut askers: Vec<Waiting> = self.waiting.extract_if(.., late).collect();
+        let mut requesters: Vec<Waiting> = self.waiting.extract_if(.., late).collect();
         if let Some(round) = &mut self.under_way {
-            askers.extend(round.askers.extract_if(.., late));
+            requesters.extend(round.requesters.extract_if(.., late));
         }
         let confirmed = self
             .confirmed
-            .extract_if(.., |(_, waiting)| now >= waiting.deadline);
-        askers.extend(confirmed.map(|(_, waiting)| waiting));
+            .extract_if(.., |read| now >= read.waiting.deadline);
+        requesters.extend(confirmed.map(|read| read.waiting));
         // Other members count their own reads.
-        let own = |waiting: &&Waiting| !matches!(waiting.asker, ReadAsker::Member { .. });
-        self.given_up += askers.iter().filter(own).count() as u64;
-        askers.into_iter().map(|waiting| waiting.asker).collect()
+        let own = |waiting: &&Waiting| !matches!(waiting.requester, ReadRequester::Member { .. });
+        self.given_up += requesters.iter().filter(own).count() as u64;
+        requesters
+            .into_iter()
+            .map(|waiting| waiting.requester)
+            .collect()
     }
 
     /// Rounds that were repeated because no answer arrived, since the start.
@@ -168,38 +200,39 @@ impl Reads {
     }
 
     /// Takes all reads, when this member ends.
-    pub fn take_all(&mut self) -> Vec<ReadAsker> {
+    pub fn take_all(&mut self) -> Vec<ReadRequester> {
         self.restart();
-        let confirmed = self.confirmed.drain(..).map(|(_, waiting)| waiting);
+        let confirmed = self.confirmed.drain(..).map(|read| read.waiting);
         let all = self.waiting.drain(..).chain(confirmed);
-        all.map(|waiting| waiting.asker).collect()
+        all.map(|waiting| waiting.requester).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::sync::oneshot;
 
     fn at(millis: u64) -> Instant {
         Instant::from_origin(Duration::from_millis(millis))
     }
 
-    fn member(round: u64) -> ReadAsker {
-        ReadAsker::Member { member: 9, round }
+    fn member(round: u64) -> ReadRequester {
+        ReadRequester::Member { member: 9, round }
     }
 
-    fn local() -> ReadAsker {
-        ReadAsker::Local(oneshot::channel().0)
+    fn local() -> ReadRequester {
+        ReadRequester::Local(oneshot::channel().0)
     }
 
-    fn rounds(ready: Vec<(u64, ReadAsker)>) -> Vec<(u64, Option<u64>)> {
-        let number = |asker| match asker {
-            ReadAsker::Member { round, .. } => Some(round),
-            ReadAsker::Local(_) | ReadAsker::Lease(_) | ReadAsker::Unchanged(_) => None,
+    fn rounds(ready: Vec<ReadyRead>) -> Vec<(u64, Option<u64>)> {
+        let number = |requester| match requester {
+            ReadRequester::Member { round, .. } => Some(round),
+            ReadRequester::Local(_) | ReadRequester::Lease(_) | ReadRequester::Unchanged(_) => None,
         };
         ready
             .into_iter()
-            .map(|(index, asker)| (index, number(asker)))
+            .map(|read| (read.index, number(read.requester)))
             .collect()
     }
 

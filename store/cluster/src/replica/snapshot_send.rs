@@ -12,21 +12,22 @@
 //! either, and every export costs both sides. So the pauses double from an election timeout
 //! up to half a minute, until the member has taken a snapshot.
 //!
-//! There is one transfer for each member, and any number of members. All end with this
-//! member's leadership. During a transfer the log keeps the entries that the member will
-//! need after the snapshot.
+//! Invariants: there is one transfer for each member, and any number of members. All end
+//! with this member's leadership. During a transfer the log keeps the entries that the member
+//! will need after the snapshot ([`SnapshotSending::needed_from`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use environment::Instant;
+use raft::SnapshotStatus;
 use raft::eraftpb::{Message, SnapshotMetadata};
-use raft::{SnapshotStatus, StateRole};
 use revisions::Export;
 
-use super::{Replica, lead};
-use crate::snapshot::{Exchange, Pace, Parcel, Sender};
+use super::membership;
+use super::replica_core::Core;
+use crate::snapshot::{Exchange, ImportReport, Pace, Parcel, Sender};
 
 /// Longest pause after a snapshot that the member did not take.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -55,7 +56,7 @@ struct Transfer {
 
 /// All transfers, by member.
 #[derive(Debug)]
-pub(super) struct Outgoing {
+pub(super) struct SnapshotSending {
     transfers: BTreeMap<u64, Transfer>,
     /// By member: the number of failures since its last success.
     failures: BTreeMap<u64, u32>,
@@ -65,12 +66,16 @@ pub(super) struct Outgoing {
     election_timeout: Duration,
 }
 
-impl Outgoing {
-    /// Numbers the transfers of this life above `first_number`; no earlier life used these
-    /// numbers.
-    pub fn new(first_number: u64, piece_bytes: usize, election_timeout: Duration) -> Outgoing {
+impl SnapshotSending {
+    /// Numbers the transfers of this incarnation above `first_number`; no earlier incarnation
+    /// used these numbers.
+    pub fn new(
+        first_number: u64,
+        piece_bytes: usize,
+        election_timeout: Duration,
+    ) -> SnapshotSending {
         assert!(piece_bytes > 0, "pieces have bytes");
-        Outgoing {
+        SnapshotSending {
             transfers: BTreeMap::new(),
             failures: BTreeMap::new(),
             last_id: first_number,
@@ -109,59 +114,45 @@ impl Outgoing {
             _ => None,
         }
     }
-}
 
-/// Stops the senders, which run on other threads and would wait for the dropped replica.
-impl Drop for Outgoing {
-    fn drop(&mut self) {
-        for transfer in self.transfers.values() {
-            if let Stage::UnderWay { exchange, .. } = &transfer.stage {
-                exchange.stop(Err("the member has stopped".into()));
-            }
-        }
-    }
-}
-
-impl Replica {
     /// Exports a snapshot for each member that needs one.
-    pub(super) fn export_wanted(&mut self) {
-        for member in self.consensus.take_wanted() {
+    pub fn export_wanted(&mut self, core: &mut Core) {
+        for member in core.consensus.take_wanted() {
             // This member may have lost its leadership since it found out that the other
             // one needs a snapshot.
-            let leads = self.consensus.raft().state == StateRole::Leader;
-            if !leads || self.failed.is_some() || !self.outgoing.may_begin(member) {
+            if !core.holds_leadership() || !self.may_begin(member) {
                 continue;
             }
-            let export = Box::new(self.machine.export(self.outgoing.piece_bytes));
+            let export = Box::new(core.machine.export(self.piece_bytes));
             let info = export.info();
             let mut metadata = SnapshotMetadata {
                 index: info.index,
                 term: info.term,
                 ..SnapshotMetadata::default()
             };
-            metadata.set_conf_state(lead::configuration(&self.reader.members()));
-            let until = self.clock.now() + self.outgoing.election_timeout * 2;
+            metadata.set_conf_state(membership::configuration(&core.reader.members()));
+            let until = core.now() + self.election_timeout * 2;
             let transfer = Transfer {
                 index: info.index,
                 stage: Stage::Offered { export, until },
             };
-            self.outgoing.transfers.insert(member, transfer);
-            self.consensus.offer(member, metadata);
+            self.transfers.insert(member, transfer);
+            core.consensus.offer(member, metadata);
         }
     }
 
     /// Begins to send a snapshot that Raft has taken.
-    pub(super) fn send_snapshot(&mut self, message: Message) {
+    pub fn send(&mut self, core: &mut Core, message: Message) {
         let to = message.to;
-        self.consensus.withdraw(to);
+        core.consensus.withdraw(to);
         let index = message.get_snapshot().get_metadata().index;
-        let transfer = self.outgoing.transfers.remove(&to);
+        let transfer = self.transfers.remove(&to);
         let Some(Transfer {
             stage: Stage::Offered { export, .. },
             ..
         }) = transfer.filter(|it| it.index == index)
         else {
-            self.consensus.snapshot_sent(to, SnapshotStatus::Failure);
+            core.consensus.snapshot_sent(to, SnapshotStatus::Failure);
             return;
         };
         tracing::info!(
@@ -171,75 +162,71 @@ impl Replica {
             "a member is behind the log: sending it a snapshot"
         );
         let exchange = Arc::new(Exchange::default());
-        self.outgoing.last_id += 1;
-        let id = self.outgoing.last_id;
+        self.last_id += 1;
+        let id = self.last_id;
         let parcel = Parcel {
             id,
             to,
             export: *export,
             message,
         };
-        let pace = self.outgoing.pace();
-        let sender = Sender::new(parcel, pace, Arc::clone(&exchange), self.clock.now());
-        self.output.snapshots.push(sender);
+        let pace = self.pace();
+        let sender = Sender::new(parcel, pace, Arc::clone(&exchange), core.now());
+        core.output.snapshots.push(sender);
         let stage = Stage::UnderWay { id, exchange };
-        self.outgoing
-            .transfers
-            .insert(to, Transfer { index, stage });
+        self.transfers.insert(to, Transfer { index, stage });
     }
 
     /// Passes a member's report on the progress of its import to the sender.
-    pub(super) fn snapshot_wanted(
-        &self,
-        from: u64,
-        id: u64,
-        (wanted, written): (u64, u64),
-        out_of_order: bool,
-    ) {
-        if let Some(exchange) = self.outgoing.exchange(from, id) {
-            exchange.wanted(wanted, written, out_of_order);
+    pub fn report(&self, from: u64, id: u64, report: ImportReport) {
+        if let Some(exchange) = self.exchange(from, id) {
+            exchange.report(report);
         }
     }
 
     /// Stops the sender when a member has the snapshot or does not want it.
-    pub(super) fn snapshot_over(&self, from: u64, id: u64, outcome: Result<(), String>) {
-        if let Some(exchange) = self.outgoing.exchange(from, id) {
+    pub fn over(&self, from: u64, id: u64, outcome: Result<(), String>) {
+        if let Some(exchange) = self.exchange(from, id) {
             exchange.stop(outcome);
         }
     }
 
     /// Advances all transfers by what has happened; ends them if this member does not lead.
-    pub(super) fn tend_transfers(&mut self) {
-        if self.outgoing.transfers.is_empty() && self.outgoing.failures.is_empty() {
+    pub fn tend(&mut self, core: &mut Core) {
+        if self.transfers.is_empty() && self.failures.is_empty() {
             return;
         }
-        if !self.holds_the_lead() {
-            self.end_transfers("this member has lost its leadership");
+        if !core.holds_leadership() {
+            self.end_all(core, "this member has lost its leadership");
             return;
         }
-        let now = self.clock.now();
-        let transfers = std::mem::take(&mut self.outgoing.transfers);
+        let now = core.now();
+        let transfers = std::mem::take(&mut self.transfers);
         for (member, transfer) in transfers {
             let index = transfer.index;
-            if let Some(stage) = self.tend(member, transfer, now) {
-                self.outgoing
-                    .transfers
-                    .insert(member, Transfer { index, stage });
+            if let Some(stage) = self.advance(core, member, transfer, now) {
+                self.transfers.insert(member, Transfer { index, stage });
             }
         }
     }
 
     /// Returns the current stage of a transfer; none if it is over.
-    fn tend(&mut self, member: u64, transfer: Transfer, now: Instant) -> Option<Stage> {
+    fn advance(
+        &mut self,
+        core: &mut Core,
+        member: u64,
+        transfer: Transfer,
+        now: Instant,
+    ) -> Option<Stage> {
         let index = transfer.index;
         match transfer.stage {
             Stage::Offered { until, .. } if now >= until => {
-                self.consensus.withdraw(member);
+                core.consensus.withdraw(member);
                 None
             }
-            Stage::UnderWay { exchange, .. } if !self.consensus.awaits_snapshot(member) => {
+            Stage::UnderWay { exchange, .. } if !core.consensus.awaits_snapshot(member) => {
                 // Raft knows that the receiver has the snapshot, or is not a member any more.
-                self.outgoing.failures.remove(&member);
+                self.failures.remove(&member);
                 exchange.stop(Err("the snapshot is not needed any more".into()));
                 Some(self.catching_up(now))
             }
@@ -251,13 +238,13 @@ impl Replica {
                         index,
                         "the snapshot has arrived"
                     );
-                    self.outgoing.failures.remove(&member);
-                    self.consensus.snapshot_sent(member, SnapshotStatus::Finish);
+                    self.failures.remove(&member);
+                    core.consensus.snapshot_sent(member, SnapshotStatus::Finish);
                     Some(self.catching_up(now))
                 }
                 Some(Err(reason)) => {
                     let to = format!("{member:x}");
-                    let pause = self.outgoing.pause_after_failure(member);
+                    let pause = self.pause_after_failure(member);
                     tracing::warn!(
                         to,
                         index,
@@ -270,7 +257,7 @@ impl Replica {
                 }
             },
             Stage::Failed { until } if now >= until => {
-                self.consensus
+                core.consensus
                     .snapshot_sent(member, SnapshotStatus::Failure);
                 None
             }
@@ -281,15 +268,15 @@ impl Replica {
 
     fn catching_up(&self, now: Instant) -> Stage {
         Stage::CatchingUp {
-            until: now + self.outgoing.election_timeout * 30,
+            until: now + self.election_timeout * 30,
         }
     }
 
     /// Ends all transfers, with the reason for their senders.
-    pub(super) fn end_transfers(&mut self, reason: &str) {
-        self.outgoing.failures.clear();
-        for (member, transfer) in std::mem::take(&mut self.outgoing.transfers) {
-            self.consensus.withdraw(member);
+    pub fn end_all(&mut self, core: &mut Core, reason: &str) {
+        self.failures.clear();
+        for (member, transfer) in std::mem::take(&mut self.transfers) {
+            core.consensus.withdraw(member);
             if let Stage::UnderWay { exchange, .. } = transfer.stage {
                 exchange.stop(Err(reason.to_owned()));
             }
@@ -298,14 +285,25 @@ impl Replica {
 
     /// First index of the entries that are needed by members with a transfer; `u64::MAX` if
     /// there is no transfer.
-    pub(super) fn needed_from(&self) -> u64 {
-        let progress = |member| self.consensus.raft().prs().get(member);
+    pub fn needed_from(&self, core: &Core) -> u64 {
+        let progress = |member| core.raft().prs().get(member);
         let first = |(&member, transfer): (&u64, &Transfer)| {
             let matched = progress(member).map_or(0, |it| it.matched);
             transfer.index.max(matched) + 1
         };
-        let all = self.outgoing.transfers.iter().map(first);
+        let all = self.transfers.iter().map(first);
         all.min().unwrap_or(u64::MAX)
+    }
+}
+
+/// Stops the senders, which run on other threads and would wait for the dropped replica.
+impl Drop for SnapshotSending {
+    fn drop(&mut self) {
+        for transfer in self.transfers.values() {
+            if let Stage::UnderWay { exchange, .. } = &transfer.stage {
+                exchange.stop(Err("the member has stopped".into()));
+            }
+        }
     }
 }
 
@@ -315,18 +313,18 @@ mod tests {
 
     #[test]
     fn pauses_after_failures_double_up_to_half_a_minute_for_each_member() {
-        let mut outgoing = Outgoing::new(0, 1, Duration::from_secs(1));
+        let mut sending = SnapshotSending::new(0, 1, Duration::from_secs(1));
         for seconds in [1, 2, 4, 8, 16, 30, 30] {
-            let pause = outgoing.pause_after_failure(7);
+            let pause = sending.pause_after_failure(7);
             assert_eq!(pause, Duration::from_secs(seconds));
         }
-        assert_eq!(outgoing.pause_after_failure(8), Duration::from_secs(1));
+        assert_eq!(sending.pause_after_failure(8), Duration::from_secs(1));
         for _ in 0..100 {
-            outgoing.pause_after_failure(7);
+            sending.pause_after_failure(7);
         }
-        outgoing.failures.remove(&7);
-        assert_eq!(outgoing.pause_after_failure(7), Duration::from_secs(1));
-        let mut slow = Outgoing::new(0, 1, Duration::from_secs(50));
+        sending.failures.remove(&7);
+        assert_eq!(sending.pause_after_failure(7), Duration::from_secs(1));
+        let mut slow = SnapshotSending::new(0, 1, Duration::from_secs(50));
         assert_eq!(slow.pause_after_failure(7), Duration::from_secs(50));
     }
 }

@@ -24,10 +24,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use environment::Instant;
-use raft::StateRole;
-use raft::eraftpb::{Message, MessageType};
+use raft::eraftpb::Message;
 
-use super::{Lead, Replica};
+use super::replica_core::Core;
+use super::role::Role;
 use crate::read_lease::nanos;
 use crate::{Mutant, ReadLease, ReadMode};
 
@@ -35,7 +35,7 @@ const STAMP_BYTES: usize = 8;
 
 /// The voters' promises to this leader, and the lease that follows from them.
 #[derive(Debug)]
-pub(super) struct Rounds {
+pub(super) struct LeaderLease {
     mode: ReadMode,
     published: Arc<ReadLease>,
     /// The term to which the fields below belong.
@@ -51,9 +51,9 @@ pub(super) struct Rounds {
     forgone: bool,
 }
 
-impl Rounds {
-    pub fn new(mode: ReadMode, published: Arc<ReadLease>) -> Rounds {
-        Rounds {
+impl LeaderLease {
+    pub fn new(mode: ReadMode, published: Arc<ReadLease>) -> LeaderLease {
+        LeaderLease {
             mode,
             published,
             term: 0,
@@ -64,6 +64,7 @@ impl Rounds {
         }
     }
 
+    /// The lease as readers on other threads see it.
     pub fn published(&self) -> &Arc<ReadLease> {
         &self.published
     }
@@ -89,137 +90,137 @@ impl Rounds {
         self.since = now;
     }
 
-    fn forgo(&mut self) {
+    /// Gives the lease up for the rest of the term, because a member is asked to stand for
+    /// election.
+    pub fn forgo(&mut self, term: u64) {
+        self.enter(term);
         self.withdraw();
         self.forgone = true;
     }
-}
 
-/// Splits a context into the moment of sending, the promise, and the Raft library's own part.
-fn split(context: &[u8]) -> Option<(u64, u64, &[u8])> {
-    let (sent, rest) = context.split_first_chunk::<STAMP_BYTES>()?;
-    let (promised, own) = rest.split_first_chunk::<STAMP_BYTES>()?;
-    Some((
-        u64::from_le_bytes(*sent),
-        u64::from_le_bytes(*promised),
-        own,
-    ))
-}
-
-fn join(sent: u64, promised: u64, own: &[u8]) -> Vec<u8> {
-    [&sent.to_le_bytes()[..], &promised.to_le_bytes(), own].concat()
-}
-
-/// The part of a promise that a leader may use: clocks may differ by a tenth.
-fn shortened(promised: Duration) -> Duration {
-    promised / 10 * 9
-}
-
-impl Replica {
-    /// Adds to a Raft message what this crate sends with it, before it is sent: the moment of
-    /// a heartbeat, the promise in its answer, the life in an answer to an append. A request
-    /// to stand for election ends the lease.
-    pub(super) fn stamp(&mut self, message: &mut Message) {
-        match message.get_msg_type() {
-            MessageType::MsgHeartbeat if self.rounds.mode == ReadMode::Lease => {
-                let sent = nanos(self.clock.now().since_origin());
-                message.context = join(sent, 0, &message.context).into();
-            }
-            MessageType::MsgHeartbeatResponse => {
-                if let Some((sent, _, own)) = split(&message.context) {
-                    let promised = nanos(self.promise.length());
-                    message.context = join(sent, promised, own).into();
-                }
-            }
-            MessageType::MsgAppendResponse => self.sign(message),
-            MessageType::MsgTimeoutNow if !self.breaks(Mutant::KeepsItsLeaseInATransfer) => {
-                self.rounds.enter(message.term);
-                self.rounds.forgo();
-            }
-            _ => {}
+    /// Adds the moment of sending to a heartbeat.
+    pub fn stamp_heartbeat(&self, heartbeat: &mut Message, now: Instant) {
+        if self.mode == ReadMode::Lease {
+            let sent_nanos = nanos(now.since_origin());
+            let stamp = Stamp {
+                sent_nanos,
+                promised_nanos: 0,
+            };
+            heartbeat.context = stamp.join(&heartbeat.context).into();
         }
     }
 
     /// Takes the promise from a voter's answer to a heartbeat, and restores the Raft library's
     /// own context.
-    pub(super) fn note_promise(&mut self, message: &mut Message, now: Instant) {
-        let context = std::mem::take(&mut message.context);
-        let Some((sent, promised, own)) = split(&context) else {
-            message.context = context;
+    pub fn take_promise(&mut self, core: &Core, answer: &mut Message, now: Instant) {
+        let context = std::mem::take(&mut answer.context);
+        let Some((stamp, own)) = Stamp::split(&context) else {
+            answer.context = context;
             return;
         };
-        message.context = context.slice_ref(own);
-        let raft = self.consensus.raft();
-        let leads = raft.state == StateRole::Leader && raft.term == message.term;
-        let mut sent = Instant::from_origin(Duration::from_nanos(sent));
-        if !leads || self.rounds.mode != ReadMode::Lease || sent > now {
+        answer.context = context.slice_ref(own);
+        let leads = core.is_raft_leader() && core.raft().term == answer.term;
+        let mut sent = Instant::from_origin(Duration::from_nanos(stamp.sent_nanos));
+        if !leads || self.mode != ReadMode::Lease || sent > now {
             return;
         }
-        self.rounds.enter(message.term);
-        if sent <= self.rounds.since {
+        self.enter(answer.term);
+        if sent <= self.since {
             return;
         }
-        if self.breaks(Mutant::LeaseFromTheReceiveTime) {
+        if core.breaks(Mutant::LeaseFromTheReceiveTime) {
             sent = now;
         }
-        let until = sent + shortened(Duration::from_nanos(promised));
-        let known = self.rounds.promises.entry(message.from).or_default();
+        let until = sent + shortened(Duration::from_nanos(stamp.promised_nanos));
+        let known = self.promises.entry(answer.from).or_default();
         *known = until.max(*known);
-        self.renew_read_lease();
+        self.renew(core);
     }
 
     /// Sets the end of the lease to the moment until which the promises of a majority hold.
-    fn renew_read_lease(&mut self) {
-        let promises = self.rounds.promises.iter();
+    fn renew(&mut self, core: &Core) {
+        let promises = self.promises.iter();
         let mut promises: Vec<(Instant, u64)> =
             promises.map(|(&voter, &until)| (until, voter)).collect();
         promises.sort_unstable();
         let mut bound = HashSet::default();
-        bound.insert(self.member_id);
-        let prs = self.consensus.raft().prs();
+        bound.insert(core.member_id);
+        let prs = core.raft().prs();
         for (until, voter) in promises.into_iter().rev() {
             bound.insert(voter);
             if prs.has_quorum(&bound) {
-                self.rounds.until = until;
+                self.until = until;
                 return;
             }
         }
     }
 
     /// Whether no other member can lead now.
-    pub(super) fn holds_read_lease(&self) -> bool {
-        let rounds = &self.rounds;
-        let raft = self.consensus.raft();
-        let mine = rounds.term == raft.term && self.lead == Lead::Ready && !rounds.forgone;
-        mine && self.clock.now() < rounds.until
+    pub fn holds(&self, core: &Core, role: &Role) -> bool {
+        let mine = self.term == core.raft().term && role.is_ready() && !self.forgone;
+        mine && core.now() < self.until
     }
 
     /// Publishes the lease to readers on other threads, or withdraws it. The lease is
     /// published only while everything that is committed is applied here: entries that are
     /// committed and wait for this member's own disk may be applied, and visible, at a
     /// follower already.
-    pub(super) fn publish_read_lease(&mut self) {
-        if self.rounds.mode != ReadMode::Lease {
+    pub fn publish(&self, core: &Core, role: &Role) {
+        if self.mode != ReadMode::Lease {
             return;
         }
-        let shows_all = self.engine.applied_index() >= self.committed()
-            || self.breaks(Mutant::LeaseBehindFollowers);
-        if shows_all && self.holds_read_lease() {
-            self.rounds.published.extend(self.rounds.until);
+        let shows_all = core.engine().applied_index() >= core.committed()
+            || core.breaks(Mutant::LeaseBehindFollowers);
+        if shows_all && self.holds(core, role) {
+            self.published.extend(self.until);
         } else {
-            self.rounds.published.withdraw();
+            self.published.withdraw();
         }
     }
+}
 
-    /// The commit index, as far as this member knows.
-    pub(super) fn committed(&self) -> u64 {
-        self.consensus.raft().raft_log.committed
+/// What a heartbeat and its answer carry besides the Raft library's own context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    /// When the leader sent the heartbeat, on its own clock.
+    sent_nanos: u64,
+    /// How long the voter's promise holds; 0 until the voter fills it.
+    promised_nanos: u64,
+}
+
+impl Stamp {
+    /// Splits a context into the stamp and the Raft library's own part.
+    fn split(context: &[u8]) -> Option<(Stamp, &[u8])> {
+        let (sent, rest) = context.split_first_chunk::<STAMP_BYTES>()?;
+        let (promised, own) = rest.split_first_chunk::<STAMP_BYTES>()?;
+        let stamp = Stamp {
+            sent_nanos: u64::from_le_bytes(*sent),
+            promised_nanos: u64::from_le_bytes(*promised),
+        };
+        Some((stamp, own))
     }
 
-    /// The lease under which this member may serve reads without asking other members.
-    pub fn read_lease(&self) -> &Arc<ReadLease> {
-        self.rounds.published()
+    fn join(self, own: &[u8]) -> Vec<u8> {
+        let (sent, promised) = (self.sent_nanos, self.promised_nanos);
+        [&sent.to_le_bytes()[..], &promised.to_le_bytes(), own].concat()
     }
+}
+
+/// Adds a voter's promise of this length to its answer to a heartbeat.
+pub(super) fn stamp_promise(answer: &mut Message, promised: Duration) {
+    if let Some((stamp, own)) = Stamp::split(&answer.context) {
+        let promised_nanos = nanos(promised);
+        let stamp = Stamp {
+            promised_nanos,
+            ..stamp
+        };
+        answer.context = stamp.join(own).into();
+    }
+}
+
+/// The part of a promise that a leader may use: clocks may differ by a tenth.
+fn shortened(promised: Duration) -> Duration {
+    promised / 10 * 9
 }
 
 #[cfg(test)]
@@ -228,9 +229,17 @@ mod tests {
 
     #[test]
     fn a_context_is_taken_apart_as_it_was_put_together() {
-        let context = join(7, 9, b"round");
-        assert_eq!(split(&context), Some((7, 9, &b"round"[..])));
-        assert_eq!(split(&join(1, 0, &[])), Some((1, 0, &[][..])));
-        assert_eq!(split(b"12345678"), None, "a round of reads without a stamp");
+        let stamp = Stamp {
+            sent_nanos: 7,
+            promised_nanos: 9,
+        };
+        let context = stamp.join(b"round");
+        assert_eq!(Stamp::split(&context), Some((stamp, &b"round"[..])));
+        assert_eq!(Stamp::split(&stamp.join(&[])), Some((stamp, &[][..])));
+        assert_eq!(
+            Stamp::split(b"12345678"),
+            None,
+            "a round of reads without a stamp"
+        );
     }
 }

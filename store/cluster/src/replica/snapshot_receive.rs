@@ -6,22 +6,25 @@
 //!                        └──┘ pieces, in their order
 //! ```
 //!
-//! Until the moment of the installation this member keeps its former state: it answers
-//! heartbeats, votes and serves reads. A snapshot is never installed over a newer state.
+//! Invariants: one import is under way at most, of the newest offer. Until the moment of the
+//! installation this member keeps its former state: it answers heartbeats, votes and serves
+//! reads. A snapshot is never installed over a newer state.
 
 use std::sync::Arc;
 
 use raft::eraftpb::Message;
 use revisions::Import;
 
-use super::{Answer, Replica, apply, lead};
+use super::membership;
+use super::replica_core::Core;
 use crate::Error;
 use crate::peer_message::PeerMessage;
 use crate::raft::restore::Judgement;
+use crate::snapshot::ImportReport;
 
 /// The snapshot that is being imported.
 #[derive(Debug)]
-pub(super) struct Incoming {
+struct Incoming {
     from: u64,
     id: u64,
     /// The message that Raft gets when the snapshot is installed.
@@ -31,13 +34,68 @@ pub(super) struct Incoming {
     written_reported: u64,
 }
 
+/// Entry and revision of a snapshot that was installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Installed {
+    pub index: u64,
+    pub revision: i64,
+}
+
 /// Called from the import's thread when the import has progressed.
 pub(crate) type Waker = Arc<dyn Fn() + Send + Sync>;
 
-impl Replica {
+/// The import under way, if any, and what came of earlier ones.
+pub(super) struct SnapshotReceiving {
+    incoming: Option<Incoming>,
+    /// The last snapshot that was installed since the start.
+    installed: Option<Installed>,
+    waker: Waker,
+}
+
+impl std::fmt::Debug for SnapshotReceiving {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("SnapshotReceiving")
+            .field("incoming", &self.incoming)
+            .field("installed", &self.installed)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for SnapshotReceiving {
+    fn default() -> SnapshotReceiving {
+        SnapshotReceiving {
+            incoming: None,
+            installed: None,
+            waker: Arc::new(|| {}),
+        }
+    }
+}
+
+impl SnapshotReceiving {
+    /// Sets the function that is called when an import has progressed.
+    pub fn wake_with(&mut self, waker: Waker) {
+        self.waker = waker;
+    }
+
+    /// Whether an import is under way.
+    pub fn is_importing(&self) -> bool {
+        self.incoming.is_some()
+    }
+
+    /// The snapshot that was installed last, since the start.
+    pub fn installed(&self) -> Option<Installed> {
+        self.installed
+    }
+
+    /// Drops the import under way.
+    pub fn end(&mut self) {
+        self.incoming = None;
+    }
+
     /// Handles a leader's offer of a snapshot: begins to import it, or answers why not.
-    pub(super) fn snapshot_offered(&mut self, from: u64, id: u64, message: Message) {
-        if let Err(what) = check(&message, from, self.member_id) {
+    pub fn offered(&mut self, core: &mut Core, from: u64, id: u64, message: Message) {
+        if let Err(what) = check(&message, from, core.member_id) {
             tracing::warn!(
                 from = format!("{from:x}"),
                 what,
@@ -45,25 +103,25 @@ impl Replica {
             );
             return;
         }
-        match self.consensus.judge(&message) {
+        match core.consensus.judge(&message) {
             Judgement::Restores => {}
             Judgement::HasIt => {
                 // Raft tells the leader how far this member is.
-                self.consensus.step(message);
-                return self.end_import(from, id, Ok(()));
+                core.consensus.step(message);
+                return self.end_import(core, from, id, Ok(()));
             }
             Judgement::Ignores => {
                 let reason = "the snapshot is for another member, or of a former leader";
-                return self.end_import(from, id, Err(reason.into()));
+                return self.end_import(core, from, id, Err(reason.into()));
             }
         }
         let same = |it: &Incoming| (it.from, it.id) == (from, id);
         if self.incoming.as_ref().is_some_and(same) {
-            return self.report_import(false);
+            return self.report(core, false);
         }
         self.incoming = None;
         let waker = Arc::clone(&self.waker);
-        match self.machine.import(Box::new(move || waker())) {
+        match core.machine.import(Box::new(move || waker())) {
             Ok(import) => {
                 let index = message.get_snapshot().get_metadata().index;
                 tracing::info!(
@@ -78,24 +136,19 @@ impl Replica {
                     import,
                     written_reported: 0,
                 });
-                self.report_import(false);
+                self.report(core, false);
             }
             Err(error) => {
                 if let revisions::Error::Storage(error) = &error {
-                    self.note_no_room(error);
+                    note_no_room(core, error);
                 }
-                self.end_import(from, id, Err(error.to_string()));
+                self.end_import(core, from, id, Err(error.to_string()));
             }
         }
     }
 
-    /// Entry and revision of the snapshot that was installed last, since the start.
-    pub fn installed(&self) -> Option<(u64, i64)> {
-        self.installed
-    }
-
     /// Handles a piece of the snapshot. Pieces of any other snapshot are ignored.
-    pub(super) fn snapshot_piece(&mut self, from: u64, id: u64, bytes: bytes::Bytes) {
+    pub fn piece(&mut self, core: &mut Core, from: u64, id: u64, bytes: bytes::Bytes) {
         let this = |it: &&mut Incoming| (it.from, it.id) == (from, id);
         let Some(incoming) = self.incoming.as_mut().filter(this) else {
             return;
@@ -105,11 +158,11 @@ impl Replica {
             tracing::debug!(%error, "a piece of a snapshot was not accepted");
         }
         let out_of_order = incoming.import.wanted() == before;
-        self.report_import(out_of_order);
+        self.report(core, out_of_order);
     }
 
     /// Reports to the leader which pieces are written and which one is wanted next.
-    fn report_import(&mut self, out_of_order: bool) {
+    fn report(&mut self, core: &mut Core, out_of_order: bool) {
         let Some(incoming) = &mut self.incoming else {
             return;
         };
@@ -117,58 +170,59 @@ impl Replica {
             return;
         };
         incoming.written_reported = progress.written;
-        let message = PeerMessage::SnapshotWanted {
-            id: incoming.id,
+        let report = ImportReport {
             wanted: incoming.import.wanted(),
             written: progress.written,
             out_of_order,
         };
-        self.output.messages.push((incoming.from, message));
+        let id = incoming.id;
+        core.send(incoming.from, PeerMessage::SnapshotWanted { id, report });
     }
 
     /// Ends the import, and reports to the leader that this member has the snapshot, or why it
     /// does not take it.
-    fn end_import(&mut self, to: u64, id: u64, outcome: Result<(), String>) {
+    fn end_import(&mut self, core: &mut Core, to: u64, id: u64, outcome: Result<(), String>) {
         let this = |it: &mut Incoming| (it.from, it.id) == (to, id);
         drop(self.incoming.take_if(this));
-        let message = PeerMessage::SnapshotOver { id, outcome };
-        self.output.messages.push((to, message));
+        core.send(to, PeerMessage::SnapshotOver { id, outcome });
     }
 
-    /// Checks the progress of the import; installs the snapshot when it is complete.
-    pub(super) fn tend_import(&mut self) -> Result<(), Error> {
+    /// Checks the progress of the import. Returns whether it is complete; the results of
+    /// earlier messages must precede its installation.
+    pub fn is_complete(&mut self, core: &mut Core) -> bool {
         let Some(incoming) = &self.incoming else {
-            return Ok(());
+            return false;
         };
         let (from, id) = (incoming.from, incoming.id);
         match incoming.import.progress() {
             Err(error) => {
                 tracing::warn!(%error, "a snapshot cannot be imported");
-                self.note_no_room(&error);
-                self.end_import(from, id, Err(error.to_string()));
+                note_no_room(core, &error);
+                self.end_import(core, from, id, Err(error.to_string()));
+                false
             }
-            Ok(progress) if progress.complete => return self.finish_import(),
-            Ok(progress) if progress.written > incoming.written_reported => {
-                self.report_import(false)
+            Ok(progress) if progress.complete => true,
+            Ok(progress) => {
+                if progress.written > incoming.written_reported {
+                    self.report(core, false);
+                }
+                false
             }
-            Ok(_) => {}
         }
-        Ok(())
     }
 
     /// Installs a complete snapshot, if it is still newer than this member's state and of the
-    /// current leader.
-    fn finish_import(&mut self) -> Result<(), Error> {
-        // The results of earlier messages precede the installation.
-        self.settle()?;
+    /// current leader. Returns it, if it was installed. A failure ends the replica.
+    pub fn finish(&mut self, core: &mut Core) -> Result<Option<Installed>, Error> {
         let Some(incoming) = self.incoming.take() else {
-            return Ok(());
+            return Ok(None);
         };
         let (from, id) = (incoming.from, incoming.id);
-        let outcome = match self.consensus.judge(&incoming.message) {
-            Judgement::Restores => self.install(incoming)?,
+        let mut installed = None;
+        let outcome = match core.consensus.judge(&incoming.message) {
+            Judgement::Restores => install(core, incoming)?.map(|it| installed = Some(it)),
             Judgement::HasIt => {
-                self.consensus.step(incoming.message);
+                core.consensus.step(incoming.message);
                 Ok(())
             }
             Judgement::Ignores => Err("the snapshot is of a former leader".into()),
@@ -176,75 +230,68 @@ impl Replica {
         if let Err(reason) = &outcome {
             tracing::warn!(reason, "a snapshot is not installed");
         }
-        self.end_import(from, id, outcome);
-        Ok(())
+        self.installed = installed.or(self.installed);
+        self.end_import(core, from, id, outcome);
+        Ok(installed)
     }
+}
 
-    /// Replaces the whole state by the snapshot. An inner `Err` is the reason why the snapshot
-    /// was refused; then nothing has changed. An outer `Err` ends the replica.
-    fn install(&mut self, incoming: Incoming) -> Result<Result<(), String>, Error> {
-        let mut message = incoming.message;
-        let metadata = message.get_snapshot().get_metadata();
-        let (index, term) = (metadata.index, metadata.term);
-        let info = incoming.import.info();
-        if info.is_none_or(|info| (info.index, info.term) != (index, term)) {
-            return Ok(Err(format!(
-                "the snapshot was offered as one of entry {index}, and is {info:?}"
-            )));
-        }
-        assert!(
-            index > self.engine.applied_index(),
-            "a snapshot of entry {index} would replace the newer entry {}",
-            self.engine.applied_index()
-        );
-        let installed = match self.machine.install(incoming.import) {
-            Ok(installed) => installed,
-            Err(error) if is_unsettled(&error) => return Err(Error::of_machine(error)),
-            Err(error) => {
-                if let revisions::Error::Storage(error) = &error {
-                    self.note_no_room(error);
-                }
-                return Ok(Err(error.to_string()));
+/// Replaces the whole state by the snapshot. An inner `Err` is the reason why the snapshot
+/// was refused; then nothing has changed. An outer `Err` ends the replica.
+fn install(core: &mut Core, incoming: Incoming) -> Result<Result<Installed, String>, Error> {
+    let mut message = incoming.message;
+    let metadata = message.get_snapshot().get_metadata();
+    let (index, term) = (metadata.index, metadata.term);
+    let info = incoming.import.info();
+    if info.is_none_or(|info| (info.index, info.term) != (index, term)) {
+        return Ok(Err(format!(
+            "the snapshot was offered as one of entry {index}, and is {info:?}"
+        )));
+    }
+    assert!(
+        index > core.engine().applied_index(),
+        "a snapshot of entry {index} would replace the newer entry {}",
+        core.engine().applied_index()
+    );
+    let installed = match core.machine.install(incoming.import) {
+        Ok(installed) => installed,
+        Err(error) if is_unsettled(&error) => return Err(Error::of_machine(error)),
+        Err(error) => {
+            if let revisions::Error::Storage(error) = &error {
+                note_no_room(core, error);
             }
-        };
-        assert_eq!((installed.index, installed.term), (index, term));
-        let members = lead::configuration(&self.reader.members());
-        let metadata = message.mut_snapshot().mut_metadata();
-        metadata.set_conf_state(members);
-        self.consensus.restore(message, installed.hard_state);
-        tracing::info!(
-            index,
-            revision = installed.revision,
-            "a snapshot is installed"
-        );
-        self.installed = Some((index, installed.revision));
-        self.resume_at_snapshot(index);
-        Ok(Ok(()))
-    }
-
-    /// Notes that the disk or the memory is full, if `error` says so.
-    fn note_no_room(&mut self, error: &engine::Error) {
-        use engine::Error::SnapshotMemoryLimit;
-        if error.shortage().is_some()
-            || error.is_shortage()
-            || matches!(error, SnapshotMemoryLimit { .. })
-        {
-            self.consensus.note_no_room_for_snapshot();
+            return Ok(Err(error.to_string()));
         }
-    }
+    };
+    assert_eq!((installed.index, installed.term), (index, term));
+    let members = membership::configuration(&core.reader.members());
+    let metadata = message.mut_snapshot().mut_metadata();
+    metadata.set_conf_state(members);
+    core.consensus.restore(message, installed.hard_state);
+    tracing::info!(
+        index,
+        revision = installed.revision,
+        "a snapshot is installed"
+    );
+    assert_eq!(
+        core.engine().applied_index(),
+        index,
+        "the installed snapshot is applied"
+    );
+    Ok(Ok(Installed {
+        index,
+        revision: installed.revision,
+    }))
+}
 
-    /// Ends what waited for entries of the replaced state, after a snapshot of entry `index`
-    /// was installed: the outcomes of this member's own proposals are unknown.
-    fn resume_at_snapshot(&mut self, index: u64) {
-        assert_eq!(
-            self.engine.applied_index(),
-            index,
-            "the installed snapshot is applied"
-        );
-        let sealed = std::mem::take(&mut self.sealed);
-        let answers: Vec<Answer> = sealed.into_iter().flat_map(|it| it.answers).collect();
-        self.fail_answers(answers, &apply::lost());
-        self.release_forwarded(index);
+/// Notes that the disk or the memory is full, if `error` says so.
+fn note_no_room(core: &mut Core, error: &engine::Error) {
+    use engine::Error::SnapshotMemoryLimit;
+    if error.shortage().is_some()
+        || error.is_shortage()
+        || matches!(error, SnapshotMemoryLimit { .. })
+    {
+        core.consensus.note_no_room_for_snapshot();
     }
 }
 

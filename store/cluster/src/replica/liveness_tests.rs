@@ -14,6 +14,8 @@ use raft::eraftpb::Message;
 
 use super::*;
 use crate::NodeOptions;
+use raft::eraftpb::MessageType;
+use tokio::sync::oneshot;
 
 const HEARTBEAT: Duration = Duration::from_millis(100);
 
@@ -105,7 +107,7 @@ impl Leader {
 
     fn may_remove(&self, id: u64) -> Result<(), Refusal> {
         let command = Command::MemberRemove(MemberRemoveRequest { id });
-        self.replica.check_configuration_change(&command)
+        membership::check_change(&self.replica.core, &command)
     }
 }
 
@@ -169,7 +171,7 @@ fn a_follower_that_is_silent_for_an_election_timeout_is_not_healthy() {
 fn a_leader_that_was_removed_waits_for_all_healthy_followers() {
     let mut leader = Leader::elected_by(&[2, 3, 4]);
     let itself = Command::MemberRemove(MemberRemoveRequest { id: 1 });
-    assert!(leader.replica.propose(&itself, Asker::Internal));
+    assert!(leader.replica.propose(&itself, oneshot::channel().0));
     // Longer than the time between two checks of the quorum, and shorter than the time for
     // which a removed leader waits.
     for _ in 0..15 {
@@ -177,7 +179,7 @@ fn a_leader_that_was_removed_waits_for_all_healthy_followers() {
         leader.exchange_knowing(&[2, 3, 4], &[2, 3]);
         assert!(leader.replica.failure().is_none(), "4 does not know yet");
     }
-    assert!(leader.replica.leaving.is_some(), "it is removed");
+    assert!(leader.replica.role.is_leaving(), "it is removed");
     for _ in 0..3 {
         leader.wait();
         leader.exchange_knowing(&[2, 3, 4], &[2, 3, 4]);

@@ -1,4 +1,4 @@
-//! This life of a member, and what its directory says of the life before.
+//! This incarnation of a member, and what its directory says of the one before.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,37 +9,44 @@ use environment::Disk;
 use crate::identity_files::LifeFile;
 use crate::{Error, ReplicaOptions};
 
-/// This life of the member.
+/// This incarnation of the member, from its start to its end.
 #[derive(Debug)]
-pub(in crate::replica) struct Life {
+pub(in crate::replica) struct Incarnation {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
-    /// The number of the directory's opening. No other life has the same number, and later
-    /// lives have greater ones.
+    /// The number of the directory's opening. No other incarnation has the same number, and
+    /// later ones have greater numbers.
     number: u64,
     /// Entries are acknowledged before they are flushed.
     cached: bool,
     boot: Option<String>,
     /// The file LIFE exists.
     is_noted: bool,
-    lacks_its_end: bool,
+    has_lost_tail: bool,
 }
 
-impl Life {
-    /// Reads what the directory says of the life before this one. `opening` is the number of
-    /// this life; `closed` says that the last life closed its log, which then has lost
-    /// nothing.
+/// How the engine found the directory.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::replica) struct Opening {
+    /// The number of this opening, and of this incarnation.
+    pub number: u32,
+    /// The last incarnation closed its log, which then has lost nothing.
+    pub was_closed: bool,
+}
+
+impl Incarnation {
+    /// Reads what the directory says of the incarnation before this one.
     pub fn new(
         disk: Arc<dyn Disk>,
         directory: &Path,
         options: &ReplicaOptions,
-        (opening, closed): (u32, bool),
-    ) -> Result<Life, Error> {
+        opening: Opening,
+    ) -> Result<Incarnation, Error> {
         let found = LifeFile::find(&*disk, directory)?;
         let cached = options.machine.engine.durability == Durability::Os;
         let same_boot = |file: &LifeFile| file.boot.is_some() && file.boot == options.boot;
-        let lacks_its_end = match &found {
-            None => cached && !closed && opening > 1,
+        let has_lost_tail = match &found {
+            None => cached && !opening.was_closed && opening.number > 1,
             Some(None) => {
                 tracing::warn!(
                     directory = %directory.display(),
@@ -48,16 +55,18 @@ impl Life {
                 );
                 true
             }
-            Some(Some(file)) => !file.whole || (file.cached && !closed && !same_boot(file)),
+            Some(Some(file)) => {
+                !file.whole || (file.cached && !opening.was_closed && !same_boot(file))
+            }
         };
-        Ok(Life {
+        Ok(Incarnation {
             disk,
             directory: directory.to_path_buf(),
-            number: u64::from(opening),
+            number: u64::from(opening.number),
             cached,
             boot: options.boot.clone(),
             is_noted: found.is_some(),
-            lacks_its_end,
+            has_lost_tail,
         })
     }
 
@@ -66,24 +75,24 @@ impl Life {
     }
 
     /// Whether the last entries that this member acknowledged may be missing in the log.
-    pub fn lacks_its_end(&self) -> bool {
-        self.lacks_its_end
+    pub fn has_lost_tail(&self) -> bool {
+        self.has_lost_tail
     }
 
     /// Notes that the state was rebuilt from what is left, and acknowledged entries may be
     /// missing.
-    pub fn doubt(&mut self) {
-        self.lacks_its_end = true;
+    pub fn note_lost_tail(&mut self) {
+        self.has_lost_tail = true;
     }
 
-    /// Records the state at the start of this life; must precede its first message.
+    /// Records the state at the start of this incarnation; must precede its first message.
     pub fn begin(&mut self, whole: bool) -> Result<(), Error> {
         self.note(whole)
     }
 
-    /// Records that nothing is missing any more. If that fails, the next life has to return
-    /// again.
-    pub fn is_whole(&mut self) {
+    /// Records that nothing is missing any more. If that fails, the next incarnation has to
+    /// rejoin again.
+    pub fn record_whole(&mut self) {
         if let Err(error) = self.note(true) {
             tracing::warn!(%error, "the file LIFE cannot record that this member has returned");
         }
@@ -91,7 +100,7 @@ impl Life {
 
     /// Records that a flush has failed, so that the state of the device is unknown. The record
     /// may fail too, as it is on the same device.
-    pub fn may_lack_its_end(&mut self) {
+    pub fn record_failed_flush(&mut self) {
         if self.cached
             && let Err(error) = self.note(false)
         {

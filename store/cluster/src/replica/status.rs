@@ -1,0 +1,177 @@
+//! The state of a replica as its owner sees it.
+
+use std::sync::Arc;
+
+use revisions::Reader;
+
+use super::Replica;
+use super::role::Role;
+use super::snapshot_receive::Installed;
+use crate::{Error, ReadLease};
+
+impl Replica {
+    pub fn member_id(&self) -> u64 {
+        self.core.member_id
+    }
+
+    /// A reader of the applied state.
+    pub fn reader(&self) -> &Reader {
+        &self.core.reader
+    }
+
+    pub fn term(&self) -> u64 {
+        self.core.raft().term
+    }
+
+    /// Id of the leader, as far as this member knows; 0 if it knows of none.
+    pub fn leader(&self) -> u64 {
+        self.core.leader
+    }
+
+    /// Whether this member leads and evaluates commands.
+    pub fn leads(&self) -> bool {
+        self.role.is_ready() && self.core.is_raft_leader()
+    }
+
+    /// Whether this member leads and is the only voter. Then everything that was ever
+    /// acknowledged is applied here.
+    pub fn leads_alone(&self) -> bool {
+        self.leads() && self.core.is_only_voter()
+    }
+
+    /// Whether this member leads a cluster that has other voters.
+    pub(super) fn has_followers(&self) -> bool {
+        self.leads() && !self.leads_alone()
+    }
+
+    /// Whether this member is the only voter.
+    pub fn stands_alone(&self) -> bool {
+        self.core.raft().promotable() && self.core.is_only_voter()
+    }
+
+    /// Whether this member is Raft's leader, even if it does not evaluate commands yet.
+    pub fn holds_leadership(&self) -> bool {
+        self.core.holds_leadership()
+    }
+
+    /// Whether another member leads, or this one cannot hand leadership over: it is the only
+    /// voter or has failed.
+    pub fn is_handed_over(&self) -> bool {
+        let leader = self.core.raft().leader_id;
+        self.core.failed.is_some()
+            || self.core.is_only_voter()
+            || (leader != 0 && leader != self.core.member_id)
+    }
+
+    /// Index of the last entry in the log.
+    pub fn index(&self) -> u64 {
+        self.core.raft().raft_log.last_index()
+    }
+
+    /// Index of the last entry that is applied.
+    pub fn applied_index(&self) -> u64 {
+        self.core.engine().applied_index()
+    }
+
+    /// The error that has ended the replica, if it has ended: it writes nothing any more.
+    pub fn failure(&self) -> Option<&Error> {
+        self.core.failed.as_ref()
+    }
+
+    /// The lease under which this member may serve reads without asking other members.
+    pub fn read_lease(&self) -> &Arc<ReadLease> {
+        self.leader_lease.published()
+    }
+
+    /// Whether this member may lack entries that it has acknowledged. Such a member does not
+    /// stand for election, and votes only as `rejoin.rs` says.
+    pub fn is_rejoining(&self) -> bool {
+        self.rejoin.is_under_way()
+    }
+
+    /// Whether the log of this member, a leader or a follower, has no room at present.
+    pub fn is_full(&self) -> bool {
+        self.room.is_full(&self.core, &self.role)
+    }
+
+    /// Whether a snapshot from the leader is being imported.
+    pub fn is_importing(&self) -> bool {
+        self.receiving.is_importing()
+    }
+
+    /// The snapshot that was installed last, since the start.
+    pub fn installed(&self) -> Option<Installed> {
+        self.receiving.installed()
+    }
+
+    /// Whether no command waits here or at the leader: none is in the open batch, in flight,
+    /// to be evaluated again, waiting for confirmation, forwarded or to be tried again.
+    pub fn is_idle(&self) -> bool {
+        let in_role = match &self.role {
+            Role::Leader(leader) => !leader.has_nothing_to_lose(),
+            Role::Follower | Role::Leaving(_) => false,
+        };
+        !in_role && self.requests.has_no_command()
+    }
+
+    /// Whether a command waits to be evaluated for which the open batch has room: one of
+    /// the replica's own, one that is evaluated again, or one that another member forwarded.
+    pub fn has_commands_to_evaluate(&self) -> bool {
+        match &self.role {
+            Role::Leader(leader) => leader.has_commands_to_evaluate(&self.core),
+            Role::Follower | Role::Leaving(_) => false,
+        }
+    }
+
+    /// Whether no command was evaluated since the last batch was sealed.
+    pub fn open_is_empty(&self) -> bool {
+        match &self.role {
+            Role::Leader(leader) => leader.open_is_empty(),
+            Role::Follower | Role::Leaving(_) => true,
+        }
+    }
+
+    /// Whether a batch of more than `changes_max` changes is open or waits to be applied.
+    pub fn has_a_batch_above(&self, changes_max: usize) -> bool {
+        self.core.machine.open_changes() > changes_max
+            || self.core.consensus.has_a_batch_above(changes_max)
+    }
+
+    /// Whether a compaction's sweep is under way. Then [`Replica::upkeep`] should be
+    /// called without pauses.
+    pub fn is_sweeping(&self) -> bool {
+        self.core.machine.is_sweeping()
+    }
+
+    /// Whether the next call of [`Replica::upkeep`] can do some work without waiting for
+    /// another thread.
+    pub fn has_upkeep_to_do(&self) -> bool {
+        self.core.machine.has_upkeep_to_do()
+    }
+
+    /// Whether garbage is left that [`Replica::begin_defragmentation`] asked to reclaim; false
+    /// after a failed call of [`Replica::upkeep`].
+    pub fn is_defragmenting(&self) -> bool {
+        self.core.machine.is_defragmenting()
+    }
+
+    /// Number of leases that this leader ended because they were not renewed, since the start.
+    pub fn leases_expired(&self) -> u64 {
+        self.core.leases_expired
+    }
+
+    /// How often this leader sent its heartbeats too late, since the start.
+    pub fn late_heartbeats(&self) -> u64 {
+        self.ticks.late_heartbeats
+    }
+
+    /// Rounds of reads that were repeated because no answer arrived, since the start.
+    pub fn lost_read_rounds(&self) -> u64 {
+        self.requests.reads.lost_rounds()
+    }
+
+    /// Local reads that ended with a timeout, since the start.
+    pub fn reads_given_up(&self) -> u64 {
+        self.requests.reads.given_up()
+    }
+}
