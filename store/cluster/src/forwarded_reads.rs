@@ -27,7 +27,7 @@ const COMMANDS_MAX: usize = 4;
 pub(crate) struct ForwardedReads {
     reader: Reader,
     inbox: Arc<Inbox>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl ForwardedReads {
@@ -35,21 +35,19 @@ impl ForwardedReads {
         ForwardedReads {
             reader,
             inbox,
-            places: Arc::new(Semaphore::new(COMMANDS_MAX)),
+            permits: Arc::new(Semaphore::new(COMMANDS_MAX)),
         }
     }
 
-    /// Puts a message that had `bytes` bytes on the wire into the inbox. That happens at
-    /// once, or,
-    /// if it is a command that reads many bytes, when its records are in memory. To be called
+    /// Puts a message that had `bytes` bytes on the wire into the inbox: at once, or, if it is a command that reads many bytes, when its records are in memory. To be called
     /// on the network thread.
     pub fn pass_on(&self, from: u64, message: PeerMessage, bytes: usize) {
         let reads_much = match &message {
             PeerMessage::Command { command, .. } => self.reads_much(command),
             _ => false,
         };
-        let place = reads_much.then(|| Arc::clone(&self.places).try_acquire_owned());
-        let Some(Ok(place)) = place else {
+        let permit = reads_much.then(|| Arc::clone(&self.permits).try_acquire_owned());
+        let Some(Ok(permit)) = permit else {
             return self.inbox.receive(from, message, bytes);
         };
         let (reader, inbox) = (self.reader.clone(), Arc::clone(&self.inbox));
@@ -58,7 +56,7 @@ impl ForwardedReads {
                 reader.warm(command, READ_BYTES_MAX);
             }
             inbox.receive(from, message, bytes);
-            drop(place);
+            drop(permit);
         });
     }
 

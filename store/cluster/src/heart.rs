@@ -47,13 +47,13 @@ pub(crate) struct Heart {
 
 #[derive(Debug, Default)]
 struct State {
-    role: Role,
+    role: KnownRole,
     /// When the work under way began; none if the replica waits for its inbox.
     at_work_since: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
-enum Role {
+enum KnownRole {
     /// No leader is known: nothing is sent or answered.
     #[default]
     None,
@@ -108,20 +108,20 @@ impl Heart {
         let mut state = self.state();
         let leads = leader == own_id;
         match &state.role {
-            Role::Leads { term: known, .. } if leads && *known == term => {}
-            Role::Follows {
+            KnownRole::Leads { term: known, .. } if leads && *known == term => {}
+            KnownRole::Follows {
                 term: known,
                 leader: followed,
             } if (*known, *followed) == (term, leader) => {}
             _ if leads => {
-                state.role = Role::Leads {
+                state.role = KnownRole::Leads {
                     term,
                     heartbeats: BTreeMap::new(),
                     sent_at: Instant::default(),
                 }
             }
-            _ if leader == 0 => state.role = Role::None,
-            _ => state.role = Role::Follows { term, leader },
+            _ if leader == 0 => state.role = KnownRole::None,
+            _ => state.role = KnownRole::Follows { term, leader },
         }
     }
 
@@ -129,7 +129,7 @@ impl Heart {
     /// new leader has sent other messages only, it makes one.
     pub fn note_sent(&self, messages: &[(u64, PeerMessage)]) {
         let mut state = self.state();
-        let Role::Leads {
+        let KnownRole::Leads {
             term,
             heartbeats,
             sent_at,
@@ -161,7 +161,7 @@ impl Heart {
         if !state.acts_for_replica(now, self.stuck_after) {
             return Vec::new();
         }
-        let Role::Leads {
+        let KnownRole::Leads {
             heartbeats,
             sent_at,
             ..
@@ -189,7 +189,7 @@ impl Heart {
             return None;
         }
         let state = self.state();
-        let follows = matches!(state.role, Role::Follows { term, leader }
+        let follows = matches!(state.role, KnownRole::Follows { term, leader }
             if (term, leader) == (message.term, message.from));
         if !follows || !state.acts_for_replica(self.clock.now(), self.stuck_after) {
             return None;

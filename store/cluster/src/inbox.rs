@@ -2,7 +2,7 @@
 //!
 //! Its mutex is held for a push or a swap, never during work or a wait. A push wakes the
 //! replica after the unlock, and only if the replica sleeps; all requests that a runtime
-//! reads in one turn cause one wake-up (`relay.rs`). The replica takes everything at once,
+//! reads in one turn cause one wake-up (`wake_batcher.rs`). The replica takes everything at once,
 //! and the proposals become its next batch. An input for which the replica need not be
 //! woken (`awaited.rs`) stays here until another one arrives. A proposal that is queued
 //! quietly stays until its caller announces it, or runs the replica itself.
@@ -21,7 +21,8 @@ use tokio::time::{Instant, Sleep, sleep};
 use value_log::Sequence;
 
 use crate::awaited::Awaited;
-use crate::relay::{Reply, Sleeper, rouse_after_turn};
+use crate::replica::ReplySender;
+use crate::wake_batcher::{ReplyFuture, Sleeper, wake_after_turn};
 use crate::{Error, PeerMessage};
 
 /// Limit on the messages of other members that wait in the inbox.
@@ -34,12 +35,12 @@ const MESSAGES_BYTES_MAX: usize = 64 << 20;
 #[derive(Debug)]
 pub(crate) struct Proposal {
     pub command: Command,
-    pub answer: oneshot::Sender<Result<Response, Error>>,
+    pub answer: ReplySender<Response>,
 }
 
 /// A command's future answer. Threads outside a runtime call [`Pending::wait`].
 #[derive(Debug)]
-pub struct Pending(Reply<Result<Response, Error>>);
+pub struct Pending(ReplyFuture<Result<Response, Error>>);
 
 impl Pending {
     /// Blocks this thread until the answer is there. Not for use inside an asynchronous
@@ -72,7 +73,18 @@ impl Future for Pending {
 }
 
 /// A question about a lease, with the channel for its answer.
-pub(crate) type LeaseInquiry = (LeaseQuestion, oneshot::Sender<Result<LeaseAnswer, Error>>);
+#[derive(Debug)]
+pub(crate) struct LeaseInquiry {
+    pub question: LeaseQuestion,
+    pub caller: ReplySender<LeaseAnswer>,
+}
+
+/// A request that member `to` lead, with the channel for its outcome.
+#[derive(Debug)]
+pub(crate) struct TransferRequest {
+    pub to: u64,
+    pub caller: ReplySender<()>,
+}
 
 /// Everything that has arrived since the replica took from the inbox last.
 #[derive(Debug, Default)]
@@ -86,15 +98,15 @@ pub(crate) struct Arrived {
     pub messages: Vec<(u64, PeerMessage)>,
     pub messages_bytes: usize,
     /// Callers that want to read everything that is committed now.
-    pub reads: Vec<oneshot::Sender<Result<(), Error>>>,
+    pub reads: Vec<ReplySender<()>>,
     /// Questions that only the leader can answer.
     pub leases: Vec<LeaseInquiry>,
     /// Callers that want another member to lead.
-    pub moves: Vec<(u64, oneshot::Sender<Result<(), Error>>)>,
+    pub transfers: Vec<TransferRequest>,
     /// Callers that want garbage reclaimed now.
-    pub defragment: Vec<oneshot::Sender<Result<(), Error>>>,
+    pub defragment: Vec<ReplySender<()>>,
     /// Another member says that this one was removed from the cluster.
-    pub told_of_removal: bool,
+    pub removal_reported: bool,
     /// An import has progressed, or a sweep may: the replica has to check for work.
     pub woken: bool,
     /// The node stops; no more proposals are accepted.
@@ -167,7 +179,7 @@ impl Queue {
 }
 
 impl Sleeper for Queue {
-    fn rouse(&self) {
+    fn wake(&self) {
         let mut state = self.lock();
         // The inputs may have been taken before this wake-up came. Then the replica sleeps
         // again, waits for later inputs, and must be left asleep.
@@ -198,28 +210,28 @@ impl Inbox {
     }
 
     /// Applies `change` to the state and wakes the replica if it sleeps.
-    fn leave(&self, change: impl FnOnce(&mut State)) {
-        self.leave_and_say(|state| {
+    fn put(&self, change: impl FnOnce(&mut State)) {
+        self.put_and_wake_if(|state| {
             change(state);
             true
         });
     }
 
     /// Applies `change` to the state and, if it returns true, wakes the replica if it sleeps.
-    fn leave_and_say(&self, change: impl FnOnce(&mut State) -> bool) {
+    fn put_and_wake_if(&self, change: impl FnOnce(&mut State) -> bool) {
         let mut state = self.lock();
         let matters = change(&mut state);
         let asleep = state.asleep.is_some() && !state.attended;
         drop(state);
         if matters && asleep {
-            rouse_after_turn(&self.queue);
+            wake_after_turn(&self.queue);
         }
     }
 
     /// Queues a command.
     pub fn propose(&self, command: Command) -> Result<Pending, Error> {
         let mut outcome = Err(Error::Stopped);
-        self.leave(|state| outcome = self.enqueue(state, command));
+        self.put(|state| outcome = self.enqueue(state, command));
         outcome
     }
 
@@ -232,7 +244,7 @@ impl Inbox {
     /// Wakes the replica for what is in the inbox, if it sleeps and no thread at work will
     /// check the inbox again.
     pub fn announce(&self) {
-        self.leave(|_| ());
+        self.put(|_| ());
     }
 
     fn enqueue(&self, state: &mut State, command: Command) -> Result<Pending, Error> {
@@ -250,13 +262,13 @@ impl Inbox {
         state.waiting_bytes += bytes;
         state.waiting += 1;
         state.arrived.proposals.push(Proposal { command, answer });
-        Ok(Pending(Reply(pending)))
+        Ok(Pending(ReplyFuture(pending)))
     }
 
     /// Takes a notice of the flush thread: everything up to a sequence is on stable storage,
     /// or the log has failed.
     pub fn persisted(&self, outcome: Result<Sequence, String>) {
-        self.leave_and_say(|state| {
+        self.put_and_wake_if(|state| {
             let can_wait = match (&outcome, &mut state.awaited) {
                 (Ok(sequence), Some(awaited)) => awaited.persisted(*sequence),
                 _ => false,
@@ -269,7 +281,7 @@ impl Inbox {
     /// Takes a message of another member that had `bytes` bytes on the wire. If the limits are
     /// reached, the message is dropped: the protocol repeats messages.
     pub fn receive(&self, from: u64, message: PeerMessage, bytes: usize) {
-        self.leave_and_say(|state| {
+        self.put_and_wake_if(|state| {
             let awaited = state.awaited.as_mut();
             let can_wait = awaited.is_some_and(|it| it.hears(from, &message));
             let arrived = &mut state.arrived;
@@ -283,51 +295,51 @@ impl Inbox {
     }
 
     /// Asks for a read: the answer comes when everything acknowledged by now is applied here.
-    pub fn read(&self) -> Reply<Result<(), Error>> {
+    pub fn read(&self) -> ReplyFuture<Result<(), Error>> {
         let (answer, pending) = oneshot::channel();
-        self.leave(|state| match &state.closed {
+        self.put(|state| match &state.closed {
             Some(error) if state.stopped => drop(answer.send(Err(error.clone()))),
             _ => state.arrived.reads.push(answer),
         });
-        Reply(pending)
+        ReplyFuture(pending)
     }
 
     /// Asks a question about a lease, which only the leader can answer.
-    pub fn ask_lease(&self, question: LeaseQuestion) -> Reply<Result<LeaseAnswer, Error>> {
-        self.ask(|arrived, answer| arrived.leases.push((question, answer)))
+    pub fn ask_lease(&self, question: LeaseQuestion) -> ReplyFuture<Result<LeaseAnswer, Error>> {
+        self.ask(|arrived, caller| arrived.leases.push(LeaseInquiry { question, caller }))
     }
 
     /// Asks for a transfer of leadership to a member.
-    pub fn move_lead(&self, to: u64) -> Reply<Result<(), Error>> {
-        self.ask(|arrived, answer| arrived.moves.push((to, answer)))
+    pub fn transfer_leadership(&self, to: u64) -> ReplyFuture<Result<(), Error>> {
+        self.ask(|arrived, caller| arrived.transfers.push(TransferRequest { to, caller }))
     }
 
     /// Asks for garbage to be reclaimed now.
-    pub fn defragment(&self) -> Reply<Result<(), Error>> {
+    pub fn defragment(&self) -> ReplyFuture<Result<(), Error>> {
         self.ask(|arrived, answer| arrived.defragment.push(answer))
     }
 
     /// Puts a request into the inbox, or answers it with the error if the inbox is closed.
     fn ask<T>(
         &self,
-        put: impl FnOnce(&mut Arrived, oneshot::Sender<Result<T, Error>>),
-    ) -> Reply<Result<T, Error>> {
+        put: impl FnOnce(&mut Arrived, ReplySender<T>),
+    ) -> ReplyFuture<Result<T, Error>> {
         let (answer, pending) = oneshot::channel();
-        self.leave(|state| match &state.closed {
+        self.put(|state| match &state.closed {
             Some(error) => drop(answer.send(Err(error.clone()))),
             None => put(&mut state.arrived, answer),
         });
-        Reply(pending)
+        ReplyFuture(pending)
     }
 
     /// Notes that another member says that this one was removed.
-    pub fn told_of_removal(&self) {
-        self.leave(|state| state.arrived.told_of_removal = true);
+    pub fn removal_reported(&self) {
+        self.put(|state| state.arrived.removal_reported = true);
     }
 
     /// Makes the replica check for work.
     pub fn wake(&self) {
-        self.leave(|state| {
+        self.put(|state| {
             state.arrived.woken = true;
             state.attended = false;
         });
@@ -340,7 +352,7 @@ impl Inbox {
 
     /// Refuses proposals from now on and asks the replica to end.
     pub fn stop(&self) {
-        self.leave(|state| {
+        self.put(|state| {
             state.closed.get_or_insert(Error::Stopped);
             state.stopped = true;
             state.arrived.stop = true;
@@ -349,7 +361,7 @@ impl Inbox {
 
     /// Refuses proposals from now on, with this reason.
     pub fn close(&self, reason: Error) {
-        self.leave(|state| {
+        self.put(|state| {
             state.closed.get_or_insert(reason);
         });
     }
@@ -413,7 +425,7 @@ impl Inbox {
         state.arrived.stop = stop;
         drop(state);
         if stop && arrived.is_none() {
-            self.queue.rouse();
+            self.queue.wake();
         }
         arrived
     }
@@ -444,7 +456,7 @@ impl Inbox {
 
     /// [`Inbox::take`] for a task. Other tasks of the runtime get a turn first, even if the
     /// inbox is not empty.
-    pub async fn taken(
+    pub async fn take_async(
         &self,
         patience: Duration,
         awaited: Option<Awaited>,
@@ -456,7 +468,7 @@ impl Inbox {
         } else {
             self.begin_sleep(awaited);
             while !self.is_woken() && Instant::now() < until {
-                alarm.be_set(until);
+                alarm.set(until);
                 tokio::select! {
                     () = self.queue.bell.notified() => {}
                     () = alarm.0.as_mut() => {}
@@ -501,7 +513,7 @@ impl Alarm {
     }
 
     /// Makes the timer fire at `until` at the latest.
-    fn be_set(&mut self, until: Instant) {
+    fn set(&mut self, until: Instant) {
         if self.0.is_elapsed() || self.0.deadline() > until {
             self.0.as_mut().reset(until);
         }
@@ -516,8 +528,8 @@ impl Arrived {
             && self.messages.is_empty()
             && self.reads.is_empty()
             && self.leases.is_empty()
-            && self.moves.is_empty()
-            && !self.told_of_removal
+            && self.transfers.is_empty()
+            && !self.removal_reported
             && !self.woken
             && !self.stop
     }
@@ -563,7 +575,7 @@ mod tests {
         while !inbox.is_slept_on() {
             std::thread::yield_now();
         }
-        inbox.queue.rouse();
+        inbox.queue.wake();
         inbox.wake();
         assert!(replica.unwrap().join().unwrap());
     }

@@ -20,10 +20,10 @@
 //! into the next one. So a burst of `n` commands costs about two flushes, whatever `n` is,
 //! and a lone command costs one.
 
-mod acquaintances;
 mod awaited;
 mod bootstrap;
 mod command_limits;
+mod driver;
 mod durability;
 mod entry_id;
 mod error;
@@ -39,14 +39,15 @@ mod observer;
 mod options;
 mod outbox;
 mod peer_message;
-mod pump;
+mod peer_table;
 mod raft;
 mod read_lease;
-mod relay;
 mod repair;
 mod replica;
 mod snapshot;
+mod status;
 mod transport;
+mod wake_batcher;
 
 pub use ::peers::{PeerSecret, SecretError};
 pub use bootstrap::member_list::MemberList;
@@ -62,14 +63,15 @@ pub use flushing::{Flushing, Unflushed};
 pub use identity_files::{MemberFile, MemberFileError, holds_data};
 pub use inbox::Pending;
 pub use mutant::Mutant;
-pub use node::{Leadership, Node, Status};
+pub use node::Node;
 pub use observer::Observer;
 pub use options::NodeOptions;
 pub use outbox::Outbox;
 pub use peer_message::{PeerMessage, RejoinAccepted, RejoinQuestion, RejoinReply};
 pub use read_lease::{ReadLease, ReadMode};
-pub use relay::relay;
 pub use repair::Repair;
 pub use replica::{Installed, Output, Replica, ReplicaOptions, Replies, Reply, ReplySender};
 pub use snapshot::{ImportReport, Sender, Step};
+pub use status::{Leadership, Status};
 pub use transport::{Network, Traffic};
+pub use wake_batcher::batch_wakes;

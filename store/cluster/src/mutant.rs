@@ -30,12 +30,12 @@ pub enum Mutant {
     LeaseBehindFollowers,
     /// A leader still reads under its lease after it began to hand leadership over.
     KeepsItsLeaseInATransfer,
-    /// A member uses the same numbers for its questions in each life, and takes an answer to
-    /// an earlier life for its own.
-    NumbersFromOneInEachLife,
+    /// A member uses the same numbers for its questions in each incarnation, and takes an answer to
+    /// an earlier incarnation for its own.
+    NumbersFromOneInEachIncarnation,
     /// A member that may have lost the end of its log votes and stands for election at once.
-    VotesWhileReturning,
-    /// A leader still relies on what a member's former life has confirmed.
+    VotesWhileRejoining,
+    /// A leader still relies on what a member's former incarnation has confirmed.
     KeepsItsMatch,
 }
 

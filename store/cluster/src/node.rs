@@ -3,7 +3,6 @@
 //! Lock order: none. The inbox has the only lock that requests take, and no thread calls
 //! other code while it holds it.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -18,78 +17,34 @@ use revisions::{Command, LeaseAnswer, LeaseQuestion, Reader, Response, WatchHub}
 use tokio::sync::watch;
 use tracing::{error, info};
 
+use crate::driver::{CallerRuns, Driver};
 use crate::flushing::{Flusher, Unflushed, Window};
 use crate::heart::Heart;
 use crate::inbox::{Inbox, Pending};
 use crate::outbox::{Nowhere, Outbox};
-use crate::pump::{Desk, Progress, Pump};
+use crate::status::{Leadership, PublishedStatus, Status};
 use crate::transport::{Traffic, Transport};
 use crate::{Error, Network, NodeOptions, ReadLease, Replica};
-
-/// A node's state at a moment. The fields are read one by one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Status {
-    /// Raft's term.
-    pub term: u64,
-    /// Id of the leader, as far as this member knows; 0 if it knows of none.
-    pub leader: u64,
-    /// Index of the newest batch that was appended.
-    pub index: u64,
-    /// Index of the newest batch that is applied; at most `index`.
-    pub applied_index: u64,
-    /// Number of commands that wait to be evaluated.
-    pub waiting: usize,
-    /// Number of times that this member saw a new leader, since the start. The same leader
-    /// counts again if there was none in between.
-    pub leader_changes: u64,
-    /// Leases that this member, as a leader, ended because they were not renewed, since the
-    /// start.
-    pub leases_expired: u64,
-    /// The power failed or files were damaged, and this member may lack entries that it has
-    /// acknowledged. It does not vote until it has them back.
-    pub returning: bool,
-    /// How often this member, as a leader, sent its heartbeats later than twice their
-    /// interval, since the start.
-    pub late_heartbeats: u64,
-    /// Rounds of reads that were repeated because no answer arrived, since the start.
-    pub lost_read_rounds: u64,
-    /// Reads that ended with a timeout because they were not confirmed, since the start.
-    pub reads_given_up: u64,
-    /// A snapshot from the leader is being imported.
-    pub importing: bool,
-    /// The log has no room: this member accepts no entries of the leader, and refuses writes
-    /// of its clients.
-    pub full: bool,
-}
-
-/// The leader and the term, as far as a member knows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Leadership {
-    /// Raft's term.
-    pub term: u64,
-    /// The leader's id; 0 if there is none or none is known.
-    pub leader: u64,
-}
 
 /// A running node. Cheap to clone; the last clone's drop stops it.
 #[derive(Clone, Debug)]
 pub struct Node {
-    shared: Arc<Shared>,
+    shared: Arc<RunningNode>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct RunningNode {
     inbox: Arc<Inbox>,
     reader: Reader,
     read_lease: Arc<ReadLease>,
-    progress: Arc<Progress>,
+    published: Arc<PublishedStatus>,
     leadership: watch::Receiver<Leadership>,
     /// `None` for a node without a network.
     transport: Option<Arc<Transport>>,
     /// `None` unless [`NodeOptions::flushing`] is set.
     flusher: Option<Flusher>,
     /// Set if callers run the replica on their own threads.
-    desk: Option<Arc<Desk>>,
+    caller_runs: Option<Arc<CallerRuns>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -122,8 +77,8 @@ impl Node {
     fn launch(mut options: NodeOptions, network: Option<Network>) -> Result<Node, Error> {
         check_flushing(&options)?;
         let engine = &mut options.machine.engine;
-        let has_desk = network.is_none() && engine.durability == engine::Durability::Os;
-        if has_desk && engine.worker == Worker::Threads {
+        let callers_run = network.is_none() && engine.durability == engine::Durability::Os;
+        if callers_run && engine.worker == Worker::Threads {
             engine.worker = Worker::CallerWithPool;
         }
         let opened = options.clock.now();
@@ -144,17 +99,16 @@ impl Node {
                 window.written(*sequence);
             }
             // A replica that writes itself knows what it has written.
-            if !has_desk || outcome.is_err() {
+            if !callers_run || outcome.is_err() {
                 notices.persisted(outcome.map_err(|error| error.to_string()));
             }
         }));
-        if has_desk {
+        if callers_run {
             replica.write_itself();
         }
         let waking = Arc::clone(&inbox);
         replica.wake_with(Arc::new(move || waking.wake()));
-        let progress = Arc::new(Progress::default());
-        let (for_pump, published) = (Arc::clone(&inbox), Arc::clone(&progress));
+        let published = Arc::new(PublishedStatus::default());
         let heart = Arc::new(Heart::new(
             Arc::clone(&options.clock),
             options.heartbeat_interval,
@@ -179,24 +133,31 @@ impl Node {
             Some(transport) => Arc::clone(transport) as Arc<dyn Outbox>,
             None => Arc::new(Nowhere),
         };
-        let mut pump = Pump::new(&options, replica, for_pump, outbox, published);
+        let mut driver = Driver::new(
+            &options,
+            replica,
+            Arc::clone(&inbox),
+            outbox,
+            Arc::clone(&published),
+        );
         if transport.is_some() {
-            pump.set_heart(heart);
+            driver.set_heart(heart);
         }
-        let leadership = pump.leadership();
-        pump.settle_alone();
+        let leadership = driver.leadership();
+        driver.elect_alone();
         let latch = EndLatch {
             inbox: Arc::clone(&inbox),
             watches: Arc::clone(reader.watch_hub()),
         };
-        let mut desk = None;
-        let work: Box<dyn FnOnce() + Send> = if has_desk {
-            let at = Arc::new(Desk::new(pump, Arc::clone(reader.watch_hub())));
-            desk = Some(Arc::clone(&at));
-            Box::new(move || at.run())
+        let mut caller_runs = None;
+        let work: Box<dyn FnOnce() + Send> = if callers_run {
+            let runs = CallerRuns::new(driver, Arc::clone(reader.watch_hub()));
+            let runs = Arc::new(runs);
+            caller_runs = Some(Arc::clone(&runs));
+            Box::new(move || runs.run())
         } else {
             let connections = transport.clone();
-            Box::new(move || pump.run(connections.as_deref()))
+            Box::new(move || driver.run(connections.as_deref()))
         };
         let run = move || {
             let _latch = latch;
@@ -209,15 +170,15 @@ impl Node {
             took = ?options.clock.now().saturating_since(opened),
             "the node has recovered its directory"
         );
-        let shared = Shared {
+        let shared = RunningNode {
             inbox,
             reader,
             read_lease,
-            progress,
+            published,
             leadership,
             transport,
             flusher,
-            desk,
+            caller_runs,
             thread: Mutex::new(Some(thread)),
         };
         Ok(Node {
@@ -240,8 +201,8 @@ impl Node {
     /// there. A node without a network that does not wait for the device does the work on the
     /// calling thread.
     pub fn carry_out(&self, command: Command) -> Result<Response, Error> {
-        match &self.shared.desk {
-            Some(desk) => desk.carry_out(command),
+        match &self.shared.caller_runs {
+            Some(runs) => runs.carry_out(command),
             None => self.propose(command)?.wait(),
         }
     }
@@ -315,7 +276,7 @@ impl Node {
 
     /// Whether this member leads and is the only voter.
     fn is_alone(&self) -> bool {
-        self.shared.progress.alone.load(Ordering::Acquire)
+        self.shared.published.is_alone()
     }
 
     /// Hands leadership to another member, and returns when that member leads. Fails with
@@ -323,7 +284,7 @@ impl Node {
     /// is not a voter, and with `Timeout` if the other one did not become the leader; then
     /// this member still leads.
     pub async fn move_leader(&self, to: u64) -> Result<(), Error> {
-        let answer = self.shared.inbox.move_lead(to);
+        let answer = self.shared.inbox.transfer_leadership(to);
         answer.await.unwrap_or(Err(Error::Stopped))
     }
 
@@ -359,26 +320,12 @@ impl Node {
 
     /// Raft's term. The header of every answer has it, so it costs one load.
     pub fn term(&self) -> u64 {
-        self.shared.progress.term.load(Ordering::Relaxed)
+        self.shared.published.term()
     }
 
     pub fn status(&self) -> Status {
-        let progress = &self.shared.progress;
-        Status {
-            term: progress.term.load(Ordering::Relaxed),
-            leader: progress.leader.load(Ordering::Relaxed),
-            applied_index: progress.applied_index.load(Ordering::Relaxed),
-            index: progress.index.load(Ordering::Relaxed),
-            waiting: self.shared.inbox.waiting(),
-            leader_changes: progress.leader_changes.load(Ordering::Relaxed),
-            leases_expired: progress.leases_expired.load(Ordering::Relaxed),
-            returning: progress.returning.load(Ordering::Relaxed),
-            late_heartbeats: progress.late_heartbeats.load(Ordering::Relaxed),
-            lost_read_rounds: progress.lost_read_rounds.load(Ordering::Relaxed),
-            reads_given_up: progress.reads_given_up.load(Ordering::Relaxed),
-            importing: progress.importing.load(Ordering::Relaxed),
-            full: progress.full.load(Ordering::Relaxed),
-        }
+        let waiting = self.shared.inbox.waiting();
+        self.shared.published.status(waiting)
     }
 
     /// The acknowledged entries that a loss of power would take from this member now; `None`
@@ -412,7 +359,7 @@ impl Node {
     }
 }
 
-impl Shared {
+impl RunningNode {
     fn stop(&self) {
         self.inbox.stop();
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
@@ -433,7 +380,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for RunningNode {
     fn drop(&mut self) {
         self.stop();
     }

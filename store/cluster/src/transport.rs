@@ -13,13 +13,14 @@ use peers::{
 use revisions::{Member, Members, Reader};
 use tokio::time::MissedTickBehavior;
 
-use crate::acquaintances::Acquaintances;
 use crate::bootstrap::member_list;
 use crate::forwarded_reads::ForwardedReads;
 use crate::heart::Heart;
 use crate::inbox::Inbox;
+use crate::outbox::Outbox;
+use crate::peer_table::{PeerTable, PeerTableOptions};
 use crate::snapshot::{Couriers, courier};
-use crate::{Error, Outbox, PeerMessage, Sender};
+use crate::{Error, PeerMessage, Sender};
 
 /// The addresses and secrets with which a member joins the network of its cluster.
 #[derive(Debug)]
@@ -59,7 +60,7 @@ pub(crate) struct Transport {
     peers: Peers,
     couriers: Couriers,
     member_id: u64,
-    acquaintances: Arc<Acquaintances>,
+    peer_table: Arc<PeerTable>,
     /// Whether this member is a learner, by the members that were set last.
     is_learner: AtomicBool,
 }
@@ -69,7 +70,7 @@ impl std::fmt::Debug for Transport {
         formatter
             .debug_struct("Transport")
             .field("member_id", &self.member_id)
-            .field("acquaintances", &self.acquaintances)
+            .field("peer_table", &self.peer_table)
             .finish_non_exhaustive()
     }
 }
@@ -101,7 +102,7 @@ impl Transport {
             inbox,
             heart: Arc::clone(&heart),
             reader,
-            acquaintances: OnceLock::new(),
+            peer_table: OnceLock::new(),
             connections: OnceLock::new(),
             member_id,
             clock: Arc::clone(&clock),
@@ -110,16 +111,17 @@ impl Transport {
         let peers = Peers::start(options, Arc::clone(&incoming) as Arc<dyn Handler>)?;
         let own = |member: &Member| member.id == member_id && member.is_learner;
         let joins_as_learner = network.contacts.iter().any(own);
-        let acquaintances = Acquaintances::new(
-            peers.clone(),
-            (network.cluster_id, member_id),
-            (network.contacts, network.listed),
-            network.secret,
-            Arc::clone(&clock),
-        );
-        let acquaintances = Arc::new(acquaintances);
-        let met = incoming.acquaintances.set(Arc::downgrade(&acquaintances));
-        met.expect("this is the only place that sets it");
+        let table = PeerTableOptions {
+            cluster_id: network.cluster_id,
+            member_id,
+            contacts: network.contacts,
+            listed: network.listed,
+            secret: network.secret,
+        };
+        let table = PeerTable::new(peers.clone(), table, Arc::clone(&clock));
+        let peer_table = Arc::new(table);
+        let set = incoming.peer_table.set(Arc::downgrade(&peer_table));
+        set.expect("this is the only place that sets it");
         let set = incoming.connections.set(peers.downgrade());
         set.expect("this is the only place that sets it");
         peers.run_beside(beat(heart, peers.downgrade()));
@@ -127,7 +129,7 @@ impl Transport {
             couriers: Couriers::new(peers.clone(), clock),
             peers,
             member_id,
-            acquaintances,
+            peer_table,
             is_learner: AtomicBool::new(joins_as_learner),
         })
     }
@@ -208,7 +210,7 @@ impl Outbox for Transport {
         if let Some(own) = members.get(self.member_id) {
             self.is_learner.store(own.is_learner, Ordering::Relaxed);
         }
-        self.acquaintances.set_members(members);
+        self.peer_table.set_members(members);
     }
 
     fn carry(&self, snapshot: Sender) {
@@ -231,8 +233,8 @@ struct Incoming {
     forwarded_reads: ForwardedReads,
     heart: Arc<Heart>,
     reader: Reader,
-    /// Weak, because the acquaintances own the connections, which own this.
-    acquaintances: OnceLock<Weak<Acquaintances>>,
+    /// Weak, because the peer table owns the connections, which own this.
+    peer_table: OnceLock<Weak<PeerTable>>,
     /// Weak, because the connections own this.
     connections: OnceLock<WeakPeers>,
     member_id: u64,
@@ -255,8 +257,8 @@ impl Incoming {
         }
     }
 
-    fn acquaintances(&self) -> Option<Arc<Acquaintances>> {
-        self.acquaintances.get().and_then(Weak::upgrade)
+    fn peer_table(&self) -> Option<Arc<PeerTable>> {
+        self.peer_table.get().and_then(Weak::upgrade)
     }
 
     /// Answers a leader's heartbeat if the replica is at work. The replica gets it later too.
@@ -326,13 +328,13 @@ impl Handler for Incoming {
     }
 
     fn admits(&self, sender: u64) -> bool {
-        let acquaintances = self.acquaintances();
-        acquaintances.is_some_and(|acquaintances| acquaintances.admits(sender))
+        let table = self.peer_table();
+        table.is_some_and(|table| table.admits(sender))
     }
 
     fn announced(&self, sender: u64, addresses: &[String]) {
-        if let Some(acquaintances) = self.acquaintances() {
-            acquaintances.announced(sender, addresses);
+        if let Some(table) = self.peer_table() {
+            table.announced(sender, addresses);
         }
     }
 
@@ -343,12 +345,12 @@ impl Handler for Incoming {
             ..
         } = error
         {
-            self.inbox.told_of_removal();
+            self.inbox.removal_reported();
         }
         if lane == Lane::Urgent
-            && let Some(acquaintances) = self.acquaintances()
+            && let Some(table) = self.peer_table()
         {
-            acquaintances.out_of_reach(to);
+            table.out_of_reach(to);
         }
     }
 }

@@ -136,12 +136,12 @@ fn a_member_that_was_rebuilt_from_its_log_asks_the_others_before_it_votes() {
     disk.flip_bit(Path::new(CHECKPOINT), 40, 3);
     cluster.part(&[2]);
     cluster.start(2);
-    assert!(cluster.returns(2));
+    assert!(cluster.rejoins(2));
     cluster.kill(2);
     cluster.start(2);
-    assert!(cluster.returns(2), "a restart does not make it whole");
+    assert!(cluster.rejoins(2), "a restart does not make it whole");
     cluster.cut.clear();
-    cluster.until(|cluster| !cluster.returns(2) && cluster.agrees());
+    cluster.until(|cluster| !cluster.rejoins(2) && cluster.agrees());
     assert_eq!(value_at(&mut cluster, 2, "k").unwrap(), VALUE.as_bytes());
 }
 
@@ -171,7 +171,7 @@ fn a_member_with_a_damaged_log_gets_the_rest_from_the_others_and_votes_again() {
     damage_frame(&cluster, 2, VALUE);
     cluster.part(&[2]);
     cluster.start(2);
-    assert!(cluster.returns(2), "it lacks acknowledged entries");
+    assert!(cluster.rejoins(2), "it lacks acknowledged entries");
     assert!(!cluster.has(2, "later"));
     assert_eq!(
         cluster.replica(2).term(),
@@ -180,14 +180,14 @@ fn a_member_with_a_damaged_log_gets_the_rest_from_the_others_and_votes_again() {
     );
     cluster.kill(2);
     cluster.start(2);
-    assert!(cluster.returns(2), "a restart does not make it whole");
+    assert!(cluster.rejoins(2), "a restart does not make it whole");
     // Together with the only other member that it reaches it elects no leader.
     cluster.cut.clear();
     cluster.part(&[1]);
     cluster.long();
     assert!(!cluster.replica(3).leads() && !cluster.replica(2).leads());
     cluster.cut.clear();
-    cluster.until(|cluster| cluster.leader() != 0 && cluster.agrees() && !cluster.returns(2));
+    cluster.until(|cluster| cluster.leader() != 0 && cluster.agrees() && !cluster.rejoins(2));
     assert_eq!(value_at(&mut cluster, 2, "k").unwrap(), VALUE.as_bytes());
     assert!(cluster.has(2, "and later"));
     let leader = cluster.leader();
@@ -205,10 +205,10 @@ fn a_member_that_starts_with_a_damaged_value_in_its_log_gets_it_back() {
     damage(&cluster, 2, VALUE);
     cluster.start(2);
     assert!(
-        cluster.returns(2),
+        cluster.rejoins(2),
         "the key of the damaged record is uncertain"
     );
-    cluster.until(|cluster| !cluster.returns(2) && cluster.agrees());
+    cluster.until(|cluster| !cluster.rejoins(2) && cluster.agrees());
     assert_eq!(value_at(&mut cluster, 2, "k").unwrap(), VALUE.as_bytes());
     assert!(cluster.has(2, "and later"));
 }

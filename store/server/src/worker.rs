@@ -132,7 +132,7 @@ impl Worker {
 
     async fn serve(mut self) -> io::Result<()> {
         let mut helpers = JoinSet::new();
-        helpers.spawn(cluster::relay());
+        helpers.spawn(cluster::batch_wakes());
         let connections = &self.backend.resources.connections;
         let looked_after = (self.core == 0).then(|| Arc::clone(connections));
         helpers.spawn(keep_a_timer(looked_after));

@@ -136,7 +136,7 @@ fn judge_detects_a_skipped_entry() {
 
 #[test]
 fn judge_detects_answers_of_an_earlier_incarnation() {
-    is_caught(Mutant::NumbersFromOneInEachLife);
+    is_caught(Mutant::NumbersFromOneInEachIncarnation);
 }
 
 #[test]

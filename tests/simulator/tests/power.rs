@@ -99,7 +99,7 @@ fn is_caught(mutant: Mutant, scene: Faults) {
 
 #[test]
 fn judge_detects_a_vote_while_entries_may_be_missing() {
-    is_caught(Mutant::VotesWhileReturning, LEADERS);
+    is_caught(Mutant::VotesWhileRejoining, LEADERS);
 }
 
 #[test]

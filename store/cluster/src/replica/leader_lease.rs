@@ -9,8 +9,8 @@
 //!   └──────────────────────┴────────────────────────────┴──────────────┘
 //! ```
 //!
-//! An answer in the leader's own term answers a heartbeat of this life, because an earlier
-//! life led in an earlier term. So the moment of sending travels with the heartbeat and its
+//! An answer in the leader's own term answers a heartbeat of this incarnation, because an earlier
+//! one led in an earlier term. So the moment of sending travels with the heartbeat and its
 //! answer, and doubled and late answers do no harm. A voter says how long its promise
 //! holds; a voter that says nothing has given none.
 //!

@@ -30,7 +30,7 @@ pub struct ReplicaOptions {
     pub command_limits: CommandLimits,
     /// Identifies the current start of the kernel, if it is known. With
     /// [`engine::Durability::Os`], a member that was not closed and finds a different value
-    /// than in its last life may have lost the end of its log.
+    /// than in its last incarnation may have lost the end of its log.
     pub boot: Option<String>,
     /// If the end of the log may be lost, the member takes what is left for the whole log
     /// and votes at once. An operator sets this, for one start.
@@ -65,7 +65,7 @@ impl ReplicaOptions {
     /// The number below those of this incarnation's questions to other members. No other
     /// incarnation of this member uses the same numbers.
     pub(super) fn first_number(&self, opening: u32) -> u64 {
-        if self.mutant == Some(Mutant::NumbersFromOneInEachLife) {
+        if self.mutant == Some(Mutant::NumbersFromOneInEachIncarnation) {
             return 0;
         }
         u64::from(opening) << 32

@@ -81,7 +81,7 @@ pub(super) struct Reads {
 }
 
 impl Reads {
-    /// Numbers the rounds of this life above `first_number`. No earlier life used these
+    /// Numbers the rounds of this incarnation above `first_number`. No earlier one used these
     /// numbers, so late answers to its rounds are ignored.
     pub fn new(first_number: u64) -> Reads {
         Reads {

@@ -240,7 +240,7 @@ impl Rejoin {
             index: request.index,
         };
         match &self.rejoining {
-            Some(_) if core.breaks(Mutant::VotesWhileReturning) => true,
+            Some(_) if core.breaks(Mutant::VotesWhileRejoining) => true,
             Some(rejoining) => rejoining.floor.is_some_and(|floor| end >= floor),
             None => true,
         }
@@ -248,7 +248,7 @@ impl Rejoin {
 
     /// Whether this member may stand for election.
     pub fn may_stand(&self, core: &Core) -> bool {
-        self.rejoining.is_none() || core.breaks(Mutant::VotesWhileReturning)
+        self.rejoining.is_none() || core.breaks(Mutant::VotesWhileRejoining)
     }
 
     /// All voters that have to answer, as far as this member knows, and this member. Empty if

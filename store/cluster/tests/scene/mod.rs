@@ -171,7 +171,7 @@ impl Cluster {
         self.machines[id as usize - 1].replica.as_mut().unwrap()
     }
 
-    pub fn returns(&self, id: u64) -> bool {
+    pub fn rejoins(&self, id: u64) -> bool {
         let replica = self.machines[id as usize - 1].replica.as_ref();
         replica.unwrap().is_rejoining()
     }

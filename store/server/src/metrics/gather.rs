@@ -120,7 +120,7 @@ fn server(backend: &Backend) -> Vec<Row> {
         counter("inkstone_long_turns_total", "Times that one call held its core for more than 5 ms.", metrics.long_turns.count()),
         gauge("inkstone_read_lease", "1: this member leads and holds a read lease, so its reads ask no other member.", backend.node.has_read_lease()),
         gauge("inkstone_durable", "1: a write is answered once it is on the device; 0: once it is in the page cache.", config.durability == Durability::Durable),
-        gauge("inkstone_returning", "1: after a power failure or damaged files, this member does not vote until it has again every entry that it had acknowledged.", status.returning),
+        gauge("inkstone_returning", "1: after a power failure or damaged files, this member does not vote until it has again every entry that it had acknowledged.", status.rejoining),
     ]
 }
 

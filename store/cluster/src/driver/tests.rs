@@ -1,4 +1,4 @@
-//! Tests of a pump that is driven step by step, without its thread.
+//! Tests of a driver that is driven step by step, without its thread.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use tokio::sync::oneshot::error::TryRecvError;
 use super::*;
 use crate::outbox::Nowhere;
 
-pub(super) fn a_pump() -> Pump {
+pub(super) fn a_driver() -> Driver {
     let mut options = NodeOptions::new("/node");
     options.disk = Arc::new(SimulatedDisk::new(1));
     options.clock = Arc::new(SimulatedClock::stepped());
@@ -32,30 +32,30 @@ pub(super) fn a_pump() -> Pump {
     engine.on_durable(Box::new(move |outcome| {
         notices.persisted(outcome.map_err(|error| error.to_string()));
     }));
-    let mut pump = Pump::new(&options, replica, inbox, Arc::new(Nowhere), Arc::default());
-    while !pump.replica.leads() {
-        step(&mut pump);
+    let mut driver = Driver::new(&options, replica, inbox, Arc::new(Nowhere), Arc::default());
+    while !driver.replica.leads() {
+        step(&mut driver);
     }
-    pump
+    driver
 }
 
 /// Processes the inbox and does the work of the log's threads.
-fn step(pump: &mut Pump) {
-    let arrived = pump.inbox.take(Duration::ZERO, None);
-    pump.step(arrived);
-    pump.replica.reader().engine().work();
+fn step(driver: &mut Driver) {
+    let arrived = driver.inbox.take(Duration::ZERO, None);
+    driver.step(arrived);
+    driver.replica.reader().engine().work();
 }
 
 /// Proposes a put and runs steps until it is answered.
-fn put(pump: &mut Pump, value: usize) {
+fn put(driver: &mut Driver, value: usize) {
     let request = PutRequest {
         key: "key".into(),
         value: vec![0; value].into(),
         ..PutRequest::default()
     };
-    let mut pending = pump.inbox.propose(Command::Put(request)).unwrap();
+    let mut pending = driver.inbox.propose(Command::Put(request)).unwrap();
     for _ in 0..1000 {
-        step(pump);
+        step(driver);
         if let Poll::Ready(answer) =
             Pin::new(&mut pending).poll(&mut Context::from_waker(Waker::noop()))
         {
@@ -67,21 +67,21 @@ fn put(pump: &mut Pump, value: usize) {
 
 #[test]
 fn writes_are_answered_during_a_defragmentation() {
-    let mut pump = a_pump();
-    (0..50).for_each(|_| put(&mut pump, 10_000));
+    let mut driver = a_driver();
+    (0..50).for_each(|_| put(&mut driver, 10_000));
     let (answer, mut received) = oneshot::channel();
     let (answer_later, mut received_later) = oneshot::channel();
-    pump.step(Arrived {
+    driver.step(Arrived {
         defragment: vec![answer],
         ..Arrived::default()
     });
-    pump.step(Arrived {
+    driver.step(Arrived {
         defragment: vec![answer_later],
         ..Arrived::default()
     });
     let mut puts = 0;
     while matches!(received.try_recv(), Err(TryRecvError::Empty)) {
-        put(&mut pump, 1);
+        put(&mut driver, 1);
         puts += 1;
     }
     assert!(
@@ -94,15 +94,15 @@ fn writes_are_answered_during_a_defragmentation() {
         "it came during another one"
     );
     while matches!(received_later.try_recv(), Err(TryRecvError::Empty)) {
-        put(&mut pump, 1);
+        put(&mut driver, 1);
     }
 }
 
 #[test]
 fn a_defragmentation_fails_with_the_log() {
-    let mut pump = a_pump();
+    let mut driver = a_driver();
     let (answer, mut receiver) = oneshot::channel();
-    pump.step(Arrived {
+    driver.step(Arrived {
         persisted: Some(Err("the device is gone".into())),
         defragment: vec![answer],
         ..Arrived::default()

@@ -2,20 +2,21 @@
 //! on it, and hands messages to the peers and answers to the waiting callers.
 //!
 //! The loop waits for its inbox and for nothing else. It runs on the replica thread or,
-//! under a light load, on the network thread (`pump/beside.rs`). For a member without
-//! peers, callers can run its steps on their own threads (`pump/desk.rs`).
+//! under a light load, on the network thread (`driver/inline.rs`). For a member without
+//! peers, callers can run its steps on their own threads (`driver/caller_runs.rs`).
 
-mod defragmenting;
-mod desk;
+mod caller_runs;
+mod defragmentations;
+mod inline;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use defragmenting::Defragmenting;
-pub(crate) use desk::Desk;
+pub(crate) use caller_runs::CallerRuns;
+use defragmentations::Defragmentations;
 use environment::{Clock, Instant};
+use inline::Load;
 use revisions::Members;
 use tokio::sync::watch;
 use tracing::{error, warn};
@@ -23,35 +24,15 @@ use tracing::{error, warn};
 use crate::heart::Heart;
 use crate::inbox::{Arrived, Inbox, Proposal};
 use crate::observer::Observing;
-use crate::relay::together;
-use crate::replica::Output;
+use crate::outbox::Outbox;
+use crate::replica::{Output, Replica};
+use crate::status::{Leadership, PublishedStatus};
 use crate::transport::Transport;
-use crate::{Error, Leadership, NodeOptions, Outbox, Replica};
+use crate::wake_batcher::batched;
+use crate::{Error, NodeOptions};
 
 /// Time limit for the work that is left when a node stops: peers may never answer.
 const FAREWELL: Duration = Duration::from_millis(500);
-
-/// The state of the replica as other threads may read it; the pump writes it.
-#[derive(Debug, Default)]
-pub(crate) struct Progress {
-    pub(crate) term: AtomicU64,
-    pub(crate) leader: AtomicU64,
-    pub(crate) index: AtomicU64,
-    pub(crate) applied_index: AtomicU64,
-    pub(crate) leader_changes: AtomicU64,
-    pub(crate) leases_expired: AtomicU64,
-    /// This member may lack entries that it has acknowledged.
-    pub(crate) returning: AtomicBool,
-    pub(crate) late_heartbeats: AtomicU64,
-    pub(crate) lost_read_rounds: AtomicU64,
-    pub(crate) reads_given_up: AtomicU64,
-    pub(crate) importing: AtomicBool,
-    /// The log has no room for entries.
-    pub(crate) full: AtomicBool,
-    /// This member leads and is the only voter: everything acknowledged is applied here,
-    /// and a read needs no confirmation.
-    pub(crate) alone: AtomicBool,
-}
 
 /// A proposal that waits for a leader or for room in the batch.
 #[derive(Debug)]
@@ -60,67 +41,70 @@ struct Waiting {
     deadline: Instant,
 }
 
-/// The replica, and everything that its loop needs.
+/// Proposals from the inbox that are not evaluated or forwarded yet.
 #[derive(Debug)]
-pub(crate) struct Pump {
-    replica: Replica,
-    clock: Arc<dyn Clock>,
-    inbox: Arc<Inbox>,
-    outbox: Arc<dyn Outbox>,
-    progress: Arc<Progress>,
-    /// Sends heartbeats while the replica is at work; none if there is no network.
-    heart: Option<Arc<Heart>>,
-    /// Dropped with the pump, so that its receivers see the end.
-    leadership: watch::Sender<Leadership>,
-    /// Proposals from the inbox that are not evaluated or forwarded yet.
-    backlog: VecDeque<Waiting>,
+struct Backlog {
+    waiting: VecDeque<Waiting>,
     /// Bytes of the commands in the open batch.
     open_bytes: usize,
     batch_bytes_max: usize,
     patience: Duration,
+}
+
+/// The replica, and everything that its loop needs.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    replica: Replica,
+    clock: Arc<dyn Clock>,
+    inbox: Arc<Inbox>,
+    outbox: Arc<dyn Outbox>,
+    published: Arc<PublishedStatus>,
+    /// Sends heartbeats while the replica is at work; none if there is no network.
+    heart: Option<Arc<Heart>>,
+    /// Dropped with the driver, so that its receivers see the end.
+    leadership: watch::Sender<Leadership>,
+    backlog: Backlog,
     tick: Duration,
     observing: Observing,
-    defragmenting: Defragmenting,
+    defragmentations: Defragmentations,
     closed: bool,
     /// The members that the outbox knows.
     members: Arc<Members>,
-    /// Until then the load counts as heavy.
-    busy_until: Instant,
-    /// Input that the network thread took and left to the replica thread.
-    carried: Option<Arrived>,
+    load: Load,
 }
 
-impl Pump {
+impl Driver {
     pub(crate) fn new(
         options: &NodeOptions,
         replica: Replica,
         inbox: Arc<Inbox>,
         outbox: Arc<dyn Outbox>,
-        progress: Arc<Progress>,
-    ) -> Pump {
-        Pump {
+        published: Arc<PublishedStatus>,
+    ) -> Driver {
+        Driver {
             replica,
             clock: Arc::clone(&options.clock),
             inbox,
             outbox,
-            progress,
+            published,
             heart: None,
             leadership: watch::Sender::default(),
-            backlog: VecDeque::new(),
-            open_bytes: 0,
-            batch_bytes_max: options.batch_bytes_max,
-            patience: options.patience(),
+            backlog: Backlog {
+                waiting: VecDeque::new(),
+                open_bytes: 0,
+                batch_bytes_max: options.batch_bytes_max,
+                patience: options.patience(),
+            },
             tick: options.heartbeat_interval,
             observing: Observing {
                 observer: options.observer.clone(),
                 clock: Arc::clone(&options.clock),
                 sweep_began: None,
             },
-            defragmenting: Defragmenting::default(),
+            defragmentations: Defragmentations::default(),
             closed: false,
             members: Arc::default(),
-            busy_until: Instant::default(),
-            carried: None,
+            load: Load::default(),
         }
     }
 
@@ -146,7 +130,7 @@ impl Pump {
 
     /// Runs a member that is the only voter until it leads, so that the whole log is applied
     /// before the first read, unless the log fails first. Does nothing for other members.
-    pub(crate) fn settle_alone(&mut self) {
+    pub(crate) fn elect_alone(&mut self) {
         self.update_members();
         while self.replica.stands_alone() && self.replica.failure().is_none() {
             self.replica.run();
@@ -162,7 +146,7 @@ impl Pump {
     /// Runs until the inbox says to stop, and finishes the requests that were taken by then.
     pub(crate) fn run(mut self, connections: Option<&Transport>) {
         loop {
-            let carried = self.carried.take();
+            let carried = self.load.carried.take();
             let arrived =
                 carried.unwrap_or_else(|| self.inbox.take(self.idle_for(), self.replica.awaited()));
             let stop = arrived.stop;
@@ -172,15 +156,15 @@ impl Pump {
                 break;
             }
             if let Some(connections) = connections
-                && self.may_be_lent()
+                && self.may_run_inline()
             {
-                self = self.lend(connections);
+                self = self.run_inline(connections);
             }
         }
         self.finish();
     }
 
-    /// How long the pump may sleep if no input arrives.
+    /// How long the driver may sleep if no input arrives.
     fn idle_for(&self) -> Duration {
         if self.takes_next()
             || self.replica.has_commands_to_evaluate()
@@ -196,8 +180,8 @@ impl Pump {
 
     /// Whether the replica would take the first of the backlog.
     fn takes_next(&self) -> bool {
-        let room = self.open_bytes < self.batch_bytes_max;
-        let first = self.backlog.front();
+        let room = self.backlog.open_bytes < self.backlog.batch_bytes_max;
+        let first = self.backlog.waiting.front();
         room && first.is_some_and(|first| self.replica.takes(&first.proposal.command))
     }
 
@@ -205,43 +189,44 @@ impl Pump {
         if let Some(heart) = &self.heart {
             heart.begin_work();
         }
-        let deadline = self.clock.now() + self.patience;
+        let deadline = self.clock.now() + self.backlog.patience;
         for (from, message) in arrived.messages {
             self.replica.receive(from, message);
         }
-        if arrived.told_of_removal {
+        if arrived.removal_reported {
             self.replica.removal_reported();
         }
         if let Some(outcome) = arrived.persisted {
             self.replica.persisted(outcome);
         }
-        for asker in arrived.reads {
-            self.replica.read(asker);
+        for caller in arrived.reads {
+            self.replica.read(caller);
         }
-        for (question, asker) in arrived.leases {
-            self.replica.ask_lease(question, asker);
+        for inquiry in arrived.leases {
+            self.replica.ask_lease(inquiry.question, inquiry.caller);
         }
-        for (to, asker) in arrived.moves {
-            self.replica.transfer_leadership(to, asker);
+        for transfer in arrived.transfers {
+            let to = transfer.to;
+            self.replica.transfer_leadership(to, transfer.caller);
         }
         let proposals = arrived.proposals.into_iter();
-        self.backlog
-            .extend(proposals.map(|proposal| Waiting { proposal, deadline }));
+        let waiting = proposals.map(|proposal| Waiting { proposal, deadline });
+        self.backlog.waiting.extend(waiting);
         self.replica.tick();
         self.evaluate();
         self.replica.run();
         if self.replica.open_is_empty() {
-            self.open_bytes = 0;
+            self.backlog.open_bytes = 0;
         }
-        self.defragmenting.wait(arrived.defragment);
-        self.defragmenting.begin(&mut self.replica);
+        self.defragmentations.wait(arrived.defragment);
+        self.defragmentations.begin(&mut self.replica);
         self.upkeep();
         self.update_members();
         self.close_if_failed();
         self.give_up();
         // A caller that asks for the status after an answer must see the answer's effect.
         self.publish();
-        together(|| self.hand_out());
+        batched(|| self.hand_out());
         if let Some(heart) = &self.heart {
             heart.end_work();
         }
@@ -253,10 +238,10 @@ impl Pump {
         self.replica.reevaluate();
         let (mut commands, mut bytes) = (0, 0);
         while self.takes_next()
-            && let Some(Waiting { proposal, .. }) = self.backlog.pop_front()
+            && let Some(Waiting { proposal, .. }) = self.backlog.waiting.pop_front()
         {
             let command_bytes = proposal.command.size_bytes();
-            self.open_bytes += command_bytes;
+            self.backlog.open_bytes += command_bytes;
             commands += 1;
             bytes += command_bytes;
             let began = self.observing.now();
@@ -295,18 +280,15 @@ impl Pump {
             warn!(%error, "upkeep of the log failed; it will be tried again");
         }
         self.observing.sweeping(self.replica.is_sweeping());
-        self.defragmenting.answer(&self.replica, outcome);
+        self.defragmentations.answer(&self.replica, outcome);
     }
 
     /// Answers proposals that have waited too long for a leader or for room with a timeout.
     fn give_up(&mut self) {
         let now = self.clock.now();
-        while self
-            .backlog
-            .front()
-            .is_some_and(|first| now >= first.deadline)
-        {
-            let late = self.backlog.pop_front().expect("just seen");
+        let is_late = |first: &Waiting| now >= first.deadline;
+        while self.backlog.waiting.front().is_some_and(is_late) {
+            let late = self.backlog.waiting.pop_front().expect("just seen");
             self.refuse(
                 late.proposal,
                 Error::Refused(etcd_api::Error::Timeout.into()),
@@ -319,52 +301,24 @@ impl Pump {
         let _ = proposal.answer.send(Err(error));
     }
 
-    pub(crate) fn publish(&self) {
-        let order = Ordering::Relaxed;
-        let (replica, progress) = (&self.replica, &self.progress);
+    /// Publishes the replica's state to other threads.
+    fn publish(&self) {
+        let (replica, published) = (&self.replica, &self.published);
         if let Some(heart) = &self.heart {
             heart.set_role(replica.term(), replica.leader(), replica.member_id());
         }
-        progress.term.store(replica.term(), order);
-        progress.leader.store(replica.leader(), order);
-        progress.index.store(replica.index(), order);
-        progress.applied_index.store(replica.applied_index(), order);
-        progress
-            .leases_expired
-            .store(replica.leases_expired(), order);
-        progress.returning.store(replica.is_rejoining(), order);
-        self.publish_health();
-        progress.full.store(replica.is_full(), order);
-        // Release: a thread that reads `true` also sees everything that was applied before.
-        progress
-            .alone
-            .store(replica.leads_alone(), Ordering::Release);
+        published.publish(replica);
         let now = Leadership {
             term: replica.term(),
             leader: replica.leader(),
         };
-        let changed = |published: &mut Leadership| {
-            let before = std::mem::replace(published, now);
+        self.leadership.send_if_modified(|known| {
+            let before = std::mem::replace(known, now);
             if now.leader != 0 && now.leader != before.leader {
-                progress.leader_changes.fetch_add(1, order);
+                published.count_leader_change();
             }
             before != now
-        };
-        self.leadership.send_if_modified(changed);
-    }
-
-    /// Publishes the counters and states that only metrics use.
-    fn publish_health(&self) {
-        let order = Ordering::Relaxed;
-        let (replica, progress) = (&self.replica, &self.progress);
-        for (to, number) in [
-            (&progress.late_heartbeats, replica.late_heartbeats()),
-            (&progress.lost_read_rounds, replica.lost_read_rounds()),
-            (&progress.reads_given_up, replica.reads_given_up()),
-        ] {
-            to.store(number, order);
-        }
-        progress.importing.store(replica.is_importing(), order);
+        });
     }
 
     /// If the replica has failed, refuses the backlog and all later proposals.
@@ -378,15 +332,15 @@ impl Pump {
         }
         self.closed = true;
         self.inbox.close(failure.clone());
-        for waiting in std::mem::take(&mut self.backlog) {
+        for waiting in std::mem::take(&mut self.backlog.waiting) {
             self.refuse(waiting.proposal, failure.clone());
         }
     }
 
     /// Whether everything is done that must precede the end. `led` says that this member has
-    /// led during [`Pump::finish`].
+    /// led during [`Driver::finish`].
     fn may_end(&self, led: bool) -> bool {
-        let settled = self.replica.is_idle() && self.backlog.is_empty();
+        let settled = self.replica.is_idle() && self.backlog.waiting.is_empty();
         settled && (!led || self.replica.is_handed_over())
     }
 
@@ -397,7 +351,7 @@ impl Pump {
         let mut arrived = Arrived::default();
         let mut led = self.replica.holds_leadership();
         while !self.may_end(led) && self.clock.now() < deadline {
-            if self.backlog.is_empty() {
+            if self.backlog.waiting.is_empty() {
                 self.replica.hand_over();
             }
             self.step(arrived);
@@ -418,6 +372,5 @@ impl Pump {
     }
 }
 
-mod beside;
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Members that acknowledge from their page caches, lose power, and return.
+//! Members that acknowledge from their page caches, lose power, and rejoin.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -15,7 +15,7 @@ fn cached(count: u64) -> Cluster {
 }
 
 #[test]
-fn a_leader_makes_a_member_whole_that_has_lost_the_end_of_its_log() {
+fn a_leader_makes_a_member_whole_that_has_lost_the_tail_of_its_log() {
     let mut cluster = cached(3);
     cluster.part(&[3]);
     assert!(is_done(&mut cluster.put(1, "e")));
@@ -23,15 +23,15 @@ fn a_leader_makes_a_member_whole_that_has_lost_the_end_of_its_log() {
     cluster.lose_power(2);
     cluster.start(2);
     assert!(cluster.replica(2).index() < before, "it has lost something");
-    assert!(cluster.returns(2));
-    cluster.until(|cluster| !cluster.returns(2));
+    assert!(cluster.rejoins(2));
+    cluster.until(|cluster| !cluster.rejoins(2));
     assert!(cluster.replica(2).index() >= before);
     assert!(cluster.has(2, "e"));
     assert!(is_done(&mut cluster.put(1, "f")), "it counts again");
 }
 
 #[test]
-fn a_returning_member_does_not_elect_one_that_lacks_committed_entries() {
+fn a_rejoining_member_does_not_elect_one_that_lacks_committed_entries() {
     let mut cluster = cached(3);
     cluster.part(&[3]);
     assert!(is_done(&mut cluster.put(1, "e")));
@@ -41,20 +41,20 @@ fn a_returning_member_does_not_elect_one_that_lacks_committed_entries() {
     cluster.start(2);
     cluster.long();
     assert!(
-        cluster.returns(2),
+        cluster.rejoins(2),
         "the only other member with the entry is cut off"
     );
     let others = [cluster.replica(2).leads(), cluster.replica(3).leads()];
     assert_eq!(others, [false, false]);
     cluster.cut.clear();
-    cluster.until(|cluster| cluster.leader() != 0 && cluster.agrees() && !cluster.returns(2));
+    cluster.until(|cluster| cluster.leader() != 0 && cluster.agrees() && !cluster.rejoins(2));
     for id in 1..=3 {
         assert!(cluster.has(id, "e"), "member {id}");
     }
 }
 
 /// Members 1 and 2 have an entry, 2 loses it, 3 confirms it: is it committed?
-fn counts_the_former_life(mutant: Option<Mutant>) -> bool {
+fn counts_the_former_incarnation(mutant: Option<Mutant>) -> bool {
     let mut cluster = Cluster::with(5, Durability::Os, mutant);
     cluster.part(&[3, 4, 5]);
     let mut answer = cluster.put(1, "e");
@@ -77,9 +77,9 @@ fn counts_the_former_life(mutant: Option<Mutant>) -> bool {
 }
 
 #[test]
-fn confirmations_of_a_former_life_do_not_count() {
-    assert!(!counts_the_former_life(None));
-    assert!(counts_the_former_life(Some(Mutant::KeepsItsMatch)));
+fn confirmations_of_a_former_incarnation_do_not_count() {
+    assert!(!counts_the_former_incarnation(None));
+    assert!(counts_the_former_incarnation(Some(Mutant::KeepsItsMatch)));
 }
 
 #[test]
@@ -95,55 +95,55 @@ fn an_entry_on_one_device_survives_a_loss_of_power_of_all_members() {
     cluster.start(2);
     cluster.until(|cluster| cluster.leader() != 0 && cluster.agrees());
     for id in 1..=3 {
-        assert!(cluster.has(id, "e") && !cluster.returns(id), "member {id}");
+        assert!(cluster.has(id, "e") && !cluster.rejoins(id), "member {id}");
     }
 }
 
 #[test]
-fn members_with_killed_processes_need_not_return() {
+fn members_with_killed_processes_need_not_rejoin() {
     let mut cluster = cached(3);
     assert!(is_done(&mut cluster.put(1, "e")));
     (1..=3).for_each(|id| cluster.kill(id));
     for id in 1..=2 {
         cluster.start(id);
-        assert!(!cluster.returns(id));
+        assert!(!cluster.rejoins(id));
     }
     cluster.until(|cluster| cluster.leader() != 0 && cluster.agrees());
     assert!(cluster.has(1, "e") && cluster.has(2, "e"));
 }
 
 #[test]
-fn a_restart_does_not_make_a_returning_member_whole() {
+fn a_restart_does_not_make_a_rejoining_member_whole() {
     for durability in [Durability::Os, Durability::Durable] {
         let mut cluster = cached(3);
         cluster.part(&[2]);
         cluster.lose_power(2);
         cluster.machines[1].durability = durability;
         cluster.start(2);
-        assert!(cluster.returns(2), "{durability:?}");
+        assert!(cluster.rejoins(2), "{durability:?}");
         cluster.kill(2);
         cluster.start(2);
-        assert!(cluster.returns(2), "after a kill, {durability:?}");
+        assert!(cluster.rejoins(2), "after a kill, {durability:?}");
         cluster.replica(2).fail(Error::Stopped);
         cluster.replica(2).machine().close().unwrap();
         cluster.start(2);
-        assert!(cluster.returns(2), "after a stop, {durability:?}");
+        assert!(cluster.rejoins(2), "after a stop, {durability:?}");
         cluster.cut.clear();
-        cluster.until(|cluster| !cluster.returns(2));
+        cluster.until(|cluster| !cluster.rejoins(2));
         cluster.kill(2);
         cluster.start(2);
-        assert!(!cluster.returns(2), "{durability:?}");
+        assert!(!cluster.rejoins(2), "{durability:?}");
     }
 }
 
 #[test]
-fn a_member_with_a_closed_log_need_not_return() {
+fn a_member_with_a_closed_log_need_not_rejoin() {
     let mut cluster = cached(3);
     cluster.replica(2).fail(Error::Stopped);
     cluster.replica(2).machine().close().unwrap();
     cluster.lose_power(2);
     cluster.start(2);
-    assert!(!cluster.returns(2));
+    assert!(!cluster.rejoins(2));
 }
 
 #[test]
@@ -158,14 +158,14 @@ fn members_that_accept_a_lost_tail_elect_a_leader_without_the_missing_one() {
         cluster.kill(id);
         cluster.machines[id as usize - 1].accepts = true;
         cluster.start(id);
-        assert!(!cluster.returns(id));
+        assert!(!cluster.rejoins(id));
     }
     cluster.until(|cluster| cluster.leader() != 0);
     for id in 1..=2 {
         cluster.kill(id);
         cluster.machines[id as usize - 1].accepts = false;
         cluster.start(id);
-        assert!(!cluster.returns(id), "the option is needed for one start");
+        assert!(!cluster.rejoins(id), "the option is needed for one start");
     }
 }
 
@@ -194,12 +194,12 @@ fn a_member_that_has_applied_an_entry_that_others_gave_up_ends_with_an_error() {
 }
 
 #[test]
-fn the_only_voter_need_not_return() {
+fn the_only_voter_need_not_rejoin() {
     let mut cluster = cached(1);
     assert!(is_done(&mut cluster.put(1, "e")));
     cluster.lose_power(1);
     cluster.start(1);
-    assert!(!cluster.returns(1));
+    assert!(!cluster.rejoins(1));
     cluster.until(|cluster| cluster.leader() == 1);
     assert!(!cluster.has(1, "e"), "within the window");
 }

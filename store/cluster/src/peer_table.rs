@@ -44,8 +44,20 @@ const NEWCOMERS_MAX: usize = 64;
 /// Most addresses of one member that are tried.
 const ADDRESSES_MAX: usize = 16;
 
+/// What a member is started with.
+#[derive(Debug)]
+pub(crate) struct PeerTableOptions {
+    pub cluster_id: u64,
+    pub member_id: u64,
+    /// See [`crate::Network::contacts`].
+    pub contacts: Vec<Member>,
+    /// See [`crate::Network::listed`].
+    pub listed: Vec<String>,
+    pub secret: Option<PeerSecret>,
+}
+
 /// The table of the connections, and the rules by which members get into it.
-pub(crate) struct Acquaintances {
+pub(crate) struct PeerTable {
     peers: Peers,
     cluster_id: u64,
     member_id: u64,
@@ -96,34 +108,28 @@ impl Pause {
     }
 }
 
-impl std::fmt::Debug for Acquaintances {
+impl std::fmt::Debug for PeerTable {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
-            .debug_struct("Acquaintances")
+            .debug_struct("PeerTable")
             .field("member_id", &self.member_id)
             .field("table", &self.known().table)
             .finish_non_exhaustive()
     }
 }
 
-impl Acquaintances {
-    pub fn new(
-        peers: Peers,
-        (cluster_id, member_id): (u64, u64),
-        (contacts, listed): (Vec<Member>, Vec<String>),
-        secret: Option<PeerSecret>,
-        clock: Arc<dyn Clock>,
-    ) -> Acquaintances {
+impl PeerTable {
+    pub fn new(peers: Peers, options: PeerTableOptions, clock: Arc<dyn Clock>) -> PeerTable {
         let known = Known {
-            contacts,
+            contacts: options.contacts,
             ..Known::default()
         };
-        Acquaintances {
+        PeerTable {
             peers,
-            cluster_id,
-            member_id,
-            secret,
-            listed,
+            cluster_id: options.cluster_id,
+            member_id: options.member_id,
+            secret: options.secret,
+            listed: options.listed,
             clock,
             known: Mutex::new(known),
         }
@@ -186,7 +192,7 @@ impl Acquaintances {
 
     /// Whether a sender is a member, as far as this one knows. If not, the known members are
     /// asked; their answer counts when the sender connects again.
-    pub fn admits(self: &Arc<Acquaintances>, sender: u64) -> bool {
+    pub fn admits(self: &Arc<PeerTable>, sender: u64) -> bool {
         let mut known = self.known();
         if known.table.contains(&sender) {
             return true;
@@ -199,7 +205,7 @@ impl Acquaintances {
     }
 
     /// Asks the other members for the addresses of one that cannot be reached.
-    pub fn out_of_reach(self: &Arc<Acquaintances>, member: u64) {
+    pub fn out_of_reach(self: &Arc<PeerTable>, member: u64) {
         let mut known = self.known();
         let now = self.clock.now();
         if known.table.contains(&member) && now >= known.search.until {
@@ -209,7 +215,7 @@ impl Acquaintances {
     }
 
     /// Asks the known members, and the listed peer URLs, for their member lists.
-    fn ask(self: &Arc<Acquaintances>, known: &mut Known) {
+    fn ask(self: &Arc<PeerTable>, known: &mut Known) {
         if known.is_asking {
             return;
         }

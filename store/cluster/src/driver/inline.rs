@@ -1,5 +1,5 @@
-//! Chooses the thread on which the pump runs: a thread of its own, or the network thread,
-//! beside the connections.
+//! Chooses the thread on which the driver runs: a thread of its own, or the network thread,
+//! inline with the connections.
 //!
 //! ```text
 //!   heavy load     requests, flush thread ──► replica thread ◄──► network thread ◄══► others
@@ -14,9 +14,10 @@
 
 use std::time::Duration;
 
+use environment::Instant;
 use tokio::sync::oneshot;
 
-use super::Pump;
+use super::Driver;
 use crate::inbox::{Alarm, Arrived};
 use crate::transport::Transport;
 
@@ -29,7 +30,16 @@ const CHANGES_MAX: usize = 1000;
 /// The load counts as light when it was not heavy for this time.
 const CALM_AFTER: Duration = Duration::from_millis(50);
 
-impl Pump {
+/// How heavy the load is.
+#[derive(Debug, Default)]
+pub(super) struct Load {
+    /// Until then the load counts as heavy.
+    busy_until: Instant,
+    /// Input that the network thread took and left to the replica thread.
+    pub carried: Option<Arrived>,
+}
+
+impl Driver {
     /// Notes whether this input is a heavy load.
     pub(super) fn note_load(&mut self, arrived: &Arrived) {
         let asked = arrived.proposals.len() + arrived.reads.len() + arrived.leases.len();
@@ -38,7 +48,7 @@ impl Pump {
             || arrived.may_take_long()
             || !arrived.defragment.is_empty();
         if is_much {
-            self.busy_until = self.clock.now() + CALM_AFTER;
+            self.load.busy_until = self.clock.now() + CALM_AFTER;
         }
     }
 
@@ -46,35 +56,35 @@ impl Pump {
         let at_work = self.replica.has_upkeep_to_do()
             || self.replica.is_importing()
             || self.replica.has_a_batch_above(CHANGES_MAX);
-        !at_work && self.clock.now() >= self.busy_until
+        !at_work && self.clock.now() >= self.load.busy_until
     }
 
-    /// Whether the pump may run on the network thread: the load is light, and the cluster has
+    /// Whether the driver may run on the network thread: the load is light, and the cluster has
     /// other members.
-    pub(super) fn may_be_lent(&self) -> bool {
+    pub(super) fn may_run_inline(&self) -> bool {
         self.is_calm() && self.replica.failure().is_none() && self.members.iter().nth(1).is_some()
     }
 
-    /// Runs the pump on the network thread until the load is heavy or the pump must end. The
+    /// Runs the driver on the network thread until the load is heavy or the driver must end. The
     /// calling thread waits for that.
-    pub(super) fn lend(self, connections: &Transport) -> Pump {
+    pub(super) fn run_inline(self, connections: &Transport) -> Driver {
         let (back, returned) = oneshot::channel();
         connections.run_beside(async move {
             // The calling thread waits for the result, so it can always be sent.
-            let _ = back.send(self.run_beside().await);
+            let _ = back.send(self.drive_inline().await);
         });
         let returned = returned.blocking_recv();
         returned.expect("the connections end after the replica, and its panic is this thread's")
     }
 
-    async fn run_beside(mut self) -> Pump {
+    async fn drive_inline(mut self) -> Driver {
         let mut alarm = Alarm::new();
         loop {
             let (patience, awaited) = (self.idle_for(), self.replica.awaited());
-            let arrived = self.inbox.taken(patience, awaited, &mut alarm).await;
+            let arrived = self.inbox.take_async(patience, awaited, &mut alarm).await;
             self.note_load(&arrived);
             if arrived.stop || !self.is_calm() || self.replica.failure().is_some() {
-                self.carried = Some(arrived);
+                self.load.carried = Some(arrived);
                 return self;
             }
             self.step(arrived);

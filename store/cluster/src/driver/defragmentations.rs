@@ -4,23 +4,21 @@
 //! during one waits for the next, together with all others that do. So everything that is
 //! garbage when a caller asks is reclaimed when it gets its answer.
 
-use tokio::sync::oneshot;
+use crate::Error;
+use crate::replica::{Replica, ReplySender};
 
-use crate::{Error, Replica};
-
-type Asker = oneshot::Sender<Result<(), Error>>;
-
+/// The waiting callers.
 #[derive(Debug, Default)]
-pub(super) struct Defragmenting {
+pub(super) struct Defragmentations {
     /// Callers that wait for the defragmentation under way.
-    now: Vec<Asker>,
+    now: Vec<ReplySender<()>>,
     /// Callers that wait for the next one.
-    next: Vec<Asker>,
+    next: Vec<ReplySender<()>>,
 }
 
-impl Defragmenting {
-    pub(super) fn wait(&mut self, askers: Vec<Asker>) {
-        self.next.extend(askers);
+impl Defragmentations {
+    pub(super) fn wait(&mut self, callers: Vec<ReplySender<()>>) {
+        self.next.extend(callers);
     }
 
     /// Begins a defragmentation, if a caller waits and none is under way.
@@ -37,17 +35,17 @@ impl Defragmenting {
     pub(super) fn answer(&mut self, replica: &Replica, outcome: Result<(), Error>) {
         if let Some(failure) = replica.failure() {
             let all = self.now.drain(..).chain(self.next.drain(..));
-            return tell(all, &Err(failure.clone()));
+            return reply(all, &Err(failure.clone()));
         }
         if !replica.is_defragmenting() {
-            tell(self.now.drain(..), &outcome);
+            reply(self.now.drain(..), &outcome);
         }
     }
 }
 
-fn tell(askers: impl Iterator<Item = Asker>, outcome: &Result<(), Error>) {
-    for asker in askers {
+fn reply(callers: impl Iterator<Item = ReplySender<()>>, outcome: &Result<(), Error>) {
+    for caller in callers {
         // A caller that has given up needs no answer.
-        let _ = asker.send(outcome.clone());
+        let _ = caller.send(outcome.clone());
     }
 }

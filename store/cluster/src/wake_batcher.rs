@@ -1,15 +1,15 @@
 //! Batches wake-ups between the request tasks of a runtime and the replica.
 //!
 //! ```text
-//!   request tasks of a turn ──queue──► inbox          relay ──one wake-up──► replica
-//!                           └─ the first one: relay, at the end of the turn ─┘
+//!   request tasks of a turn ──queue──► inbox        batcher ──one wake-up──► replica
+//!                           └─ the first one: batcher, at the end of the turn ─┘
 //!
-//!   replica ──answers──► wakers in the relay ──one wake-up──► relay ──► request tasks
+//!   replica ──answers──► wakers in the batcher ──one wake-up──► batcher ──► request tasks
 //! ```
 //!
 //! Waking a thread costs a system call, and the woken thread often takes the processor of
 //! the waking one. Then the replica would run for the first of many requests alone, and the
-//! first of many answers would be written to its client alone. A runtime with a relay pays
+//! first of many answers would be written to its client alone. A runtime with a batcher pays
 //! for one wake-up for all requests of a turn, and for one for all answers that the replica
 //! gives together.
 
@@ -25,67 +25,67 @@ use tokio::sync::Notify;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
 thread_local! {
-    /// The relay of the runtime that this thread runs.
-    static HERE: RefCell<Option<Arc<Relay>>> = const { RefCell::new(None) };
-    /// Relays that `together` wakes after its work; none outside of `together`.
-    static HELD: RefCell<Option<Vec<Arc<Relay>>>> = const { RefCell::new(None) };
+    /// The batcher of the runtime that this thread runs.
+    static HERE: RefCell<Option<Arc<WakeBatcher>>> = const { RefCell::new(None) };
+    /// Batchers that `batched` wakes after its work; none outside of `batched`.
+    static HELD: RefCell<Option<Vec<Arc<WakeBatcher>>>> = const { RefCell::new(None) };
 }
 
 /// A thread or task that sleeps while it has nothing to do.
 pub(crate) trait Sleeper: Debug + Send + Sync {
     /// Wakes it, if it sleeps.
-    fn rouse(&self);
+    fn wake(&self);
 }
 
 #[derive(Debug, Default)]
-struct Relay {
+struct WakeBatcher {
     due: Mutex<Due>,
     bell: Notify,
 }
 
-/// The tasks and sleepers that the relay has to wake.
+/// The tasks and sleepers that the batcher has to wake.
 #[derive(Debug, Default)]
 struct Due {
     tasks: Vec<Waker>,
     sleepers: Vec<Arc<dyn Sleeper>>,
-    /// The relay does not run any more.
+    /// The batcher does not run any more.
     ended: bool,
 }
 
-/// Runs the relay of a runtime, as a task that the caller spawns there. Only for runtimes
-/// of one thread, because tasks find their relay by their thread. It ends with the runtime.
-pub async fn relay() -> Infallible {
-    let relay = Arc::new(Relay::default());
-    let _installed = Installed::new(Arc::clone(&relay));
+/// Runs the batcher of a runtime, as a task that the caller spawns there. Only for runtimes
+/// of one thread, because tasks find their batcher by their thread. It ends with the runtime.
+pub async fn batch_wakes() -> Infallible {
+    let batcher = Arc::new(WakeBatcher::default());
+    let _installed = Installed::new(Arc::clone(&batcher));
     loop {
-        relay.bell.notified().await;
-        relay.pass_on();
+        batcher.bell.notified().await;
+        batcher.pass_on();
     }
 }
 
-/// Wakes the sleeper: at the end of this turn if the thread has a relay, otherwise at once.
-pub(crate) fn rouse_after_turn(sleeper: &Arc<impl Sleeper + 'static>) {
+/// Wakes the sleeper: at the end of this turn if the thread has a batcher, otherwise at once.
+pub(crate) fn wake_after_turn(sleeper: &Arc<impl Sleeper + 'static>) {
     match here() {
-        Some(relay) => relay.add_sleeper(Arc::clone(sleeper) as Arc<dyn Sleeper>),
-        None => sleeper.rouse(),
+        Some(batcher) => batcher.add_sleeper(Arc::clone(sleeper) as Arc<dyn Sleeper>),
+        None => sleeper.wake(),
     }
 }
 
 /// Runs `work`, which gives many answers, and wakes the waiting tasks afterwards.
-pub(crate) fn together<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn batched<T>(work: impl FnOnce() -> T) -> T {
     HELD.set(Some(Vec::new()));
     let outcome = work();
-    for relay in HELD.take().into_iter().flatten() {
-        relay.bell.notify_one();
+    for batcher in HELD.take().into_iter().flatten() {
+        batcher.bell.notify_one();
     }
     outcome
 }
 
-fn here() -> Option<Arc<Relay>> {
+fn here() -> Option<Arc<WakeBatcher>> {
     HERE.with_borrow(Option::clone)
 }
 
-impl Relay {
+impl WakeBatcher {
     fn due(&self) -> MutexGuard<'_, Due> {
         self.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -94,7 +94,7 @@ impl Relay {
         let mut due = self.due();
         if due.ended {
             drop(due);
-            return sleeper.rouse();
+            return sleeper.wake();
         }
         let known = |it: &Arc<dyn Sleeper>| Arc::ptr_eq(it, &sleeper);
         if !due.sleepers.iter().any(known) {
@@ -104,7 +104,7 @@ impl Relay {
         }
     }
 
-    fn add_task(self: &Arc<Relay>, task: Waker) {
+    fn add_task(self: &Arc<WakeBatcher>, task: Waker) {
         let mut due = self.due();
         if due.ended {
             drop(due);
@@ -114,11 +114,11 @@ impl Relay {
         due.tasks.push(task);
         drop(due);
         if first {
-            self.wake();
+            self.ring();
         }
     }
 
-    fn wake(self: &Arc<Relay>) {
+    fn ring(self: &Arc<WakeBatcher>) {
         HELD.with_borrow_mut(|held| match held {
             Some(held) => held.push(Arc::clone(self)),
             None => self.bell.notify_one(),
@@ -133,19 +133,19 @@ impl Relay {
                 std::mem::take(&mut due.sleepers),
             )
         };
-        sleepers.iter().for_each(|sleeper| sleeper.rouse());
+        sleepers.iter().for_each(|sleeper| sleeper.wake());
         tasks.into_iter().for_each(Waker::wake);
     }
 }
 
-/// Registers a relay for its thread, until it is dropped.
-struct Installed(Arc<Relay>);
+/// Registers a batcher for its thread, until it is dropped.
+struct Installed(Arc<WakeBatcher>);
 
 impl Installed {
-    fn new(relay: Arc<Relay>) -> Installed {
-        let before = HERE.replace(Some(Arc::clone(&relay)));
-        assert!(before.is_none(), "a runtime has one relay");
-        Installed(relay)
+    fn new(batcher: Arc<WakeBatcher>) -> Installed {
+        let before = HERE.replace(Some(Arc::clone(&batcher)));
+        assert!(before.is_none(), "a runtime has one batcher");
+        Installed(batcher)
     }
 }
 
@@ -159,31 +159,31 @@ impl Drop for Installed {
     }
 }
 
-/// Wakes a task through its runtime's relay.
-struct Relayed {
-    relay: Arc<Relay>,
+/// Wakes a task through its runtime's batcher.
+struct BatchedWaker {
+    batcher: Arc<WakeBatcher>,
     task: Waker,
 }
 
-impl Wake for Relayed {
+impl Wake for BatchedWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.relay.add_task(self.task.clone());
+        self.batcher.add_task(self.task.clone());
     }
 }
 
 /// A future answer of the replica; `None` if the replica ends without one.
 #[derive(Debug)]
-pub(crate) struct Reply<T>(pub oneshot::Receiver<T>);
+pub(crate) struct ReplyFuture<T>(pub oneshot::Receiver<T>);
 
-impl<T> Future for Reply<T> {
+impl<T> Future for ReplyFuture<T> {
     type Output = Option<T>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(relay) = here() else {
+        let Some(batcher) = here() else {
             return Pin::new(&mut self.0).poll(context).map(Result::ok);
         };
         match self.0.try_recv() {
@@ -191,7 +191,7 @@ impl<T> Future for Reply<T> {
             Err(TryRecvError::Closed) => Poll::Ready(None),
             Err(TryRecvError::Empty) => {
                 let task = context.waker().clone();
-                let waker = Waker::from(Arc::new(Relayed { relay, task }));
+                let waker = Waker::from(Arc::new(BatchedWaker { batcher, task }));
                 let mut context = Context::from_waker(&waker);
                 Pin::new(&mut self.0).poll(&mut context).map(Result::ok)
             }
@@ -211,13 +211,13 @@ mod tests {
     struct Counting(AtomicUsize);
 
     impl Sleeper for Counting {
-        fn rouse(&self) {
+        fn wake(&self) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     impl Counting {
-        fn roused(&self) -> usize {
+        fn wakes(&self) -> usize {
             self.0.load(Ordering::Relaxed)
         }
     }
@@ -225,38 +225,38 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn requests_of_one_turn_wake_the_replica_once_after_it() {
         let sleeper = Arc::new(Counting::default());
-        rouse_after_turn(&sleeper);
-        assert_eq!(sleeper.roused(), 1, "at once, without a relay");
-        let relay = tokio::spawn(relay());
+        wake_after_turn(&sleeper);
+        assert_eq!(sleeper.wakes(), 1, "at once, without a batcher");
+        let batcher = tokio::spawn(batch_wakes());
         yield_now().await;
         for _ in 0..3 {
-            rouse_after_turn(&sleeper);
+            wake_after_turn(&sleeper);
         }
-        assert_eq!(sleeper.roused(), 1, "the turn is not over");
-        while sleeper.roused() < 2 {
+        assert_eq!(sleeper.wakes(), 1, "the turn is not over");
+        while sleeper.wakes() < 2 {
             yield_now().await;
         }
-        rouse_after_turn(&sleeper);
-        relay.abort();
-        assert!(relay.await.unwrap_err().is_cancelled());
-        assert_eq!(sleeper.roused(), 3, "the relay passes it on when it ends");
-        rouse_after_turn(&sleeper);
-        assert_eq!(sleeper.roused(), 4);
+        wake_after_turn(&sleeper);
+        batcher.abort();
+        assert!(batcher.await.unwrap_err().is_cancelled());
+        assert_eq!(sleeper.wakes(), 3, "the batcher passes it on when it ends");
+        wake_after_turn(&sleeper);
+        assert_eq!(sleeper.wakes(), 4);
     }
 
     #[tokio::test(flavor = "current_thread")]
     async fn answers_that_are_given_together_arrive() {
-        let _relay = tokio::spawn(relay());
+        let _batcher = tokio::spawn(batch_wakes());
         yield_now().await;
         let (senders, receivers): (Vec<_>, Vec<_>) =
             (0..10).map(|_| oneshot::channel::<u32>()).unzip();
         let waiting: Vec<_> = receivers
             .into_iter()
-            .map(|receiver| tokio::spawn(Reply(receiver)))
+            .map(|receiver| tokio::spawn(ReplyFuture(receiver)))
             .collect();
         yield_now().await;
         let replica = environment::threads::spawn("replica", move || {
-            together(|| {
+            batched(|| {
                 for (number, sender) in senders.into_iter().enumerate() {
                     // One of them gets no answer.
                     if number != 7 {

@@ -27,7 +27,7 @@ use std::time::Duration;
 use handoff::Patience;
 use revisions::{Command, Response, WatchHub};
 
-use super::Pump;
+use super::Driver;
 use crate::Error;
 use crate::inbox::{Arrived, Inbox, Pending};
 
@@ -35,12 +35,12 @@ use crate::inbox::{Arrived, Inbox, Pending};
 /// callers, or to the replica thread.
 const LOOKS_MAX: usize = 16;
 
-/// The pump; `None` when the node has ended, or while a thread runs it.
-type Place = Option<Box<Pump>>;
+/// The driver; `None` when the node has ended, or while a thread runs it.
+type ParkedDriver = Option<Box<Driver>>;
 
-/// The pump, and the callers that want to run it.
-pub(crate) struct Desk {
-    pump: Mutex<Place>,
+/// The driver, and the callers that want to run it.
+pub(crate) struct CallerRuns {
+    driver: Mutex<ParkedDriver>,
     inbox: Arc<Inbox>,
     watches: Arc<WatchHub>,
     /// Callers that found another thread at work. A panic of a caller ends the node, so the
@@ -50,17 +50,17 @@ pub(crate) struct Desk {
     awake: AtomicUsize,
 }
 
-impl std::fmt::Debug for Desk {
+impl std::fmt::Debug for CallerRuns {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Desk").finish_non_exhaustive()
+        formatter.debug_struct("CallerRuns").finish_non_exhaustive()
     }
 }
 
-impl Desk {
-    pub(crate) fn new(pump: Pump, watches: Arc<WatchHub>) -> Desk {
-        Desk {
-            inbox: Arc::clone(&pump.inbox),
-            pump: Mutex::new(Some(Box::new(pump))),
+impl CallerRuns {
+    pub(crate) fn new(driver: Driver, watches: Arc<WatchHub>) -> CallerRuns {
+        CallerRuns {
+            inbox: Arc::clone(&driver.inbox),
+            driver: Mutex::new(Some(Box::new(driver))),
             watches,
             waiting: AtomicUsize::new(0),
             awake: AtomicUsize::new(0),
@@ -70,10 +70,10 @@ impl Desk {
     /// Evaluates, writes and applies a command, and returns its answer. This thread does the
     /// work, or another one that runs the replica and checks the inbox again before it ends.
     pub(crate) fn carry_out(&self, command: Command) -> Result<Response, Error> {
-        if let Some(mut place) = self.try_lock() {
+        if let Some(mut parked) = self.try_lock() {
             let proposed = self.inbox.propose_quietly(command);
-            self.attend(&mut place);
-            drop(place);
+            self.attend(&mut parked);
+            drop(parked);
             proposed?.wait()
         } else {
             let others = self.waiting.fetch_add(1, Ordering::Relaxed);
@@ -112,14 +112,14 @@ impl Desk {
         mut patience: Patience,
     ) -> Option<Result<Response, Error>> {
         loop {
-            let place = self.try_lock();
+            let parked = self.try_lock();
             // A thread gives its answers before it frees the replica. So if the lock is
             // held here, a missing answer means that the command is not carried out.
             let mut answer = pending.look();
             if answer.is_none()
-                && let Some(mut place) = place
+                && let Some(mut parked) = parked
             {
-                self.attend(&mut place);
+                self.attend(&mut parked);
                 answer = pending.look();
             }
             if answer.is_some() {
@@ -137,53 +137,53 @@ impl Desk {
     pub(crate) fn run(&self) {
         while let Some(idle) = self.idle_for() {
             self.inbox.wait(idle);
-            let mut place = self.lock();
-            self.work(&mut place, Arrived::default());
+            let mut parked = self.lock();
+            self.work(&mut parked, Arrived::default());
             if self.inbox.is_stopped()
-                && let Some(mut pump) = place.take()
+                && let Some(mut driver) = parked.take()
             {
                 // Since the stop no request is accepted, so these are the last ones.
-                pump.step(self.inbox.take(Duration::ZERO, None));
-                pump.finish();
+                driver.step(self.inbox.take(Duration::ZERO, None));
+                driver.finish();
             }
         }
     }
 
     /// How long the replica thread may sleep; `None` if the node has ended.
     fn idle_for(&self) -> Option<Duration> {
-        self.lock().as_ref().map(|pump| pump.idle_for())
+        self.lock().as_ref().map(|driver| driver.idle_for())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Place> {
-        self.pump.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ParkedDriver> {
+        self.driver.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `None` if another thread is at work.
-    fn try_lock(&self) -> Option<MutexGuard<'_, Place>> {
-        match self.pump.try_lock() {
-            Ok(place) => Some(place),
-            Err(TryLockError::Poisoned(place)) => Some(place.into_inner()),
+    fn try_lock(&self) -> Option<MutexGuard<'_, ParkedDriver>> {
+        match self.driver.try_lock() {
+            Ok(parked) => Some(parked),
+            Err(TryLockError::Poisoned(parked)) => Some(parked.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
     }
 
     /// Processes the inbox and what is due by the clock.
-    fn attend(&self, place: &mut Place) {
+    fn attend(&self, parked: &mut ParkedDriver) {
         let arrived = self.inbox.attend().unwrap_or_default();
-        self.work(place, arrived);
+        self.work(parked, arrived);
     }
 
     /// Processes `arrived`, and what arrives during the work, until the inbox is empty or
     /// `LOOKS_MAX` is reached.
-    fn work(&self, place: &mut Place, mut arrived: Arrived) {
-        let Some(mut pump) = place.take() else {
+    fn work(&self, parked: &mut ParkedDriver, mut arrived: Arrived) {
+        let Some(mut driver) = parked.take() else {
             self.inbox.end_attendance();
             return;
         };
-        let latch = Latch(self);
+        let latch = PanicLatch(self);
         let mut looks = 0;
         loop {
-            pump.step(arrived);
+            driver.step(arrived);
             looks += 1;
             if looks == LOOKS_MAX {
                 self.inbox.end_attendance();
@@ -194,20 +194,20 @@ impl Desk {
                 None => break,
             }
         }
-        if pump.idle_for().is_zero() {
+        if driver.idle_for().is_zero() {
             self.inbox.wake();
         } else if looks == LOOKS_MAX && self.awake.load(Ordering::SeqCst) == 0 {
             self.inbox.announce();
         }
         drop(latch);
-        *place = Some(pump);
+        *parked = Some(driver);
     }
 }
 
 /// Ends the node if the thread at work panics, so that no caller waits for it.
-struct Latch<'a>(&'a Desk);
+struct PanicLatch<'a>(&'a CallerRuns);
 
-impl Drop for Latch<'_> {
+impl Drop for PanicLatch<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.inbox.give_up();
@@ -223,16 +223,16 @@ mod tests {
     use etcd_api::etcdserverpb::PutRequest;
 
     use super::*;
-    use crate::pump::tests::a_pump;
+    use crate::driver::tests::a_driver;
 
     /// A time limit so generous that a test hangs if a thread is not woken.
     const GENEROUS: Duration = Duration::from_secs(1 << 25);
 
-    fn a_desk() -> Desk {
-        let mut pump = a_pump();
-        pump.replica.write_itself();
-        let watches = Arc::clone(pump.replica.reader().watch_hub());
-        Desk::new(pump, watches)
+    fn caller_runs() -> CallerRuns {
+        let mut driver = a_driver();
+        driver.replica.write_itself();
+        let watches = Arc::clone(driver.replica.reader().watch_hub());
+        CallerRuns::new(driver, watches)
     }
 
     fn put() -> Command {
@@ -244,50 +244,50 @@ mod tests {
 
     #[test]
     fn a_caller_that_falls_asleep_wakes_the_replica_thread() {
-        let desk = a_desk();
+        let runs = caller_runs();
         scope(|scope| {
-            let mut place = desk.lock();
-            let thread = scope.spawn(|| desk.inbox.wait(GENEROUS));
-            while !desk.inbox.is_slept_on() {
+            let mut parked = runs.lock();
+            let thread = scope.spawn(|| runs.inbox.wait(GENEROUS));
+            while !runs.inbox.is_slept_on() {
                 yield_now();
             }
-            let caller = scope.spawn(|| desk.carry_out(put()));
+            let caller = scope.spawn(|| runs.carry_out(put()));
             thread.join().unwrap();
-            assert_eq!(desk.inbox.waiting(), 1, "no thread has carried it out");
-            assert_eq!(desk.awake.load(Ordering::SeqCst), 0);
-            desk.attend(&mut place);
+            assert_eq!(runs.inbox.waiting(), 1, "no thread has carried it out");
+            assert_eq!(runs.awake.load(Ordering::SeqCst), 0);
+            runs.attend(&mut parked);
             caller.join().unwrap().unwrap();
         });
     }
 
     #[test]
     fn a_refused_caller_wakes_the_thread_for_commands_that_were_left() {
-        let desk = a_desk();
+        let runs = caller_runs();
         scope(|scope| {
-            let _place = desk.lock();
-            let thread = scope.spawn(|| desk.inbox.wait(GENEROUS));
-            while !desk.inbox.is_slept_on() {
+            let _parked = runs.lock();
+            let thread = scope.spawn(|| runs.inbox.wait(GENEROUS));
+            while !runs.inbox.is_slept_on() {
                 yield_now();
             }
-            let _taken = desk.inbox.propose_quietly(put()).unwrap();
-            let _arrived = desk.inbox.attend().unwrap();
-            let _left = desk.inbox.propose_quietly(put()).unwrap();
-            desk.inbox.close(Error::Stopped);
-            assert!(desk.inbox.is_slept_on(), "a thread will look again");
-            desk.inbox.end_attendance();
-            assert!(matches!(desk.carry_out(put()), Err(Error::Stopped)));
+            let _taken = runs.inbox.propose_quietly(put()).unwrap();
+            let _arrived = runs.inbox.attend().unwrap();
+            let _left = runs.inbox.propose_quietly(put()).unwrap();
+            runs.inbox.close(Error::Stopped);
+            assert!(runs.inbox.is_slept_on(), "a thread will look again");
+            runs.inbox.end_attendance();
+            assert!(matches!(runs.carry_out(put()), Err(Error::Stopped)));
             thread.join().unwrap();
         });
     }
 
     #[test]
     fn a_caller_that_finds_the_replica_free_runs_it() {
-        let desk = a_desk();
+        let runs = caller_runs();
         for _ in 0..100 {
-            desk.carry_out(put()).unwrap();
+            runs.carry_out(put()).unwrap();
         }
-        let looked = desk.wait_awake(put(), Patience::new(0).unwrap());
+        let looked = runs.wait_awake(put(), Patience::new(0).unwrap());
         assert!(looked.is_ok());
-        assert_eq!(desk.inbox.waiting(), 0);
+        assert_eq!(runs.inbox.waiting(), 0);
     }
 }
