@@ -299,8 +299,8 @@ impl Replica {
         true
     }
 
-    /// Evaluates commands again that need no room and whose batch was refused for lack of
-    /// room.
+    /// Evaluates commands again that need no room and were in a batch that was refused for lack
+    /// of room.
     pub fn reevaluate(&mut self) {
         if let Role::Leader(leader) = &mut self.role {
             leader.reevaluate(&mut self.core, &mut self.requests);
@@ -337,8 +337,25 @@ impl Replica {
     /// Hands leadership to member `to`, and answers when that member leads or the transfer has
     /// failed.
     pub fn transfer_leadership(&mut self, to: u64, caller: ReplySender<()>) {
-        let transfers = &mut self.requests.transfers;
-        transfers.ask(&mut self.core, &mut self.role, to, caller);
+        let core = &mut self.core;
+        let leader = match (&core.failed, &mut self.role) {
+            (Some(error), _) => {
+                let error = error.clone();
+                return transfer::reply(core, caller, Err(error));
+            }
+            (None, Role::Leader(leader)) if core.is_raft_leader() => leader,
+            (None, _) => {
+                let refused = Error::Refused(etcd_api::Error::NotLeader.into());
+                return transfer::reply(core, caller, Err(refused));
+            }
+        };
+        match transfer::is_needed(core, to) {
+            Ok(true) => {
+                leader.hand_over_to(to);
+                self.requests.transfers.wait(core, to, caller);
+            }
+            outcome => transfer::reply(core, caller, outcome.map(|_| ())),
+        }
     }
 
     /// Begins to hand leadership to another voter, before this member stops: to the one with
@@ -432,15 +449,18 @@ impl Replica {
         self.sending.tend(&mut self.core);
         self.sending.export_wanted(&mut self.core);
         let forwards = &mut self.requests.forwards;
-        self.room.watch_quota(&mut self.core, &self.role, forwards);
+        let leads = self.role.is_leader();
+        self.room.watch_quota(&mut self.core, leads, forwards);
         self.try_again();
         if let Role::Leader(leader) = &mut self.role {
             leader.evaluate_held(&mut self.core, &mut self.requests);
             leader.append(&mut self.core, &mut self.requests, &mut self.room)?;
             leader.start_transfer(&mut self.core);
         }
-        let Requests { leases, reads, .. } = &mut self.requests;
-        leases.pass_on(&mut self.core, &self.role, reads);
+        if !self.role.is_catching_up() {
+            let Requests { leases, reads, .. } = &mut self.requests;
+            leases.pass_on(&mut self.core, self.role.is_ready(), reads);
+        }
         self.start_reads();
         self.process_ready()?;
         let commit = self.role.commit();
@@ -456,7 +476,7 @@ impl Replica {
         loop {
             self.process_written()?;
             if !self.core.consensus.write_own() {
-                self.leader_lease.publish(&self.core, &self.role);
+                self.leader_lease.publish(&self.core, self.role.is_ready());
                 return Ok(());
             }
         }
@@ -588,7 +608,9 @@ impl Replica {
             self.requests.forwards.doubt(&self.core);
             self.requests.leases.restart();
         }
-        self.requests.transfers.answer(&mut self.core, &self.role);
+        let transferee = self.role.transferee(&self.core);
+        let transfers = &mut self.requests.transfers;
+        transfers.answer(&mut self.core, transferee);
     }
 
     /// Ends this member's leadership. Commands that were not proposed are dropped and
@@ -656,8 +678,8 @@ impl Replica {
             return;
         };
         // Whether this leader may serve reads without asking the other members.
-        let may_read = self.leader_lease.holds(core, &self.role)
-            || core.breaks(Mutant::ReadsWithoutConfirmation);
+        let may_read =
+            self.leader_lease.holds(core, ready) || core.breaks(Mutant::ReadsWithoutConfirmation);
         match &mut self.role {
             Role::Leader(leader) if leader.is_ready() => {
                 if may_read {

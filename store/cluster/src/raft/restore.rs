@@ -13,7 +13,7 @@
 //! with no other message in between.
 
 use engine::HardState;
-use raft::eraftpb::{Message, MessageType, Snapshot, SnapshotMetadata};
+use raft::eraftpb::{Message, MessageType, SnapshotMetadata};
 use raft::{ProgressState, SnapshotStatus, StateRole};
 
 use super::consensus::Consensus;
@@ -178,11 +178,4 @@ impl Consensus {
     pub fn snapshot_sent(&mut self, member: u64, status: SnapshotStatus) {
         self.node.report_snapshot(member, status);
     }
-}
-
-/// A snapshot as the library knows it, without its contents, which are sent separately.
-pub(super) fn named(metadata: &SnapshotMetadata) -> Snapshot {
-    let mut snapshot = Snapshot::default();
-    snapshot.set_metadata(metadata.clone());
-    snapshot
 }

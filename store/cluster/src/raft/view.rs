@@ -18,7 +18,6 @@ use raft::eraftpb::{ConfState, HardState, Snapshot, SnapshotMetadata};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
 
 use super::entry::to_raft;
-use super::restore::named;
 use crate::EntryId;
 
 /// An entry's position in the log, and its bytes while they are kept in memory.
@@ -316,4 +315,11 @@ impl Storage for View {
             }
         }
     }
+}
+
+/// A snapshot as the library knows it, without its contents, which are sent separately.
+fn named(metadata: &SnapshotMetadata) -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    snapshot.set_metadata(metadata.clone());
+    snapshot
 }

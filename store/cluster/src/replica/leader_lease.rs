@@ -27,7 +27,6 @@ use environment::Instant;
 use raft::eraftpb::Message;
 
 use super::replica_core::Core;
-use super::role::Role;
 use crate::read_lease::nanos;
 use crate::{Mutant, ReadLease, ReadMode};
 
@@ -155,9 +154,10 @@ impl LeaderLease {
         }
     }
 
-    /// Whether no other member can lead now.
-    pub fn holds(&self, core: &Core, role: &Role) -> bool {
-        let mine = self.term == core.raft().term && role.is_ready() && !self.forgone;
+    /// Whether no other member can lead now. `ready` says that this member leads and evaluates
+    /// commands.
+    pub fn holds(&self, core: &Core, ready: bool) -> bool {
+        let mine = self.term == core.raft().term && ready && !self.forgone;
         mine && core.now() < self.until
     }
 
@@ -165,13 +165,13 @@ impl LeaderLease {
     /// published only while everything that is committed is applied here: entries that are
     /// committed and wait for this member's own disk may be applied, and visible, at a
     /// follower already.
-    pub fn publish(&self, core: &Core, role: &Role) {
+    pub fn publish(&self, core: &Core, ready: bool) {
         if self.mode != ReadMode::Lease {
             return;
         }
         let shows_all = core.engine().applied_index() >= core.committed()
             || core.breaks(Mutant::LeaseBehindFollowers);
-        if shows_all && self.holds(core, role) {
+        if shows_all && self.holds(core, ready) {
             self.published.extend(self.until);
         } else {
             self.published.withdraw();

@@ -25,7 +25,6 @@ use revisions::{LeaseAnswer, LeaseQuestion};
 use super::answer::{Reply, ReplySender, timeout};
 use super::reads::{ROUND_PATIENCE, ReadRequester, Reads};
 use super::replica_core::Core;
-use super::role::Role;
 use crate::peer_message::PeerMessage;
 use crate::{Error, Mutant};
 
@@ -122,14 +121,10 @@ impl LeaseQuestions {
         }
     }
 
-    /// Sends new questions to the leader or, at the leader, lets them wait for a round of
-    /// reads.
-    pub fn pass_on(&mut self, core: &mut Core, role: &Role, reads: &mut Reads) {
-        if self.new.is_empty() || role.is_catching_up() {
-            return;
-        }
-        let ready = role.is_ready();
-        if !ready && core.leader == 0 {
+    /// Sends new questions to the leader or, if this member is a leader that is `ready`, lets
+    /// them wait for a round of reads.
+    pub fn pass_on(&mut self, core: &mut Core, ready: bool, reads: &mut Reads) {
+        if self.new.is_empty() || !ready && core.leader == 0 {
             return;
         }
         let mut together = Vec::new();

@@ -49,9 +49,10 @@ use std::time::Duration;
 use environment::Instant;
 use raft::eraftpb::Message;
 
+use super::options::ReplicaOptions;
 use super::replica_core::Core;
 use crate::peer_message::{PeerMessage, RejoinAccepted, RejoinQuestion, RejoinReply};
-use crate::{EntryId, Error, Mutant, ReplicaOptions};
+use crate::{EntryId, Error, Mutant};
 
 pub(super) use incarnation::{Incarnation, Opening};
 use peer_incarnations::{Judged, PeerIncarnations};

@@ -154,7 +154,7 @@ impl Core {
         }
     }
 
-    /// Fails a command whose requester still waits.
+    /// Answers a waiting requester with an error.
     pub fn send_error(&mut self, to: Requester, error: Error) {
         self.send_answer(Answer::new(to, Err(error)));
     }

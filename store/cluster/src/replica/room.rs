@@ -15,7 +15,6 @@ use revisions::Command;
 use super::answer::Requester;
 use super::forwards::Forwards;
 use super::replica_core::Core;
-use super::role::Role;
 use crate::Error;
 
 /// Heartbeat intervals before an alarm that is not raised yet is requested again.
@@ -68,8 +67,8 @@ impl Room {
     }
 
     /// Whether the log of this member, a leader or a follower, has no room at present.
-    pub fn is_full(&self, core: &Core, role: &Role) -> bool {
-        core.consensus.is_full() || self.is_short && role.is_leader()
+    pub fn is_full(&self, core: &Core, leads: bool) -> bool {
+        core.consensus.is_full() || self.is_short && leads
     }
 
     /// Notes that this leader's log had room for a batch.
@@ -96,10 +95,10 @@ impl Room {
         hands_over
     }
 
-    /// Requests the alarm if this follower's store exceeds its quota. A leader checks its
-    /// quota before each write.
-    pub fn watch_quota(&mut self, core: &mut Core, role: &Role, forwards: &mut Forwards) {
-        if !std::mem::take(&mut self.has_written) || role.is_leader() {
+    /// Requests the alarm if this follower's store exceeds its quota. A member that leads
+    /// checks its quota before each write.
+    pub fn watch_quota(&mut self, core: &mut Core, leads: bool, forwards: &mut Forwards) {
+        if !std::mem::take(&mut self.has_written) || leads {
             return;
         }
         if core.machine.is_over_quota() {

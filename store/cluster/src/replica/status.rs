@@ -91,7 +91,7 @@ impl Replica {
 
     /// Whether the log of this member, a leader or a follower, has no room at present.
     pub fn is_full(&self) -> bool {
-        self.room.is_full(&self.core, &self.role)
+        self.room.is_full(&self.core, self.role.is_leader())
     }
 
     /// Whether a snapshot from the leader is being imported.

@@ -16,7 +16,6 @@ use etcd_api::Error as Refusal;
 
 use super::answer::{Reply, ReplySender, leader_changed, timeout};
 use super::replica_core::Core;
-use super::role::Role;
 use crate::Error;
 
 /// A caller that waits until member `to` leads.
@@ -32,32 +31,21 @@ struct Waiting {
 pub(super) struct TransferCallers(Vec<Waiting>);
 
 impl TransferCallers {
-    /// Hands leadership to member `to`, and answers the caller when that member leads or the
-    /// transfer has failed.
-    pub fn ask(&mut self, core: &mut Core, role: &mut Role, to: u64, caller: ReplySender<()>) {
-        let outcome = match &core.failed {
-            Some(error) => Err(error.clone()),
-            None => check(core, role, to),
-        };
-        match (outcome, role) {
-            (Ok(true), Role::Leader(leader)) => {
-                leader.hand_over_to(to);
-                self.0.push(Waiting {
-                    to,
-                    caller,
-                    deadline: core.deadline(),
-                });
-            }
-            (outcome, _) => reply(core, caller, outcome.map(|_| ())),
-        }
+    /// Lets a caller wait until member `to` leads, or the transfer to it has failed.
+    pub fn wait(&mut self, core: &Core, to: u64, caller: ReplySender<()>) {
+        self.0.push(Waiting {
+            to,
+            caller,
+            deadline: core.deadline(),
+        });
     }
 
-    /// Answers callers when their transfer has succeeded or failed.
-    pub fn answer(&mut self, core: &mut Core, role: &Role) {
+    /// Answers callers when their transfer has succeeded or failed. `transferee` is the member
+    /// to which leadership is being handed.
+    pub fn answer(&mut self, core: &mut Core, transferee: Option<u64>) {
         if self.0.is_empty() {
             return;
         }
-        let transferee = role.transferee(core);
         let (leads, leader) = (core.holds_leadership(), core.leader);
         let other_leads = leader != 0 && leader != core.member_id;
         let over = |waiting: &mut Waiting| match leads {
@@ -91,20 +79,17 @@ impl TransferCallers {
     }
 }
 
-fn reply(core: &mut Core, caller: ReplySender<()>, outcome: Result<(), Error>) {
+/// Answers a caller.
+pub(super) fn reply(core: &mut Core, caller: ReplySender<()>, outcome: Result<(), Error>) {
     let reply = Reply::new(caller, outcome);
     core.output.replies.transfers.push(reply);
 }
 
-/// Whether a transfer to member `to` has to begin: false if that member leads already. Fails
-/// if this member may not begin it.
-fn check(core: &Core, role: &Role, to: u64) -> Result<bool, Error> {
-    let votes = core.voters().contains(&to);
-    if !core.holds_leadership() || !role.is_leader() {
-        Err(Error::Refused(Refusal::NotLeader.into()))
-    } else if !votes {
-        Err(Error::Refused(Refusal::BadLeaderTransferee.into()))
-    } else {
-        Ok(to != core.member_id)
+/// Whether this leader has to hand leadership to member `to`: false if that is this member.
+/// Fails if the other one does not vote.
+pub(super) fn is_needed(core: &Core, to: u64) -> Result<bool, Error> {
+    if !core.voters().contains(&to) {
+        return Err(Error::Refused(Refusal::BadLeaderTransferee.into()));
     }
+    Ok(to != core.member_id)
 }

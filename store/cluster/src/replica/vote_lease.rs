@@ -41,7 +41,7 @@ impl VoteLease {
         self.election_timeout
     }
 
-    /// Begins anew, because a message of the leader has arrived.
+    /// Begins the lease again, because a message of the leader has arrived.
     pub fn extend(&mut self, now: Instant) {
         self.until = now + self.election_timeout;
     }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use engine::Durability;
 use environment::Disk;
 
+use crate::Error;
 use crate::identity_files::LifeFile;
-use crate::{Error, ReplicaOptions};
+use crate::replica::options::ReplicaOptions;
 
 /// This incarnation of the member, from its start to its end.
 #[derive(Debug)]
-pub(in crate::replica) struct Incarnation {
+pub(crate) struct Incarnation {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
     /// The number of the directory's opening. No other incarnation has the same number, and
@@ -27,7 +28,7 @@ pub(in crate::replica) struct Incarnation {
 
 /// How the engine found the directory.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::replica) struct Opening {
+pub(crate) struct Opening {
     /// The number of this opening, and of this incarnation.
     pub number: u32,
     /// The last incarnation closed its log, which then has lost nothing.

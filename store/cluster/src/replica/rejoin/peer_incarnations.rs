@@ -25,7 +25,7 @@ use environment::randomness::Random;
 
 /// The newest known incarnations of the other members.
 #[derive(Debug)]
-pub(in crate::replica) struct PeerIncarnations {
+pub(crate) struct PeerIncarnations {
     newest: BTreeMap<u64, Newest>,
     random: Random,
     /// Pause between two questions to one member.
@@ -44,7 +44,7 @@ struct Newest {
 
 /// How an incarnation that a message names compares to the newest known one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::replica) enum Judged {
+pub(crate) enum Judged {
     /// No incarnation of the member was known; this one is the newest now.
     First,
     /// It is the newest known incarnation.
