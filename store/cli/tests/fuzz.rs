@@ -16,7 +16,7 @@ const OPERATIONS: usize = 12_000;
 /// The programs to try; `None` if etcd is needed and missing.
 fn subject(needs_etcd: bool) -> Option<Subject> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let etcd = trials::servers::etcd_binary(&root);
+    let etcd = harness::etcd_binary(&root);
     if needs_etcd && etcd.is_none() {
         eprintln!(
             "SKIPPED: etcd is not installed, nothing was compared. \

@@ -102,6 +102,11 @@ pub enum Request {
         /// Keys that are there.
         deletes: Vec<String>,
     },
+    /// Forgets what was overwritten or deleted before a revision.
+    Compact {
+        #[serde(rename = "at")]
+        revision: i64,
+    },
     /// Makes a lease; no id is used twice.
     Grant {
         /// Its id.

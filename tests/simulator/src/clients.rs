@@ -10,11 +10,12 @@ use etcd_api::etcdserverpb::{
     CompactionRequest, Compare, DeleteRangeRequest, LeaseGrantRequest, LeaseKeepAliveRequest,
     LeaseTimeToLiveRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
 };
+use history::{Answer, Operation, Outcome, Request as Asked};
 use revisions::{Command, LeaseAnswer, LeaseQuestion, Response};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
-use crate::judge::{Judge, Observed};
+use crate::judge::{Judge, text, version};
 use crate::leases::Report;
 use crate::member::Member;
 use crate::{Faults, Work};
@@ -106,6 +107,7 @@ impl Client {
         let command = if faults.work == Work::Nothing && random.chance(9, 10) {
             Command::DeleteRange(DeleteRangeRequest {
                 key: "nowhere".into(),
+                prev_kv: true,
                 ..DeleteRangeRequest::default()
             })
         } else {
@@ -166,6 +168,7 @@ impl Client {
             0..=9 => Command::Put(put),
             10..=12 => Command::DeleteRange(DeleteRangeRequest {
                 key: key.into(),
+                prev_kv: true,
                 ..DeleteRangeRequest::default()
             }),
             13 => self.grant(random),
@@ -177,9 +180,16 @@ impl Client {
         }
     }
 
-    /// Drops the request under way: its write may have been lost.
-    pub fn give_up(&mut self) {
-        self.waiting = None;
+    /// Gives up the request under way: its write may have happened, and may still happen.
+    pub fn give_up(&mut self, now: Duration, judge: &mut Judge) {
+        if let Some((asked, Waiting::Write { command, .. })) = self.waiting.take() {
+            judge.observe(operation(
+                self.number,
+                (asked, now),
+                request(&command),
+                None,
+            ));
+        }
     }
 
     /// Takes the answer if it has arrived, and reports it to the judge.
@@ -188,17 +198,25 @@ impl Client {
             return;
         };
         let asked = *asked;
-        let over = match waiting {
+        let is_late = now > asked + PATIENCE;
+        match waiting {
             Waiting::Write { command, answer } => match answer.try_recv() {
                 Ok(Ok(response)) => {
-                    judge.observe(asked, now, Observed::write(command, &response));
                     if let Response::LeaseGrant(granted) = &response {
                         judge.leases.report(Report::granted(asked, granted));
                     }
-                    true
+                    let answer = answer_of(&response);
+                    let asked = (asked, now);
+                    judge.observe(operation(
+                        self.number,
+                        asked,
+                        request(command),
+                        Some(answer),
+                    ));
+                    self.waiting = None;
                 }
-                Ok(Err(_)) | Err(TryRecvError::Closed) => true,
-                Err(TryRecvError::Empty) => now > asked + PATIENCE,
+                Err(TryRecvError::Empty) if !is_late => {}
+                _ => self.give_up(now, judge),
             },
             Waiting::Read {
                 key,
@@ -209,31 +227,104 @@ impl Client {
                 Ok(Ok(())) => {
                     let member = members.iter().find(|it| it.id == *member);
                     if let Some(member) = member.filter(|it| it.lives == *life)
-                        && let Some(observed) = read(member, key)
+                        && let Some(answer) = read(member, key)
                     {
-                        judge.observe(asked, now, observed);
+                        let get = Asked::Get {
+                            key: key.clone(),
+                            end: String::new(),
+                            revision: 0,
+                            serializable: false,
+                        };
+                        judge.observe(operation(self.number, (asked, now), get, Some(answer)));
                     }
-                    true
+                    self.waiting = None;
                 }
-                Ok(Err(_)) | Err(TryRecvError::Closed) => true,
-                Err(TryRecvError::Empty) => now > asked + PATIENCE,
+                Err(TryRecvError::Empty) if !is_late => {}
+                _ => self.waiting = None,
             },
             Waiting::Lease { id, answer } => match answer.try_recv() {
                 Ok(Ok(answer)) => {
                     judge.leases.report(Report::answered(asked, *id, &answer));
-                    true
+                    self.waiting = None;
                 }
-                Ok(Err(_)) | Err(TryRecvError::Closed) => true,
-                Err(TryRecvError::Empty) => now > asked + PATIENCE,
+                Err(TryRecvError::Empty) if !is_late => {}
+                _ => self.waiting = None,
             },
-        };
-        if over {
-            self.waiting = None;
         }
     }
 }
 
-fn read(member: &Member, key: &str) -> Option<Observed> {
+/// An operation for the judge; without an answer its outcome is unknown. The judge of leases
+/// knows the lives of members, so this one need not.
+fn operation(
+    client: usize,
+    (asked, answered): (Duration, Duration),
+    request: Asked,
+    answer: Option<Answer>,
+) -> Operation {
+    Operation {
+        client: client as u32,
+        member: 0,
+        life: None,
+        called: asked.as_nanos() as u64,
+        returned: answered.as_nanos() as u64,
+        request,
+        outcome: answer.map_or(Outcome::unknown("no answer"), Outcome::Done),
+    }
+}
+
+/// A command as the history has it. A transaction is the put that it makes if its comparison
+/// holds; if not, it has not succeeded.
+fn request(command: &Command) -> Asked {
+    let asked = |put: &PutRequest| Asked::Put {
+        key: text(&put.key),
+        value: text(&put.value),
+        lease: put.lease,
+        previous: false,
+    };
+    match command {
+        Command::Put(put) => asked(put),
+        Command::DeleteRange(delete) => Asked::Delete {
+            key: text(&delete.key),
+        },
+        Command::Txn(txn) => {
+            let mut puts = txn.success.iter().filter_map(|it| match &it.request {
+                Some(Request::RequestPut(put)) => Some(asked(put)),
+                _ => None,
+            });
+            puts.next().expect("the clients' transactions put")
+        }
+        Command::Compact(compact) => Asked::Compact {
+            revision: compact.revision,
+        },
+        Command::LeaseGrant(grant) => Asked::Grant {
+            lease: grant.id,
+            seconds: grant.ttl,
+        },
+        other => unreachable!("clients do not send {other:?}"),
+    }
+}
+
+fn answer_of(response: &Response) -> Answer {
+    let revision = response.clone().header_mut().revision;
+    let (succeeded, versions, seconds) = match response {
+        Response::DeleteRange(answer) => {
+            let versions = answer.prev_kvs.iter().map(version).collect();
+            (answer.deleted > 0, versions, 0)
+        }
+        Response::Txn(answer) => (answer.succeeded, Vec::new(), 0),
+        Response::LeaseGrant(answer) => (true, Vec::new(), answer.ttl),
+        _ => (true, Vec::new(), 0),
+    };
+    Answer {
+        revision,
+        succeeded,
+        versions,
+        seconds,
+    }
+}
+
+fn read(member: &Member, key: &str) -> Option<Answer> {
     let reader = member.reader()?;
     let request = RangeRequest {
         key: key.to_owned().into(),
@@ -242,10 +333,11 @@ fn read(member: &Member, key: &str) -> Option<Observed> {
     let response = reader
         .range(&request)
         .expect("a read at the newest revision");
-    Some(Observed::Read {
-        key: key.as_bytes().to_vec(),
+    Some(Answer {
         revision: response.header.map_or(0, |header| header.revision),
-        value: response.kvs.first().map(|kv| kv.value().to_vec()),
+        succeeded: true,
+        versions: response.kvs.iter().map(version).collect(),
+        seconds: 0,
     })
 }
 

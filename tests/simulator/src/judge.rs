@@ -1,91 +1,22 @@
 //! The judge: invariants of every run.
 //!
-//! Every write that changes something has a revision of its own, and every read reports the
-//! revision that it saw. The order of all operations is therefore known, and the judge only
-//! checks that it agrees with real time and with the answers:
-//!
-//! - the histories of all members are prefixes of one history;
+//! - The histories of all members are prefixes of one history;
+//! - what clients asked and saw agrees with that history and with real time ([`check`]);
 //! - at most one member leads in a term;
-//! - an acknowledged write is in that history at its revision, with the requested value;
-//! - a read returns the history's value at its revision;
 //! - while a member reads under its lease, no member leads in a later term;
-//! - if an operation ended before another began, its revision is not greater, and smaller if
-//!   the later one is a write that changed something;
 //! - the applied index of a member never decreases while it runs, and a snapshot that it has
 //!   installed equals the history at its revision.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::Replica;
+use etcd_api::EncodedKeyValue;
 use etcd_api::etcdserverpb::RangeRequest;
-use etcd_api::etcdserverpb::request_op::Request;
-use revisions::{Command, Reader, Response};
+use history::{Change, Entry, History, Operation, Outcome, Rule, Version, Violation, check};
+use revisions::Reader;
 
 use crate::leases::Leases;
-
-/// An answered operation of a client.
-#[derive(Clone, Debug)]
-pub(crate) enum Observed {
-    /// A command was executed; `value` is the value that it put, if any.
-    Write {
-        key: Vec<u8>,
-        revision: i64,
-        value: Option<Vec<u8>>,
-        /// The command changed something, and so took a revision.
-        changed: bool,
-    },
-    /// A key was read.
-    Read {
-        key: Vec<u8>,
-        revision: i64,
-        value: Option<Vec<u8>>,
-    },
-}
-
-impl Observed {
-    /// The observation of a command's answer.
-    pub fn write(command: &Command, response: &Response) -> Observed {
-        let mut response = response.clone();
-        let revision = response.header_mut().revision;
-        let (key, value, changed) = match (command, &response) {
-            (Command::Put(put), _) => (put.key.to_vec(), Some(put.value.to_vec()), true),
-            (Command::DeleteRange(delete), Response::DeleteRange(answer)) => {
-                (delete.key.to_vec(), None, answer.deleted > 0)
-            }
-            (Command::Txn(txn), Response::Txn(answer)) => {
-                let put = txn
-                    .success
-                    .iter()
-                    .find_map(|operation| match &operation.request {
-                        Some(Request::RequestPut(put)) => Some(put),
-                        _ => None,
-                    });
-                let put = put.expect("the clients' transactions put");
-                let value = answer.succeeded.then(|| put.value.to_vec());
-                (put.key.to_vec(), value, answer.succeeded)
-            }
-            _ => (Vec::new(), None, false),
-        };
-        Observed::Write {
-            key,
-            revision,
-            value,
-            changed,
-        }
-    }
-
-    fn revision(&self) -> i64 {
-        match self {
-            Observed::Write { revision, .. } | Observed::Read { revision, .. } => *revision,
-        }
-    }
-
-    fn takes_revision(&self) -> bool {
-        matches!(self, Observed::Write { changed: true, .. })
-    }
-}
 
 /// Counts of a run that violated no invariant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,7 +78,8 @@ pub(crate) struct Judge {
     applied: BTreeMap<u64, (u64, u64)>,
     pub snapshots: u64,
     leaders: BTreeMap<u64, u64>,
-    observed: Vec<(Duration, Duration, Observed)>,
+    /// Requests of clients, answered or abandoned.
+    operations: Vec<Operation>,
     pub leases: Leases,
 }
 
@@ -161,8 +93,8 @@ impl Judge {
         }
     }
 
-    pub fn observe(&mut self, asked: Duration, answered: Duration, what: Observed) {
-        self.observed.push((asked, answered, what));
+    pub fn observe(&mut self, operation: Operation) {
+        self.operations.push(operation);
     }
 
     /// Records that a member leads in a term.
@@ -171,12 +103,15 @@ impl Judge {
         assert_eq!(known, member, "two members lead in term {term}");
     }
 
-    /// Forgets all observations after this revision: a loss of power may have lost the writes
-    /// behind it.
+    /// Forgets all answers after this revision: a loss of power may have lost the writes
+    /// behind it, and may have kept them.
     pub fn forget_after(&mut self, revision: i64, drift_permille: u64) {
         drop(self.history.split_off(&(revision + 1)));
-        self.observed
-            .retain(|(.., what)| what.revision() <= revision);
+        for operation in &mut self.operations {
+            if operation.answer().is_some_and(|it| it.revision > revision) {
+                operation.outcome = Outcome::unknown("a loss of power may have undone it");
+            }
+        }
         self.leases = Leases::new(drift_permille);
     }
 
@@ -264,52 +199,23 @@ impl Judge {
         *compared = newest;
     }
 
-    /// Checks all observations at the end of a run. Returns the numbers of answers, revisions
+    /// Checks all operations at the end of a run. Returns the numbers of answers, revisions
     /// and terms.
     pub fn conclude(&self) -> (u64, i64, u64) {
-        self.check_contents();
-        self.check_order();
+        let history = History {
+            operations: self.operations.clone(),
+            ledger: self.history.iter().map(entry).collect(),
+            ..History::default()
+        };
+        // The network doubles messages, and a command that arrives twice is executed twice;
+        // connections between real members double nothing. Leases have a judge of their own.
+        let is_judged = |it: &Violation| !matches!(it.rule, Rule::Origin | Rule::Lease);
+        let violations = check(&history).into_iter().filter(is_judged);
+        let violations: Vec<String> = violations.map(|it| it.to_string()).collect();
+        assert!(violations.is_empty(), "{}", violations.join("\n"));
+        let answers = self.operations.iter().filter(|it| it.answer().is_some());
         let last = self.history.keys().next_back().copied().unwrap_or(1);
-        (self.observed.len() as u64, last, self.leaders.len() as u64)
-    }
-
-    fn check_contents(&self) {
-        for (asked, _, what) in &self.observed {
-            match what {
-                Observed::Write {
-                    key,
-                    revision,
-                    value,
-                    changed: true,
-                } => {
-                    let changes = self.history.get(revision);
-                    let changes = changes.unwrap_or_else(|| {
-                        panic!("an acknowledged write is lost: {what:?}, asked at {asked:?}")
-                    });
-                    let same = changes.iter().any(|(known, tombstone, kv)| {
-                        known == key && *tombstone == value.is_none() && holds(kv, value)
-                    });
-                    assert!(same, "{what:?} is not in {changes:?}");
-                }
-                Observed::Write { .. } => {}
-                Observed::Read {
-                    key,
-                    revision,
-                    value,
-                } => {
-                    let found = self.at(key, *revision);
-                    let same = match (&found, value) {
-                        (None, None) => true,
-                        (Some(kv), Some(_)) => holds(kv, value),
-                        _ => false,
-                    };
-                    assert!(
-                        same,
-                        "a client observed {what:?}, but the history has {found:?}"
-                    );
-                }
-            }
-        }
+        (answers.count() as u64, last, self.leaders.len() as u64)
     }
 
     /// The encoded `KeyValue` of a key at a revision; `None` where it does not exist.
@@ -319,34 +225,37 @@ impl Judge {
         let (_, tombstone, kv) = all.find(|(known, ..)| known == key)?;
         (!tombstone).then(|| kv.clone())
     }
+}
 
-    fn check_order(&self) {
-        let mut by_start: Vec<_> = self.observed.iter().collect();
-        by_start.sort_by_key(|(asked, ..)| *asked);
-        let mut by_end: Vec<_> = self.observed.iter().collect();
-        by_end.sort_by_key(|(_, answered, _)| *answered);
-        let mut ended = by_end.into_iter().peekable();
-        let mut newest = (0, None);
-        for (asked, _, what) in by_start {
-            while let Some((_, _, before)) = ended.next_if(|(_, answered, _)| answered < asked) {
-                if before.revision() > newest.0 {
-                    newest = (before.revision(), Some(before));
-                }
-            }
-            let fits = if what.takes_revision() {
-                what.revision() > newest.0
-            } else {
-                what.revision() >= newest.0
-            };
-            assert!(fits, "{what:?} began after {:?} had ended", newest.1);
-        }
+/// A revision as the ledger of a history has it.
+fn entry((revision, changes): (&i64, &Changes)) -> Entry {
+    let change = |(key, is_deleted, kv): &(Vec<u8>, bool, Bytes)| match is_deleted {
+        true => Change::Delete {
+            key: text(key),
+            modified: *revision,
+        },
+        false => Change::Put(version(&EncodedKeyValue(kv.clone()))),
+    };
+    Entry {
+        revision: *revision,
+        changes: changes.iter().map(change).collect(),
     }
 }
 
-/// Whether an encoded `KeyValue` has this value; `None`, for a deletion, always matches.
-fn holds(kv: &Bytes, value: &Option<Vec<u8>>) -> bool {
-    match value {
-        None => true,
-        Some(value) => etcd_api::EncodedKeyValue(kv.clone()).value() == &value[..],
+/// A stored version as a history has it.
+pub(crate) fn version(kv: &EncodedKeyValue) -> Version {
+    let fields = kv.fields();
+    Version {
+        key: text(fields.key),
+        value: text(fields.value),
+        created: fields.create_revision,
+        modified: fields.mod_revision,
+        version: fields.version,
+        lease: fields.lease,
     }
+}
+
+/// Keys and values of clients are text.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }

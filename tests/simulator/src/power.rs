@@ -67,7 +67,7 @@ impl World {
         let kept = kept.max().unwrap_or(0);
         self.judge.forget_after(kept, self.faults.drift_permille);
         for client in &mut self.clients {
-            client.give_up();
+            client.give_up(self.now, &mut self.judge);
         }
         self.blackouts += 1;
     }

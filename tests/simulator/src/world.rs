@@ -342,6 +342,9 @@ impl World {
             }
             self.watch();
         }
+        for client in &mut self.clients {
+            client.give_up(self.now, &mut self.judge);
+        }
     }
 
     fn agrees(&self) -> bool {

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use etcd_api::etcdserverpb::kv_client::KvClient;
 use etcd_api::etcdserverpb::{PutRequest, RangeRequest};
+use harness::Member;
 use tokio::task::JoinHandle;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::servers::Server;
+use crate::servers::endpoint;
 use crate::{Outcome, Report};
 
 /// Long enough that only a server that stands still exceeds it, not a busy machine.
@@ -24,8 +25,8 @@ pub struct Bystander {
 
 impl Bystander {
     /// Starts on a connection of its own. Each pair of put and get must be done in `patience`.
-    pub async fn start(server: &Server, patience: Duration) -> Outcome<Bystander> {
-        let endpoint = server.endpoint()?;
+    pub async fn start(server: &Member, patience: Duration) -> Outcome<Bystander> {
+        let endpoint = endpoint(server)?;
         let client = connect(&endpoint).await?;
         let over = Arc::new(AtomicBool::new(false));
         let running = put_and_get(endpoint, client, Arc::clone(&over), patience);

@@ -27,7 +27,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::bystander::{Bystander, PATIENCE};
 use crate::peaks::{Idle, mebibytes, peak_during};
-use crate::servers::Servers;
+use crate::servers::{Servers, channel};
 use crate::wire::{self, CONNECTION, flag, frame, kind};
 use crate::{Length, Outcome, Report, Subject};
 
@@ -90,7 +90,7 @@ async fn against(
     report: &mut Report,
     bounded: bool,
 ) -> Outcome {
-    let mut servers = Servers::start(binary, 1, &["--log-level=error"]).await?;
+    let mut servers = Servers::start(binary, 1, &["--log-level=error"])?;
     fill(&servers).await?;
     let outcome = annoy(&servers, length, crowd, report, bounded).await;
     // If a process ended, that explains every other failure.
@@ -127,7 +127,7 @@ async fn annoy(
 }
 
 async fn fill(servers: &Servers) -> Outcome {
-    let mut client = KvClient::new(servers.first().channel().await?);
+    let mut client = KvClient::new(channel(servers.first()).await?);
     for number in 0..VALUES {
         client.put(large_put(&format!("large/{number}"))).await?;
     }
@@ -155,7 +155,7 @@ async fn all_at_once(servers: &Servers, length: Length, crowd: Crowd) -> Outcome
     for number in 0..crowd.writers {
         clients.spawn(async move { write_slowly(address, number, deadline).await });
     }
-    let mut client = KvClient::new(servers.first().channel().await?);
+    let mut client = KvClient::new(channel(servers.first()).await?);
     while Instant::now() < deadline {
         timeout(PATIENCE, client.put(large_put("large/watched"))).await??;
         sleep(WRITE_EVERY).await;

@@ -21,7 +21,7 @@ use crate::{Length, Outcome, Report, Subject};
 
 /// Attacks until the time has passed.
 pub async fn run(subject: &Subject, length: Length) -> Outcome<Report> {
-    let mut servers = Servers::start(&subject.inkstone, 1, &["--log-level=error"]).await?;
+    let mut servers = Servers::start(&subject.inkstone, 1, &["--log-level=error"])?;
     let mut report = Report::default();
     let again = format!("again: cargo trials fuzz http2 --seed {}", length.seed);
     let outcome = attack(&servers, length, &mut report).await;
@@ -39,7 +39,7 @@ async fn attack(servers: &Servers, length: Length, report: &mut Report) -> Outco
     let idle = Idle::of(servers)?;
     let counts = Arc::new(Counts::default());
     let mut kinds: BTreeMap<&'static str, u64> = BTreeMap::new();
-    let addresses = [servers.first().client_address()];
+    let addresses = [servers.first().client_address().to_owned()];
     let attacks = crowd(
         &addresses,
         length.lasting,

@@ -8,10 +8,11 @@ use etcd_api::etcdserverpb::{
     LeaseRevokeRequest, LeaseTimeToLiveRequest, PutRequest, RangeRequest, RangeResponse,
     ResponseHeader, ResponseOp, TxnRequest, TxnResponse, response_op::Response as Branch,
 };
+use harness::Member;
 use tonic::transport::Channel;
 
 use crate::Outcome;
-use crate::servers::Server;
+use crate::servers::channel;
 
 /// An operation of a client.
 #[derive(Clone, Debug)]
@@ -64,8 +65,8 @@ pub struct Peer {
 }
 
 impl Peer {
-    pub async fn connect(name: &'static str, server: &Server) -> Outcome<Peer> {
-        let channel = server.channel().await?;
+    pub async fn connect(name: &'static str, server: &Member) -> Outcome<Peer> {
+        let channel = channel(server).await?;
         Ok(Peer {
             name,
             kv: KvClient::new(channel.clone()).max_decoding_message_size(usize::MAX),

@@ -20,14 +20,14 @@ use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
 use crate::attack::{Counts, crowd};
 use crate::bystander::{Bystander, PATIENCE};
 use crate::peaks::{Idle, KEPT_BYTES_MAX, mebibytes, peak_during};
-use crate::servers::Servers;
+use crate::servers::{Servers, channel};
 use crate::{Length, Outcome, Report, Subject};
 
 const MEMBERS: usize = 3;
 
 /// Attacks until the time has passed.
 pub async fn run(subject: &Subject, length: Length) -> Outcome<Report> {
-    let mut servers = Servers::start(&subject.inkstone, MEMBERS, &["--log-level=error"]).await?;
+    let mut servers = Servers::start(&subject.inkstone, MEMBERS, &["--log-level=error"])?;
     let mut report = Report::default();
     let again = format!("again: cargo trials fuzz peer --seed {}", length.seed);
     let outcome = attack(&servers, length, &mut report).await;
@@ -46,7 +46,12 @@ async fn attack(servers: &Servers, length: Length, report: &mut Report) -> Outco
     let idle = Idle::of(servers)?;
     let counts = Arc::new(Counts::default());
     let mut kinds: BTreeMap<&'static str, u64> = BTreeMap::new();
-    let addresses: Vec<String> = servers.members.iter().map(|it| it.peer_address()).collect();
+    let addresses: Vec<String> = servers
+        .cluster
+        .members
+        .iter()
+        .map(|it| it.config.peer.clone())
+        .collect();
     let attacks = crowd(
         &addresses,
         length.lasting,
@@ -68,7 +73,7 @@ async fn attack(servers: &Servers, length: Length, report: &mut Report) -> Outco
     report.add("most memory of a member", mebibytes(peak));
     idle.wait_for(servers, KEPT_BYTES_MAX, report).await?;
     bystander.stop(report).await?;
-    for server in &servers.members {
+    for server in &servers.cluster.members {
         // After the attack each member serves by itself.
         let served = Bystander::start(server, PATIENCE).await?;
         served.stop(&mut Report::default()).await?;
@@ -87,8 +92,8 @@ async fn ids(servers: &Servers) -> Outcome<Ids> {
         cluster: 0,
         members: Vec::new(),
     };
-    for server in &servers.members {
-        let mut client = MaintenanceClient::new(server.channel().await?);
+    for server in &servers.cluster.members {
+        let mut client = MaintenanceClient::new(channel(server).await?);
         let status = client.status(StatusRequest::default()).await?.into_inner();
         let header = status.header.unwrap_or_default();
         ids.cluster = header.cluster_id;

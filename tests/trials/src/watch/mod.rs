@@ -60,8 +60,8 @@ async fn few_scenes(
     totals: &mut BTreeMap<&'static str, u64>,
 ) -> Outcome<u64> {
     let flags = ["--log-level=error"];
-    let theirs = Servers::start(subject.etcd()?, 1, &flags).await?;
-    let mut ours = Servers::start(&subject.inkstone, 1, &flags).await?;
+    let theirs = Servers::start(subject.etcd()?, 1, &flags)?;
+    let mut ours = Servers::start(&subject.inkstone, 1, &flags)?;
     let (mut seed, mut compacted) = (first, 0);
     loop {
         let random = Random::from_seed(seed);

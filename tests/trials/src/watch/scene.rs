@@ -11,13 +11,14 @@ use etcd_api::etcdserverpb::{
     CompactionRequest, RangeRequest, TxnRequest, WatchCancelRequest, WatchCreateRequest,
     WatchProgressRequest,
 };
+use harness::Member;
 use tonic::transport::Channel;
 
 use super::generate;
 use super::range_stream;
 use super::stream::{Change, History, Stream};
 use crate::Outcome;
-use crate::servers::Server;
+use crate::servers::channel;
 
 const STREAMS_MAX: usize = 3;
 /// Most watches requested together, without waiting for an answer in between.
@@ -68,8 +69,8 @@ impl Scene {
     /// Connects to both servers, which have compacted their history to this revision.
     pub async fn open(
         random: Random,
-        theirs: &Server,
-        ours: &Server,
+        theirs: &Member,
+        ours: &Member,
         compacted: i64,
     ) -> Outcome<Scene> {
         Ok(Scene {
@@ -361,8 +362,8 @@ impl Scene {
 }
 
 impl Side {
-    async fn open(server: &Server) -> Outcome<Side> {
-        let channel = server.channel().await?;
+    async fn open(server: &Member) -> Outcome<Side> {
+        let channel = channel(server).await?;
         Ok(Side {
             kv: KvClient::new(channel.clone()).max_decoding_message_size(usize::MAX),
             channel,

@@ -5,11 +5,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use etcd_api::EncodedKeyValue;
 use etcd_api::etcdserverpb::{
-    Compare, DeleteRangeRequest, HashKvRequest, HashKvResponse, LeaseGrantRequest,
-    LeaseKeepAliveRequest, LeaseRevokeRequest, PutRequest, RangeRequest, RequestOp, ResponseHeader,
-    TxnRequest, TxnResponse, WatchCreateRequest, WatchProgressRequest, WatchRequest, WatchResponse,
-    compare, kv_client::KvClient, lease_client::LeaseClient, maintenance_client::MaintenanceClient,
-    request_op, response_op::Response, watch_client::WatchClient, watch_request::RequestUnion,
+    CompactionRequest, Compare, DeleteRangeRequest, HashKvRequest, HashKvResponse,
+    LeaseGrantRequest, LeaseKeepAliveRequest, LeaseRevokeRequest, PutRequest, RangeRequest,
+    RequestOp, ResponseHeader, TxnRequest, TxnResponse, WatchCreateRequest, WatchProgressRequest,
+    WatchRequest, WatchResponse, compare, kv_client::KvClient, lease_client::LeaseClient,
+    maintenance_client::MaintenanceClient, request_op, response_op::Response,
+    watch_client::WatchClient, watch_request::RequestUnion,
 };
 use etcd_api::mvccpb::{Event, event::EventType};
 use history::{Answer, Change, Entry, Outcome as Known, Request};
@@ -108,6 +109,18 @@ pub async fn send(channel: Channel, request: &Request) -> Result<Answer, Status>
         Request::Get { .. } => get(channel, request).await,
         Request::Swap { .. } => swap(channel, request).await,
         Request::Batch { puts, deletes } => batch(channel, puts, deletes).await,
+        Request::Compact { revision: at } => {
+            let request = CompactionRequest {
+                revision: *at,
+                physical: false,
+            };
+            let answer = kv(channel).compact(request).await?.into_inner();
+            Ok(Answer {
+                revision: revision(answer.header)?,
+                succeeded: true,
+                ..Answer::default()
+            })
+        }
         Request::Grant { .. } | Request::Revoke { .. } | Request::Renew { .. } => {
             lease(channel, request).await
         }

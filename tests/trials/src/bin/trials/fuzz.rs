@@ -98,7 +98,7 @@ impl SharedOptions {
     fn subject(&self) -> Outcome<Subject> {
         Ok(Subject {
             inkstone: inkstone_binary(self.binary.as_deref())?,
-            etcd: trials::servers::etcd_binary(&root()),
+            etcd: harness::etcd_binary(&root()),
         })
     }
 }

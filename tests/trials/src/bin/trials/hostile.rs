@@ -29,16 +29,18 @@ use etcd_api::etcdserverpb::cluster_client::ClusterClient;
 use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
 use etcd_api::etcdserverpb::{MemberAddRequest, MemberListRequest, StatusRequest};
 
-use crate::group::Group;
 use crate::live_line;
-use crate::machine::{Machine, resident_mib};
+use crate::machine::Machine;
+use crate::peer_secret;
 use crate::process::{Outcome, inkstone_binary};
+use crate::servers::Servers;
 use attack::{Attacker, Target};
 use stub::Stub;
 
 /// Memory that a member may take above its idle memory.
 const GROWTH_MIB_MAX: f64 = 256.0;
 const ATTACKERS: u64 = 4;
+const MEMBERS: usize = 3;
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -143,31 +145,27 @@ fn play(scene: Scene, binary: &std::path::Path, options: &Options) -> Outcome<Ro
         Some(directory) => tempfile::tempdir_in(directory)?,
         None => tempfile::tempdir()?,
     };
-    let directories: Vec<PathBuf> = (0..3)
-        .map(|number| folder.path().join(format!("data{number}")))
-        .collect();
     let mut flags = vec!["--log-level=error".to_owned()];
     if scene.has_secret {
-        let path = folder.path().join("secret");
-        write_secret(&path)?;
-        flags.push(format!("--peer-secret-file={}", path.display()));
+        let file = peer_secret::write(folder.path())?;
+        flags.push(format!("--peer-secret-file={}", file.display()));
     }
-    let group = Group::start(binary, &directories, &flags)?;
+    let servers = Servers::start_in(folder, binary, MEMBERS, &flags)?;
     let runtime = tokio::runtime::Runtime::new()?;
     let stub = Stub::listen()?;
-    let targets = runtime.block_on(meet(&group, &stub))?;
-    group.settle()?;
-    let idle_mib = resident_most(&group)?;
-    let term = runtime.block_on(term_of(&group))?;
+    let targets = runtime.block_on(meet(&servers, &stub))?;
+    servers.settle()?;
+    let idle_mib = resident_mib(&servers)?;
+    let term = runtime.block_on(term_of(&servers))?;
     let counts = &Counts::default();
-    let url = &group.leader().url();
+    let url = &servers.cluster.leader().client_url();
     let (mut wrong, peak_mib) = std::thread::scope(|scope| {
         for number in 0..ATTACKERS {
             let attacker = Attacker::new(options.seed * 1000 + number, scene.ids, &targets, &stub);
             scope.spawn(move || attacker.attack(counts));
         }
         let loading = scope.spawn(|| load::put_until_over(url, counts));
-        let watched = watch(scene, &group, counts, options.seconds);
+        let watched = watch(scene, &servers, counts, options.seconds);
         counts.over.store(true, Ordering::Relaxed);
         let loaded = loading.join().map_err(|_| "the load panicked".to_owned());
         let mut wrong = Vec::new();
@@ -185,10 +183,10 @@ fn play(scene: Scene, binary: &std::path::Path, options: &Options) -> Outcome<Ro
         }
     });
     let puts = counts.puts.load(Ordering::Relaxed);
-    if let Err(error) = runtime.block_on(load::check(&group, puts)) {
+    if let Err(error) = runtime.block_on(load::check(&servers, puts)) {
         wrong.push(error.to_string());
     }
-    let term_after = runtime.block_on(term_of(&group)).unwrap_or(0);
+    let term_after = runtime.block_on(term_of(&servers)).unwrap_or(0);
     if term_after != term {
         wrong.push(format!("the term went from {term} to {term_after}"));
     }
@@ -210,23 +208,9 @@ fn play(scene: Scene, binary: &std::path::Path, options: &Options) -> Outcome<Ro
     })
 }
 
-fn write_secret(path: &std::path::Path) -> Outcome {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
-    let bytes: [u8; 32] = environment::randomness::secret_bytes()?;
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(&bytes)?;
-    Ok(())
-}
-
 /// Adds the stub as a learner, and returns the peer ports and ids of the members.
-async fn meet(group: &Group, stub: &Stub) -> Outcome<Vec<Target>> {
-    let mut cluster = ClusterClient::connect(group.leader().url()).await?;
+async fn meet(servers: &Servers, stub: &Stub) -> Outcome<Vec<Target>> {
+    let mut cluster = ClusterClient::connect(servers.cluster.leader().client_url()).await?;
     let request = MemberAddRequest {
         peer_ur_ls: vec![stub.url()],
         is_learner: true,
@@ -259,25 +243,23 @@ async fn meet(group: &Group, stub: &Stub) -> Outcome<Vec<Target>> {
     Ok(others.map(target).collect())
 }
 
-async fn term_of(group: &Group) -> Outcome<u64> {
+async fn term_of(servers: &Servers) -> Outcome<u64> {
     let mut most = 0;
-    for server in group.servers() {
-        let mut client = MaintenanceClient::connect(server.url()).await?;
+    for server in &servers.cluster.members {
+        let mut client = MaintenanceClient::connect(server.client_url()).await?;
         let status = client.status(StatusRequest::default()).await?.into_inner();
         most = most.max(status.raft_term);
     }
     Ok(most)
 }
 
-fn resident_most(group: &Group) -> Outcome<f64> {
-    group.servers().iter().try_fold(0.0, |most: f64, server| {
-        Ok(most.max(resident_mib(server.pid())?.0))
-    })
+fn resident_mib(servers: &Servers) -> Outcome<f64> {
+    Ok(servers.resident_bytes()? as f64 / f64::from(1 << 20))
 }
 
 /// Reads the members' memory each second and returns the largest value. Fails if a member has
 /// ended.
-fn watch(scene: Scene, group: &Group, counts: &Counts, seconds: u64) -> Outcome<f64> {
+fn watch(scene: Scene, servers: &Servers, counts: &Counts, seconds: u64) -> Outcome<f64> {
     let began = Instant::now();
     let mut peak: f64 = 0.0;
     for second in 0.. {
@@ -285,7 +267,7 @@ fn watch(scene: Scene, group: &Group, counts: &Counts, seconds: u64) -> Outcome<
             break;
         }
         std::thread::sleep(Duration::from_secs(1));
-        let now = resident_most(group).map_err(|error| format!("a member has ended: {error}"))?;
+        let now = resident_mib(servers).map_err(|error| format!("a member has ended: {error}"))?;
         peak = peak.max(now);
         let line = format!(
             "{}: {second} of {seconds} s, {} connections, {} let in, {} frames, {} puts, \

@@ -21,6 +21,7 @@ mod fuzz;
 mod guest;
 mod hostile;
 mod live_line;
+mod peer_secret;
 mod recorder;
 mod restarts;
 mod soak;
@@ -30,7 +31,7 @@ mod volume;
 mod walks;
 
 use clap::{Parser, Subcommand};
-use trials::{etcd, group, machine, member_command, packages, process, server_process};
+use trials::{etcd, machine, packages, process, servers};
 
 #[derive(Parser)]
 #[command(

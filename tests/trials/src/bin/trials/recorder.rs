@@ -117,6 +117,7 @@ fn kind(request: &Request) -> &'static str {
         Request::Get { .. } => "get, linearizable",
         Request::Swap { .. } => "compare and swap",
         Request::Batch { .. } => "transaction",
+        Request::Compact { .. } => "compaction",
         Request::Grant { .. } => "lease grant",
         Request::Revoke { .. } => "lease revoke",
         Request::Renew { .. } => "lease keep-alive",

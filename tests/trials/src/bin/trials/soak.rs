@@ -27,13 +27,13 @@ use std::{
 };
 
 use environment::randomness::Random;
+use harness::{Member, Program};
 use tokio::{task::JoinSet, time::MissedTickBehavior};
 
 use crate::{
     live_line,
     machine::Machine,
     process::{Outcome, inkstone_binary},
-    server_process::{Program, Server},
 };
 use diary::Diary;
 use sample::{Sample, Subject};
@@ -85,14 +85,13 @@ pub fn run(options: &Options) -> Outcome {
     let binary = inkstone_binary(options.server.as_deref())?;
     println!("{}", Machine::here()?.line());
     let temporary = tempfile::tempdir()?;
-    let program = Program::new(&binary, &temporary.path().join("data"));
     let runtime = tokio::runtime::Runtime::new()?;
     let mut diary = Diary::default();
-    let server = program.start()?;
-    let scene = Arc::new(Scene::new(server.url()));
+    let server = Member::alone(Program::new(binary), temporary.path())?;
+    let scene = Arc::new(Scene::new(server.client_url()));
     let frame = runtime.block_on(async {
         tokio::select! {
-            frame = soak(options, &program, &server, &scene, &mut diary) => frame,
+            frame = soak(options, &server, &scene, &mut diary) => frame,
             _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
         }
     });
@@ -111,14 +110,13 @@ pub fn run(options: &Options) -> Outcome {
 
 async fn soak(
     options: &Options,
-    program: &Program,
-    server: &Server,
+    server: &Member,
     scene: &Arc<Scene>,
     diary: &mut Diary,
 ) -> Outcome<Frame> {
     let subject = Subject {
-        process: server.pid(),
-        data: program.data.clone(),
+        process: server.pid().ok_or("no process runs")?,
+        data: server.config.data.clone(),
     };
     leases::left(scene).await?;
     tokio::time::sleep(2 * SECOND).await;

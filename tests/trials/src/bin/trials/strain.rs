@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::{
     etcd,
-    group::Group,
     machine::Machine,
     process::{Outcome, inkstone_binary},
+    servers::Servers,
 };
 use scenes::{Asked, Scene};
 
@@ -103,23 +103,19 @@ fn play(
         Some(directory) => tempfile::tempdir_in(directory)?,
         None => tempfile::tempdir()?,
     };
-    let directories: Vec<PathBuf> = (0..scene.members)
-        .map(|number| folder.path().join(format!("data{number}")))
-        .collect();
-    let flags = ["--log-level=error".to_owned()];
-    let group = Group::start(binary, &directories, &flags)?;
-    group.settle()?;
+    let mut servers = Servers::start_in(folder, binary, scene.members, &["--log-level=error"])?;
+    servers.settle()?;
     let asked = match scene.asked {
-        Asked::Leader => group.leader(),
-        Asked::Follower => group.follower(),
+        Asked::Leader => servers.cluster.leader(),
+        Asked::Follower => servers.cluster.follower(),
     };
     let outcome = while_busy(options.busy, || {
-        program::run(program, scene, &asked.endpoint())
+        program::run(program, scene, asked.client_address())
     });
     let mut findings = outcome?;
-    let peak = group.peak_resident_mib()?;
-    findings.push(("most memory of a member", format!("{peak:.0} MiB")));
-    group.stop()?;
+    let peak = servers.resident_bytes_peak()? >> 20;
+    findings.push(("most memory of a member", format!("{peak} MiB")));
+    servers.cluster.stop_all()?;
     Ok(findings)
 }
 

@@ -32,9 +32,6 @@ mod tally;
 use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
-    fs::File,
-    io::Write,
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     rc::Rc,
     time::{Duration, Instant},
@@ -45,6 +42,7 @@ use tokio::task::{JoinSet, LocalSet};
 use crate::{
     etcd, live_line,
     machine::Machine,
+    peer_secret,
     process::{Outcome, inkstone_binary},
 };
 use generate::Walk;
@@ -134,46 +132,25 @@ pub fn run(options: &Options) -> Outcome {
 
 /// Our server and etcd's, with the flags of every member.
 fn programs(options: &Options, directory: &Path) -> Outcome<(Program, Option<Program>)> {
-    let flags = vec![
-        format!("--heartbeat-interval={HEARTBEAT_MS}"),
-        format!("--election-timeout={ELECTION_MS}"),
-        "--initial-cluster-token=walks".to_owned(),
-    ];
-    let mut ours = Program {
-        name: "inkstone",
-        binary: inkstone_binary(options.binary.as_deref())?,
-        flags: flags.clone(),
+    let program = |name, binary: PathBuf| Program {
+        name,
+        server: harness::Program::new(binary).with(&[
+            format!("--heartbeat-interval={HEARTBEAT_MS}"),
+            format!("--election-timeout={ELECTION_MS}"),
+            "--initial-cluster-token=walks".to_owned(),
+        ]),
     };
+    let mut ours = program("inkstone", inkstone_binary(options.binary.as_deref())?);
     if options.secret {
-        let file = secret(directory)?;
-        ours.flags
-            .push(format!("--peer-secret-file={}", file.display()));
+        let file = peer_secret::write(directory)?;
+        let flag = format!("--peer-secret-file={}", file.display());
+        ours.server.flags.push(flag);
     }
     let etcd = match options.only {
         Some(Only::Inkstone) => None,
-        None => Some(Program {
-            name: "etcd",
-            binary: etcd::binary("etcd")?,
-            flags,
-        }),
+        None => Some(program("etcd", etcd::binary("etcd")?)),
     };
     Ok((ours, etcd))
-}
-
-/// A file that only its owner may read.
-fn secret(directory: &Path) -> Outcome<PathBuf> {
-    let path = directory.join("peer.secret");
-    let mut options = File::options();
-    let mut file = options
-        .create_new(true)
-        .write(true)
-        .mode(0o600)
-        .open(&path)?;
-    let secret: [u8; 32] = environment::randomness::secret_bytes()?;
-    // As text: a line end within would be cut off.
-    let digits: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
-    file.write_all(digits.as_bytes())?;
-    Ok(path)
 }
 
 fn command(options: &Options) -> String {

@@ -22,7 +22,7 @@ use super::{
     clock::Shim,
     kinds::{Kind, Missing},
     links::{Links, PLACES},
-    member::{Company, Home, Member, Plan, Standing},
+    member::{Company, Home, Member, Standing},
     recorder::Recorder,
 };
 use crate::{
@@ -144,10 +144,6 @@ impl Trial {
             initial_cluster: founders.collect::<Vec<_>>().join(","),
             exists: false,
         };
-        let plan = Plan {
-            binary: binary.to_owned(),
-            shim: ground.shim.clone(),
-        };
         let links = Links::new();
         let mut members = Vec::new();
         for (index, (door_port, door)) in doors.into_iter().enumerate() {
@@ -160,7 +156,9 @@ impl Trial {
                 listen_port: ports[2 * index + 1],
             };
             let behind = home.listen_port;
-            members.push(Arc::new(Member::new(&plan, home, company.clone())?));
+            let member = Member::new(binary.to_owned(), ground.shim.as_ref(), home)?;
+            member.meet(company.clone());
+            members.push(Arc::new(member));
             tokio::spawn(Arc::clone(&links).serve(index, door, behind));
         }
         let trial = Arc::new(Trial {

@@ -7,8 +7,8 @@ use etcd_api::etcdserverpb::kv_client::KvClient;
 use etcd_api::etcdserverpb::{PutRequest, RangeRequest};
 
 use super::Counts;
-use crate::group::Group;
 use crate::process::Outcome;
+use crate::servers::Servers;
 
 /// Number of keys, which are put in turn, so that the last value of each is known.
 const KEYS: u64 = 1000;
@@ -52,9 +52,9 @@ async fn put_all(url: &str, counts: &Counts) -> Outcome {
 }
 
 /// Checks that every answered put is at every member, and that there is no other key.
-pub async fn check(group: &Group, puts: u64) -> Outcome {
-    for server in group.servers() {
-        let mut kv = KvClient::connect(server.url()).await?;
+pub async fn check(servers: &Servers, puts: u64) -> Outcome {
+    for server in &servers.cluster.members {
+        let mut kv = KvClient::connect(server.client_url()).await?;
         let everything = RangeRequest {
             key: b"\0".to_vec().into(),
             range_end: b"\0".to_vec().into(),

@@ -5,7 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{machine::processor_seconds, process::Outcome};
+use harness::readings;
+
+use crate::process::Outcome;
 
 /// A sample of the process and its directory.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,17 +48,11 @@ impl Files {
 impl Subject {
     pub fn sample(&self) -> Outcome<Sample> {
         let folder = PathBuf::from(format!("/proc/{}", self.process));
-        let read = |name| {
-            let path = folder.join(name);
-            std::fs::read_to_string(&path)
-                .map_err(|error| format!("the server is gone? {}: {error}", path.display()))
-        };
-        let status = read("status")?;
         Ok(Sample {
-            resident_kib: field(&status, "VmRSS:")?,
-            threads: field(&status, "Threads:")?,
+            resident_kib: readings::resident_bytes(self.process)? >> 10,
+            threads: readings::threads(self.process)?,
             files: self.files(&folder.join("fd"))?,
-            processor_seconds: processor_seconds(self.process)?,
+            processor_seconds: readings::processor_seconds(self.process)?,
             data_bytes: bytes_below(&self.data)?,
         })
     }
@@ -84,14 +80,6 @@ impl Subject {
         }
         Ok(files)
     }
-}
-
-fn field(status: &str, name: &str) -> Outcome<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix(name));
-    let number = line.and_then(|line| line.split_whitespace().next());
-    Ok(number
-        .ok_or_else(|| format!("no {name} in /proc"))?
-        .parse()?)
 }
 
 fn bytes_below(directory: &Path) -> Outcome<u64> {

@@ -5,19 +5,14 @@
 //! would; how often that happened is part of the report, and an end by a signal
 //! or a panic is a failure.
 
-use std::{
-    os::unix::process::ExitStatusExt,
-    path::{Path, PathBuf},
-    process::ExitStatus,
-    time::Duration,
-};
+use std::{os::unix::process::ExitStatusExt, path::Path, process::ExitStatus, time::Duration};
 
 use tokio::time::Instant;
 
 use super::{
     generate::Walk,
     model::Model,
-    place::{Place, Process, Start},
+    place::{Place, Process},
     ports::Ports,
     request::PREFIX,
     step::{Address, Ending, SLOTS},
@@ -29,12 +24,11 @@ const SUPERVISOR_PAUSE: Duration = Duration::from_millis(300);
 /// Exit code of a Rust program that panicked.
 const PANICKED: i32 = 101;
 
-/// A program, and the flags that every member gets.
+/// A program with the flags of every member, and its name.
 #[derive(Clone, Debug)]
 pub struct Program {
     pub name: &'static str,
-    pub binary: PathBuf,
-    pub flags: Vec<String>,
+    pub server: harness::Program,
 }
 
 pub struct System {
@@ -68,7 +62,8 @@ impl System {
         let addresses = addresses.collect::<Outcome<Vec<_>>>()?;
         let mut clients = (0..SLOTS).map(|_| ports.address());
         let clients = clients.by_ref().collect::<Outcome<Vec<_>>>()?;
-        let place = |slot: usize| Place::new(slot, &directory, clients[slot].clone());
+        let place =
+            |slot: usize| Place::new(slot, &program.server, &directory, clients[slot].clone());
         let mut system = System {
             program: program.clone(),
             places: std::array::from_fn(place),
@@ -83,7 +78,7 @@ impl System {
         };
         let model = Model::new(walk.voters);
         for slot in 0..walk.voters {
-            system.start_at(slot, slot, "new", &model)?;
+            system.start_at(slot, slot, false, &model)?;
         }
         Ok(system)
     }
@@ -99,18 +94,18 @@ impl System {
         if !member.started {
             self.places[slot].clear()?;
         }
-        self.start_at(slot, member.address, "existing", model)
+        self.start_at(slot, member.address, true, model)
     }
 
     /// Starts a removed member in its directory, where it was.
     pub fn start_removed(&mut self, slot: usize, model: &Model) -> Outcome<Option<Process>> {
         let address = model.remains(slot).expect("a removed member is started");
-        self.start_at(slot, address, "existing", model)?;
+        self.start_at(slot, address, true, model)?;
         Ok(self.places[slot].release())
     }
 
     /// `--initial-cluster` names the members of today, as an operator's flags do.
-    fn start_at(&mut self, slot: usize, address: Address, state: &str, model: &Model) -> Outcome {
+    fn start_at(&mut self, slot: usize, address: Address, joins: bool, model: &Model) -> Outcome {
         self.restarts[slot] = None;
         let pair = |slot: usize, address: Address| {
             format!("{}={}", self.places[slot].name, self.url(address))
@@ -122,14 +117,8 @@ impl System {
                 pairs.push(pair(other, member.address));
             }
         }
-        let mut flags = self.program.flags.clone();
-        flags.push(format!("--initial-cluster-state={state}"));
-        self.places[slot].start(&Start {
-            binary: &self.program.binary,
-            peer: &self.addresses[address],
-            initial_cluster: &pairs.join(","),
-            flags: &flags,
-        })
+        let peer = &self.addresses[address];
+        self.places[slot].start(peer, pairs.join(","), joins)
     }
 
     /// Ends a process; SIGTERM is followed by SIGKILL when it does not help.
