@@ -12,8 +12,8 @@
 //! There are three scenes: attackers without a member's id; attackers with the id of the
 //! learner, which send only messages that no honest member sends; and attackers of both kinds
 //! with all members' ids, against members that share a secret. At the end every member must run,
-//! each answered put must be present and no other key, no member may have taken more than
-//! 256 MiB above its idle memory, and no term may have changed.
+//! each answered put must be in the history of every member and nothing else, no member may have
+//! taken more than 256 MiB above its idle memory, and no term may have changed.
 
 mod attack;
 mod load;
@@ -33,6 +33,7 @@ use crate::live_line;
 use crate::machine::Machine;
 use crate::peer_secret;
 use crate::process::{Outcome, inkstone_binary};
+use crate::recorder::Recorder;
 use crate::servers::Servers;
 use attack::{Attacker, Target};
 use stub::Stub;
@@ -120,7 +121,6 @@ pub struct Counts {
     connections: AtomicU64,
     let_in: AtomicU64,
     frames: AtomicU64,
-    puts: AtomicU64,
     over: AtomicBool,
 }
 
@@ -158,14 +158,15 @@ fn play(scene: Scene, binary: &std::path::Path, options: &Options) -> Outcome<Ro
     let idle_mib = resident_mib(&servers)?;
     let term = runtime.block_on(term_of(&servers))?;
     let counts = &Counts::default();
+    let recorder = &Recorder::new();
     let url = &servers.cluster.leader().client_url();
     let (mut wrong, peak_mib) = std::thread::scope(|scope| {
         for number in 0..ATTACKERS {
             let attacker = Attacker::new(options.seed * 1000 + number, scene.ids, &targets, &stub);
             scope.spawn(move || attacker.attack(counts));
         }
-        let loading = scope.spawn(|| load::put_until_over(url, counts));
-        let watched = watch(scene, &servers, counts, options.seconds);
+        let loading = scope.spawn(|| load::put_until_over(url, counts, recorder));
+        let watched = watch(scene, &servers, (counts, recorder), options.seconds);
         counts.over.store(true, Ordering::Relaxed);
         let loaded = loading.join().map_err(|_| "the load panicked".to_owned());
         let mut wrong = Vec::new();
@@ -182,8 +183,8 @@ fn play(scene: Scene, binary: &std::path::Path, options: &Options) -> Outcome<Ro
             }
         }
     });
-    let puts = counts.puts.load(Ordering::Relaxed);
-    if let Err(error) = runtime.block_on(load::check(&servers, puts)) {
+    let puts = recorder.acknowledged.load(Ordering::Relaxed);
+    if let Err(error) = runtime.block_on(load::judge(&servers, recorder)) {
         wrong.push(error.to_string());
     }
     let term_after = runtime.block_on(term_of(&servers)).unwrap_or(0);
@@ -259,7 +260,12 @@ fn resident_mib(servers: &Servers) -> Outcome<f64> {
 
 /// Reads the members' memory each second and returns the largest value. Fails if a member has
 /// ended.
-fn watch(scene: Scene, servers: &Servers, counts: &Counts, seconds: u64) -> Outcome<f64> {
+fn watch(
+    scene: Scene,
+    servers: &Servers,
+    (counts, recorder): (&Counts, &Recorder),
+    seconds: u64,
+) -> Outcome<f64> {
     let began = Instant::now();
     let mut peak: f64 = 0.0;
     for second in 0.. {
@@ -276,7 +282,7 @@ fn watch(scene: Scene, servers: &Servers, counts: &Counts, seconds: u64) -> Outc
             counts.connections.load(Ordering::Relaxed),
             counts.let_in.load(Ordering::Relaxed),
             counts.frames.load(Ordering::Relaxed),
-            counts.puts.load(Ordering::Relaxed),
+            recorder.acknowledged.load(Ordering::Relaxed),
         );
         live_line::show(&line, second % 60 == 0);
     }

@@ -21,6 +21,7 @@ mod fuzz;
 mod guest;
 mod hostile;
 mod live_line;
+mod load;
 mod peer_secret;
 mod recorder;
 mod restarts;

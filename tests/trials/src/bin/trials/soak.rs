@@ -138,8 +138,9 @@ fn start_load(options: &Options, scene: &Arc<Scene>) -> JoinSet<Outcome> {
     let mut random = Random::from_seed(options.seed);
     let interval = SECOND * options.clients.max(1) / options.rate.max(1);
     let mut tasks = JoinSet::new();
-    for _ in 0..options.clients {
-        tasks.spawn(writers::work(scene.clone(), random.next_u64(), interval));
+    for number in 0..options.clients {
+        let seed = random.next_u64();
+        tasks.spawn(writers::work(scene.clone(), number, seed, interval));
     }
     for _ in 0..WATCHERS {
         tasks.spawn(watchers::read(scene.clone(), random.next_u64()));
@@ -147,7 +148,11 @@ fn start_load(options: &Options, scene: &Arc<Scene>) -> JoinSet<Outcome> {
     for _ in 0..SULKERS {
         tasks.spawn(watchers::sulk(scene.clone(), random.next_u64()));
     }
-    tasks.spawn(writers::visit(scene.clone(), random.next_u64()));
+    tasks.spawn(writers::visit(
+        scene.clone(),
+        options.clients,
+        random.next_u64(),
+    ));
     tasks.spawn(writers::compact(scene.clone()));
     tasks.spawn(leases::grant(scene.clone(), random.next_u64()));
     tasks

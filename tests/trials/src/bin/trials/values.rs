@@ -5,20 +5,18 @@ use environment::randomness::Random;
 use etcd_api::EncodedKeyValue;
 use history::Version;
 
-/// Name of a new value. The history has the name; the name includes the number of bytes that
-/// follow it in the store.
-pub fn name(client: u32, counter: u64, random: &mut Random) -> String {
-    let bytes = match random.below(50) {
+/// Name of a new value. The history has the name; `bytes` follow it in the store.
+pub fn name(client: u32, counter: u64, bytes: u64) -> String {
+    format!("{client}.{counter}.{bytes}")
+}
+
+/// A length that is small for most values.
+pub fn mostly_small(random: &mut Random) -> u64 {
+    match random.below(50) {
         0 => 2_000 + random.below(14_000),
         1..=9 => random.below(800),
         _ => random.below(40),
-    };
-    sized(client, counter, bytes)
-}
-
-/// Name of a new value that is about as long as `bytes`.
-pub fn sized(client: u32, counter: u64, bytes: u64) -> String {
-    format!("{client}.{counter}.{bytes}")
+    }
 }
 
 /// The whole value of a name.

@@ -23,7 +23,7 @@ use super::{
     member::Standing,
     trial::Trial,
 };
-use crate::process::Outcome;
+use crate::{process::Outcome, values};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -238,7 +238,7 @@ async fn write_much(trial: &Trial, member: usize, length: Duration, random: &mut
         let bytes = 64 << 10 | random.below(256 << 10);
         let put = Request::Put {
             key: format!("large/{member}"),
-            value: format!("{client}.{moment}.{bytes}"),
+            value: values::name(client, moment, bytes),
             lease: 0,
             previous: false,
         };

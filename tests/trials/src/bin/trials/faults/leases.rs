@@ -50,9 +50,10 @@ impl Holder {
         self.call(Request::Grant { lease, seconds }).await;
         for number in 0..=self.random.below(KEYS_MAX) {
             self.counter += 1;
+            let bytes = values::mostly_small(&mut self.random);
             let put = Request::Put {
                 key: format!("l/{lease:016x}/{number}"),
-                value: values::name(self.number, self.counter, &mut self.random),
+                value: values::name(self.number, self.counter, bytes),
                 lease,
                 previous: false,
             };

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::{
     call::dial,
-    clients::{end_of, prefix},
+    clients,
     member::{self, Member},
 };
 use crate::{
@@ -69,10 +69,11 @@ pub async fn glance(
 ) -> Outcome {
     let mut random = Random::from_seed(seed);
     while !recorder.has_ended() {
-        let (mut key, mut end) = (prefix(&recorder), end_of(&prefix(&recorder)));
-        if random.chance(1, 3) {
-            (key, end) = (format!("{key}b"), String::new());
-        }
+        let keys = clients::keys(&recorder);
+        let (key, end) = match random.chance(1, 3) {
+            true => (keys.any(&mut random), String::new()),
+            false => (keys.prefix.clone(), keys.prefix.replace('/', "0")),
+        };
         let newest = recorder.revision.load(Ordering::Relaxed);
         let past = newest - random.below(2_000) as i64;
         let Some(place) = member::any_present(&members, &mut random) else {

@@ -1,48 +1,52 @@
-//! Puts that are counted when they are answered, and checked at the end.
+//! Puts that are recorded, and judged at the end with what each member shows.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use etcd_api::etcdserverpb::kv_client::KvClient;
-use etcd_api::etcdserverpb::{PutRequest, RangeRequest};
+use history::{Entry, History, Operation, Outcome as Known, Request, check};
+use tonic::transport::Channel;
 
 use super::Counts;
+use crate::client::{self, END_KEY, FIRST_KEY};
 use crate::process::Outcome;
+use crate::recorder::Recorder;
 use crate::servers::Servers;
+use crate::values;
 
-/// Number of keys, which are put in turn, so that the last value of each is known.
+/// Number of keys, which are put in turn.
 const KEYS: u64 = 1000;
-const PREFIX: &str = "asked/";
+/// Failures in a row after which the load ends.
+const FAILURES_MAX: u32 = 100;
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Number of the client that puts; the readers follow it.
+const CLIENT: u32 = 1;
+/// Most violations that an error shows.
+const SHOWN_MAX: usize = 5;
 
-fn key(number: u64) -> String {
-    format!("{PREFIX}{:04}", number % KEYS)
-}
-
-/// Puts until the end of the scene; a failed put is repeated for a while.
-pub fn put_until_over(url: &str, counts: &Counts) -> Result<(), String> {
+/// Puts until the end of the scene; a failed put is followed by the next one for a while.
+pub fn put_until_over(url: &str, counts: &Counts, recorder: &Recorder) -> Result<(), String> {
     let runtime = tokio::runtime::Runtime::new().map_err(|error| error.to_string())?;
-    runtime
-        .block_on(put_all(url, counts))
-        .map_err(|error| error.to_string())
+    let load = put_all(url, counts, recorder);
+    runtime.block_on(load).map_err(|error| error.to_string())
 }
 
-async fn put_all(url: &str, counts: &Counts) -> Outcome {
-    let mut kv = KvClient::connect(url.to_owned()).await?;
+async fn put_all(url: &str, counts: &Counts, recorder: &Recorder) -> Outcome {
+    let channel = client::dial(url.to_owned()).await?;
     let mut failures = 0;
-    while !counts.over.load(Ordering::Relaxed) {
-        let number = counts.puts.load(Ordering::Relaxed);
-        let request = PutRequest {
-            key: key(number).into(),
-            value: number.to_string().into(),
-            ..PutRequest::default()
+    for number in 0.. {
+        if counts.over.load(Ordering::Relaxed) {
+            break;
+        }
+        let put = Request::Put {
+            key: format!("k/{:04}", number % KEYS),
+            value: values::name(CLIENT, number, 0),
+            lease: 0,
+            previous: false,
         };
-        match kv.put(request).await {
-            Ok(_) => {
-                counts.puts.fetch_add(1, Ordering::Relaxed);
-                failures = 0;
-            }
-            Err(status) if failures > 100 => return Err(status.into()),
-            Err(_) => {
+        match ask(&channel, put, CLIENT, recorder).await.outcome {
+            Known::Done(_) => failures = 0,
+            other if failures > FAILURES_MAX => return Err(format!("{other:?}").into()),
+            _ => {
                 failures += 1;
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -51,33 +55,51 @@ async fn put_all(url: &str, counts: &Counts) -> Outcome {
     Ok(())
 }
 
-/// Checks that every answered put is at every member, and that there is no other key.
-pub async fn check(servers: &Servers, puts: u64) -> Outcome {
-    for server in &servers.cluster.members {
-        let mut kv = KvClient::connect(server.client_url()).await?;
-        let everything = RangeRequest {
-            key: b"\0".to_vec().into(),
-            range_end: b"\0".to_vec().into(),
-            ..RangeRequest::default()
+async fn ask(channel: &Channel, request: Request, client: u32, recorder: &Recorder) -> Operation {
+    let called = recorder.moment();
+    let outcome = client::outcome(channel.clone(), &request, PATIENCE).await;
+    let operation = Operation {
+        client,
+        member: client - CLIENT,
+        life: None,
+        called,
+        returned: recorder.moment(),
+        request,
+        outcome,
+    };
+    recorder.record(operation.clone());
+    operation
+}
+
+/// Reads all keys and all revisions from every member, and judges them with what was put:
+/// each answered put is there, and nothing else.
+pub async fn judge(servers: &Servers, recorder: &Recorder) -> Outcome {
+    let mut ledgers: Vec<Vec<Entry>> = Vec::new();
+    for (number, member) in (1..).zip(&servers.cluster.members) {
+        let channel = client::dial(member.client_url()).await?;
+        let all = Request::Get {
+            key: FIRST_KEY.to_owned(),
+            end: END_KEY.to_owned(),
+            revision: 0,
+            serializable: false,
         };
-        let found = kv.range(everything).await?.into_inner().kvs;
-        let expected = puts.min(KEYS);
-        // The put in progress at the end may have been carried out.
-        if found.len() as u64 != expected && found.len() as u64 != expected + 1 {
-            return Err(format!("{} keys, {expected} were put", found.len()).into());
-        }
-        for kv in found {
-            let name = String::from_utf8_lossy(kv.key()).into_owned();
-            let value = String::from_utf8_lossy(kv.value()).into_owned();
-            let number: u64 = value.parse().map_err(|_| format!("{name} has {value}"))?;
-            let newest = (0..=puts).rev().find(|it| key(*it) == name);
-            let is_last = newest.is_some_and(|newest| {
-                number == newest || (newest == puts && number + KEYS == puts)
-            });
-            if !is_last {
-                return Err(format!("{name} has {value}, {newest:?} was put last").into());
-            }
-        }
+        let read = ask(&channel, all, CLIENT + number, recorder).await;
+        let answer = read.answer().ok_or(format!("a last read: {read:?}"))?;
+        ledgers.push(client::revisions(channel, 2, answer.revision).await?);
     }
-    Ok(())
+    if ledgers.windows(2).any(|pair| pair[0] != pair[1]) {
+        return Err("members have different histories".into());
+    }
+    let (operations, _) = recorder.take();
+    let violations = check(&History {
+        operations,
+        ledger: ledgers.pop().unwrap_or_default(),
+        ..History::default()
+    });
+    if violations.is_empty() {
+        return Ok(());
+    }
+    let shown = violations.iter().take(SHOWN_MAX).map(ToString::to_string);
+    let shown: Vec<String> = shown.collect();
+    Err(format!("{} violations: {}", violations.len(), shown.join("; ")).into())
 }

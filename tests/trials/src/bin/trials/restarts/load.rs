@@ -169,7 +169,7 @@ impl Writer {
             return self.delete_oldest();
         }
         let fresh = format!("{}{counter:016}", prefix_of(self.number));
-        let value = values::sized(self.number, counter, self.random.below(VALUE_BYTES_MAX));
+        let value = values::name(self.number, counter, self.random.below(VALUE_BYTES_MAX));
         let any = self.any();
         match (self.random.below(10), any) {
             (0 | 1, Some(key)) => self.put(key, value),

@@ -48,7 +48,8 @@ pub async fn grant(scene: Arc<Scene>, seed: u64) -> Outcome {
 
 /// How many leases and how many of their keys the server still has.
 pub async fn left(scene: &Scene) -> Outcome<(usize, i64)> {
-    let mut client = scene.lease().await?;
+    let channel = scene.connect().await?;
+    let mut client = LeaseClient::new(channel.clone());
     let answer = client.lease_leases(LeaseLeasesRequest {}).await?;
     let leases = answer.into_inner().leases.len();
     let request = RangeRequest {
@@ -57,8 +58,8 @@ pub async fn left(scene: &Scene) -> Outcome<(usize, i64)> {
         count_only: true,
         ..RangeRequest::default()
     };
-    let keys = scene.kv().await?.range(request).await?.into_inner().count;
-    Ok((leases, keys))
+    let answer = KvClient::new(channel).range(request).await?;
+    Ok((leases, answer.into_inner().count))
 }
 
 fn prefix() -> String {

@@ -8,17 +8,13 @@ use std::{
     time::Duration,
 };
 
-use etcd_api::etcdserverpb::{
-    kv_client::KvClient, lease_client::LeaseClient, watch_client::WatchClient,
-};
+use etcd_api::etcdserverpb::watch_client::WatchClient;
 use tonic::transport::Channel;
 
 use crate::process::Outcome;
 
 /// Prefix of all keys.
 pub const PREFIX: &str = "soak/";
-/// Keys that are written again and again.
-pub const KEYS: u64 = 10_000;
 /// Most errors that are kept as text.
 const STORIES_MAX: usize = 10;
 
@@ -90,15 +86,7 @@ impl Scene {
         Ok(Channel::from_shared(self.url.clone())?.connect().await?)
     }
 
-    pub async fn kv(&self) -> Outcome<KvClient<Channel>> {
-        Ok(KvClient::new(self.connect().await?))
-    }
-
     pub async fn watch(&self) -> Outcome<WatchClient<Channel>> {
         Ok(WatchClient::new(self.connect().await?))
-    }
-
-    pub async fn lease(&self) -> Outcome<LeaseClient<Channel>> {
-        Ok(LeaseClient::new(self.connect().await?))
     }
 }

@@ -17,7 +17,7 @@ use tonic::{Streaming, transport::Channel};
 
 use super::{
     scene::{PREFIX, Scene},
-    writers::any_key,
+    writers::keys,
 };
 use crate::{client::end_of, process::Outcome};
 
@@ -131,7 +131,7 @@ async fn read_until(scene: &Scene, stream: &mut Stream, duration: Duration) {
 /// A watch on one key, on a part of the keys or on all, from now on or from the past. It is
 /// rightly refused if its first revision has been compacted.
 fn any_watch(scene: &Scene, random: &mut Random) -> WatchRequest {
-    let key = any_key(random);
+    let key = Bytes::from(keys().any(random));
     let (key, end) = match random.below(4) {
         0 => (PREFIX.into(), end_of(PREFIX)),
         // All keys that share the key's first digits.
