@@ -1,5 +1,6 @@
 //! Starts the node of a server: its member's cluster, its limits, and warnings about them.
 
+use std::net::TcpListener;
 use std::path::Path;
 
 use cluster::{
@@ -21,8 +22,12 @@ pub(crate) struct Begun {
 }
 
 /// Starts the node under its member's ids: those of the directory, or those that the flags
-/// describe.
-pub(crate) fn start_node(config: &Config, options: &NodeOptions) -> Result<Begun, Error> {
+/// describe. `bound` are the sockets for other members, if they are bound already.
+pub(crate) fn start_node(
+    config: &Config,
+    options: &NodeOptions,
+    mut bound: Option<Vec<TcpListener>>,
+) -> Result<Begun, Error> {
     let defaults = NodeOptions::new("");
     // A member that is alone sends no heartbeats and holds no elections: their flags have no
     // effect.
@@ -46,7 +51,11 @@ pub(crate) fn start_node(config: &Config, options: &NodeOptions) -> Result<Begun
             .collect(),
         secret: config.cluster.peer_secret.clone(),
     };
-    let started = bootstrap.start(|| origin(config), |_| listen::bind_peers(config))?;
+    let listen = |_: &MemberFile| match bound.take() {
+        Some(bound) => Ok(bound),
+        None => Ok(listen::bind_peers(config)?.listeners),
+    };
+    let started = bootstrap.start(|| origin(config), listen)?;
     let (node, member, alone) = (started.node, started.member, started.is_alone);
     if started.was_begun && ignores_flags(config, &member) {
         warn!(
@@ -278,7 +287,7 @@ mod tests {
             other: other.clone(),
             raced: AtomicBool::new(false),
         };
-        let begun = start_node(&config, &options(&config, disk)).unwrap();
+        let begun = start_node(&config, &options(&config, disk), None).unwrap();
         assert_eq!(begun.member, other);
         begun.node.stop();
         let kept = MemberFile::find(&inner, &config.node.directory).unwrap();
@@ -299,7 +308,7 @@ mod tests {
     fn a_warning_says_what_too_small_segments_hold() {
         let config = testing::config(&SMALL);
         let options = options(&config, SimulatedDisk::new(2));
-        let Begun { node, .. } = start_node(&config, &options).unwrap();
+        let Begun { node, .. } = start_node(&config, &options, None).unwrap();
         let bytes_max = values_bytes_max(&node, &options);
         // The record's header and the key take their part.
         put(&node, bytes_max - 200).unwrap();

@@ -32,6 +32,7 @@ pub use cluster::{Durability, ReadMode};
 pub use error::Error;
 pub use founders::Founder;
 pub use gather::{Surroundings, resolve};
+pub(crate) use urls::ChosenPort;
 pub use urls::{Place, Url};
 
 /// What a command line asks for.
@@ -174,6 +175,33 @@ impl Config {
         let request_bytes_max = self.node.command_limits.request_bytes_max;
         request_bytes_max.saturating_add(512 * 1024)
     }
+
+    /// Advertises the ports that the system chose instead of port 0 to clients.
+    pub(crate) fn fill_client_ports(&mut self, chosen: &[ChosenPort]) {
+        fill_ports(&mut self.addresses.advertise_client, chosen);
+    }
+
+    /// The same for URLs of members, and for the URLs at which this one listens.
+    pub(crate) fn fill_peer_ports(&mut self, chosen: &[ChosenPort]) {
+        let founders = self.cluster.founders.iter_mut();
+        let own = founders.filter(|founder| founder.name == self.name);
+        let own = own.map(|founder| &mut founder.peer_urls);
+        [
+            &mut self.addresses.listen_peer,
+            &mut self.addresses.advertise_peer,
+            &mut self.addresses.announced_peer,
+        ]
+        .into_iter()
+        .chain(own)
+        .for_each(|urls| fill_ports(urls, chosen));
+    }
+}
+
+fn fill_ports(urls: &mut [Url], chosen: &[ChosenPort]) {
+    for url in urls.iter_mut() {
+        *url = url.with_chosen_port(chosen);
+    }
+    urls.sort();
 }
 
 /// History that automatic compaction keeps.

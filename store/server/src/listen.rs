@@ -24,7 +24,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use tracing::warn;
 
 use crate::Error;
-use crate::config::{self, Config, Place, Url};
+use crate::config::{self, ChosenPort, Config, Place, Url};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
@@ -47,6 +47,15 @@ pub(crate) struct Bound {
     pub(crate) socket_file: Option<SocketFile>,
 }
 
+impl Bound {
+    /// The port that the system chose, if `url` has port 0.
+    pub(crate) fn chosen_port(&self, url: &Url) -> Option<ChosenPort> {
+        let host = url.host_with_any_port()?.to_owned();
+        let port = self.addresses.first()?.port();
+        Some(ChosenPort { host, port })
+    }
+}
+
 /// Listens at `url`. With `share_port` other processes may listen there as well.
 pub(crate) fn bind(url: &Url, share_port: bool) -> io::Result<Bound> {
     match url.place() {
@@ -55,8 +64,15 @@ pub(crate) fn bind(url: &Url, share_port: bool) -> io::Result<Bound> {
     }
 }
 
+/// The sockets for other members.
+#[derive(Debug, Default)]
+pub(crate) struct BoundForPeers {
+    pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) chosen: Vec<ChosenPort>,
+}
+
 /// Listens for the other members of a cluster.
-pub(crate) fn bind_peers(config: &Config) -> Result<Vec<TcpListener>, Error> {
+pub(crate) fn bind_peers(config: &Config) -> Result<BoundForPeers, Error> {
     const FLAG: &str = "listen-peer-urls";
     let refuse = |text: &str| {
         let remedy = "other members come over TCP: write http://address:port";
@@ -65,21 +81,37 @@ pub(crate) fn bind_peers(config: &Config) -> Result<Vec<TcpListener>, Error> {
     if config.addresses.listen_peer.is_empty() {
         return Err(refuse(""));
     }
-    let mut listeners = Vec::new();
+    let mut peers = BoundForPeers::default();
     for url in &config.addresses.listen_peer {
         let bound = bind(url, config.addresses.share_port).map_err(|source| Error::Listen {
             url: url.as_str().to_owned(),
             flag: FLAG,
             source,
         })?;
+        peers.chosen.extend(bound.chosen_port(url));
         for listener in bound.listeners {
             match listener {
-                Listener::Tcp(listener) => listeners.push(listener),
+                Listener::Tcp(listener) => peers.listeners.push(listener),
                 Listener::Unix(_) => return Err(refuse(url.as_str())),
             }
         }
     }
-    Ok(listeners)
+    Ok(peers)
+}
+
+/// Binds the sockets for other members now if the system chooses their port, which then
+/// replaces port 0 in the configuration: a member's URLs are part of its identity.
+pub(crate) fn bind_chosen_peer_ports(
+    config: &mut Config,
+) -> Result<Option<Vec<TcpListener>>, Error> {
+    let mut urls = config.addresses.listen_peer.iter();
+    let is_chosen = urls.any(|url| url.host_with_any_port().is_some());
+    if !(config.addresses.awaits_peers && is_chosen) {
+        return Ok(None);
+    }
+    let bound = bind_peers(config)?;
+    config.fill_peer_ports(&bound.chosen);
+    Ok(Some(bound.listeners))
 }
 
 fn bind_host(host: &str, port: u16, share_port: bool) -> io::Result<Bound> {

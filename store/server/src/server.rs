@@ -22,7 +22,7 @@ use tracing::{info, warn};
 
 use crate::backend::{Backend, FAILURE_LOGGED_EVERY};
 use crate::begin::{self, Begun};
-use crate::config::{Config, Url};
+use crate::config::{ChosenPort, Config, Url};
 use crate::dispatch::{Dispatch, Traffic};
 use crate::http::Pages;
 use crate::listen::{self, Listener, SocketFile};
@@ -56,6 +56,8 @@ struct Sockets {
     /// Number of sockets. One core accepts on each, and they are spread over the cores.
     listeners: usize,
     client_addresses: Vec<SocketAddr>,
+    /// Ports of client addresses that the system chose.
+    chosen: Vec<ChosenPort>,
     /// Each bound address with what is served there.
     open: Vec<(Traffic, String)>,
     socket_files: Vec<SocketFile>,
@@ -63,10 +65,12 @@ struct Sockets {
 
 impl Server {
     /// Binds the sockets, recovers the store and starts to serve.
-    pub fn start(config: Config) -> Result<Server, Error> {
+    pub fn start(mut config: Config) -> Result<Server, Error> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         descriptors::check(cores)?;
         let sockets = bind_all(&config, cores)?;
+        config.fill_client_ports(&sockets.chosen);
+        let peers = listen::bind_chosen_peer_ports(&mut config)?;
         foreign::refuse_etcd(&RealDisk, &config.node.directory)?;
         let clock: Arc<dyn Clock> = Arc::new(RealClock);
         let metrics = Metrics::default();
@@ -83,7 +87,7 @@ impl Server {
             node,
             member,
             alone,
-        } = begin::start_node(&config, &options)?;
+        } = begin::start_node(&config, &options, peers)?;
         log_open_addresses(&config, alone, &sockets.open);
         // A member that is alone publishes its name to no other, so it is ready at once.
         let (known, ready) = watch::channel(alone);
@@ -271,6 +275,7 @@ fn bind_all(config: &Config, cores: usize) -> Result<Sockets, Error> {
 impl Sockets {
     fn add(&mut self, url: &Url, traffic: Traffic, config: &Config) -> io::Result<()> {
         let bound = listen::bind(url, config.addresses.share_port)?;
+        let chosen = bound.chosen_port(url);
         for listener in bound.listeners {
             let core = self.listeners % self.by_core.len();
             self.by_core[core].push((listener, traffic));
@@ -281,6 +286,7 @@ impl Sockets {
         let open = open.chain(file).map(|address| (traffic, address));
         self.open.extend(open);
         if traffic.grpc {
+            self.chosen.extend(chosen);
             self.client_addresses.extend(bound.addresses);
         }
         self.socket_files.extend(bound.socket_file);

@@ -104,10 +104,15 @@ fn misfit(
             let what = format!("initial cluster {text} has duplicate url {}", url.as_str());
             return Err(Error::Conflict(what));
         }
-        if founders.len() > 1 && matches!(url.place(), Place::Unix { .. }) {
-            let remedy = "members of a cluster meet over TCP: write name=http://host:port";
-            return Err(Error::bad(CLUSTER, text, remedy));
-        }
+        let remedy = match url.place() {
+            _ if founders.len() == 1 => continue,
+            Place::Unix { .. } => "members of a cluster meet over TCP: write name=http://host:port",
+            Place::Tcp { port: 0, .. } => {
+                "the other members must know the port: write one that is not 0"
+            }
+            Place::Tcp { .. } => continue,
+        };
+        return Err(Error::bad(CLUSTER, text, remedy));
     }
     Ok(())
 }

@@ -231,6 +231,10 @@ fn a_cluster_that_cannot_begin_is_judged_when_it_is_known_to_be_new() {
             "--initial-cluster=default=http://localhost:2380,b=unix:///run/b",
             "meet over TCP",
         ),
+        (
+            "--initial-cluster=default=http://localhost:2380,b=http://b:0",
+            "must know the port",
+        ),
     ] {
         let text = config(&[word]).cluster.cannot_begin.unwrap().to_string();
         assert!(text.contains(part), "{word}: {text}");

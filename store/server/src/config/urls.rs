@@ -43,6 +43,39 @@ impl Url {
     pub fn place(&self) -> &Place {
         &self.place
     }
+
+    /// Host of a URL with port 0, which lets the system choose the port.
+    pub(crate) fn host_with_any_port(&self) -> Option<&str> {
+        match &self.place {
+            Place::Tcp { host, port: 0 } => Some(host),
+            _ => None,
+        }
+    }
+
+    /// The URL with the port that the system chose: the one of the same host, or else the
+    /// first. A URL that has a port keeps it.
+    pub(crate) fn with_chosen_port(&self, chosen: &[ChosenPort]) -> Url {
+        let Some(host) = self.host_with_any_port() else {
+            return self.clone();
+        };
+        let same_host = chosen.iter().find(|it| it.host == host);
+        let Some(&ChosenPort { port, .. }) = same_host.or(chosen.first()) else {
+            return self.clone();
+        };
+        let (start, _) = self.text.rsplit_once(':').expect("the URL has a port");
+        let host = host.to_owned();
+        Url {
+            text: format!("{start}:{port}"),
+            place: Place::Tcp { host, port },
+        }
+    }
+}
+
+/// The port that the system chose for a URL with port 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ChosenPort {
+    pub(crate) host: String,
+    pub(crate) port: u16,
 }
 
 /// Reads a comma-separated list; an empty text is an empty list.
@@ -169,6 +202,27 @@ mod tests {
             places,
             [tcp, unix("/run/x.sock"), unix("localhost:20000"), unix("b")]
         );
+    }
+
+    #[test]
+    fn an_advertised_port_0_becomes_the_chosen_port_of_the_same_host() {
+        let chosen = |host: &str, port| ChosenPort {
+            host: host.to_owned(),
+            port,
+        };
+        let chosen = [chosen("127.0.0.1", 7), chosen("::1", 8)];
+        let filled = |text, chosen: &[ChosenPort]| {
+            let urls = list("f", text).unwrap();
+            urls[0].with_chosen_port(chosen).as_str().to_owned()
+        };
+        assert_eq!(filled("http://[::1]:0", &chosen), "http://[::1]:8");
+        assert_eq!(
+            filled("http://example.com:0", &chosen),
+            "http://example.com:7"
+        );
+        assert_eq!(filled("http://[::1]:9", &chosen), "http://[::1]:9");
+        assert_eq!(filled("unix://a", &chosen), "unix://a");
+        assert_eq!(filled("http://a:0", &[]), "http://a:0");
     }
 
     #[test]

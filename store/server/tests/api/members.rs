@@ -44,6 +44,41 @@ async fn ids_survive_a_restart_with_other_flags() {
     assert!(page.contains(&itself), "{itself}");
 }
 
+/// The one member, once it has published the client URL of this start.
+async fn published(serving: &Serving) -> Member {
+    for _ in 0..1_000 {
+        let member = member(serving).await.0;
+        if member.client_ur_ls == [serving.endpoint.clone()] {
+            return member;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("{} is not in the list", serving.endpoint);
+}
+
+#[tokio::test]
+async fn a_member_on_port_0_advertises_the_ports_where_it_listens() {
+    let words = [
+        "--advertise-client-urls=http://127.0.0.1:0",
+        "--listen-peer-urls=http://127.0.0.1:0",
+        "--initial-advertise-peer-urls=http://127.0.0.1:0",
+        "--initial-cluster=default=http://127.0.0.1:0",
+    ];
+    let mut serving = serving(&words);
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let shown = published(&serving).await;
+        let peer = shown.peer_ur_ls[0].trim_start_matches("http://");
+        // A member that is alone announces a new port to no other member.
+        if ids.is_empty() {
+            std::net::TcpStream::connect(peer).unwrap();
+        }
+        ids.push(shown.id);
+        serving.restart_with(&words);
+    }
+    assert_eq!(ids[0], ids[1], "the id outlives a start on other ports");
+}
+
 #[tokio::test]
 async fn a_new_directory_begins_only_with_a_new_cluster_that_has_this_member() {
     for (word, part) in [
