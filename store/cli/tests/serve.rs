@@ -6,80 +6,44 @@
     reason = "tests prepare directories and take ports by themselves"
 )]
 
-use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
+use std::process::{Command, ExitStatus, Output};
 
+use harness::{MemberConfig, Program, ServerProcess, Signal};
 use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_inkstone");
+const READY: &str = "ready to serve client requests";
 
-/// A server that is ready.
-struct Served {
-    child: Child,
-    log: BufReader<ChildStderr>,
-    /// Its log lines so far.
-    lines: Vec<String>,
-}
-
-/// Starts `program` with a directory below `place` and these words, and waits
-/// for its ready line.
-fn ready(program: &Path, place: &TempDir, words: &[&str]) -> Served {
-    let mut child = Command::new(program)
+/// Starts `program` with a directory in `place` and these words, and waits for its ready line.
+fn ready(program: &Path, place: &TempDir, words: &[&str]) -> ServerProcess {
+    let mut command = Command::new(program);
+    command
         .args(words)
-        .arg(format!(
-            "--data-dir={}",
-            place.path().join("data").display()
-        ))
+        .arg(data_flag(place))
         .args(["--segment-bytes=8388608", "--listen-client-urls"])
         .arg(socket_url(place))
-        .arg("--advertise-client-urls=http://127.0.0.1:2379")
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let log = BufReader::new(child.stderr.take().unwrap());
-    let lines = Vec::new();
-    let mut served = Served { child, log, lines };
-    loop {
-        let mut line = String::new();
-        let read = served.log.read_line(&mut line).unwrap();
-        assert!(read > 0, "it ended before it was ready: {:?}", served.lines);
-        let ready = line.contains("ready to serve client requests");
-        served.lines.push(line);
-        if ready {
-            return served;
-        }
-    }
+        .arg("--advertise-client-urls=http://127.0.0.1:2379");
+    let log = place.path().join("log");
+    let mut served = ServerProcess::spawn(command, &log).unwrap();
+    served.wait_for_line(READY).unwrap();
+    served
+}
+
+fn data_flag(place: &TempDir) -> String {
+    format!("--data-dir={}", place.path().join("data").display())
+}
+
+/// Stops the server with a signal; returns its exit status and its log.
+fn end(mut served: ServerProcess, signal: Signal) -> (ExitStatus, Vec<String>) {
+    served.signal(signal).unwrap();
+    let status = served.wait_for_end().unwrap();
+    let log = served.log();
+    (status, log.lines().map(str::to_owned).collect())
 }
 
 fn socket_url(place: &TempDir) -> String {
     format!("unix://{}/s.sock", place.path().display())
-}
-
-impl Served {
-    /// Sends a signal and waits for the end, collecting the rest of the log.
-    fn end(mut self, signal: &str) -> (ExitStatus, Vec<String>) {
-        let pid = self.child.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args([signal, &pid])
-                .status()
-                .unwrap()
-                .success()
-        );
-        let status = self.child.wait().unwrap();
-        let mut rest = String::new();
-        self.log.read_to_string(&mut rest).unwrap();
-        self.lines.extend(rest.lines().map(str::to_owned));
-        (status, std::mem::take(&mut self.lines))
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 fn serve(words: &[&str]) -> Output {
@@ -96,12 +60,12 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn both_signals_end_the_server_in_order_while_a_client_is_connected() {
-    for signal in ["-TERM", "-INT"] {
+    for signal in [Signal::TERM, Signal::INT] {
         let place = tempfile::tempdir().unwrap();
         let served = ready(Path::new(PROGRAM), &place, &["serve"]);
         let path = place.path().join("s.sock");
         let _client = std::os::unix::net::UnixStream::connect(&path).unwrap();
-        let (status, log) = served.end(signal);
+        let (status, log) = end(served, signal);
         assert!(status.success(), "{status}: {log:?}");
         assert!(log.last().unwrap().contains("stopped"), "{log:?}");
         assert!(!path.exists());
@@ -116,7 +80,10 @@ fn the_log_warns_once_of_the_missing_json_gateway_if_it_was_requested() {
         ("--log-level=info", 0),
     ] {
         let place = tempfile::tempdir().unwrap();
-        let (_, log) = ready(Path::new(PROGRAM), &place, &["serve", word]).end("-TERM");
+        let (_, log) = end(
+            ready(Path::new(PROGRAM), &place, &["serve", word]),
+            Signal::TERM,
+        );
         let message = log.iter().filter(|line| line.contains("JSON gateway"));
         assert_eq!(message.count(), times, "{word}: {log:?}");
     }
@@ -125,7 +92,7 @@ fn the_log_warns_once_of_the_missing_json_gateway_if_it_was_requested() {
 #[test]
 fn every_log_line_is_one_json_object_with_etcd_s_four_keys() {
     let place = tempfile::tempdir().unwrap();
-    let (_, log) = ready(Path::new(PROGRAM), &place, &["serve"]).end("-TERM");
+    let (_, log) = end(ready(Path::new(PROGRAM), &place, &["serve"]), Signal::TERM);
     for line in log {
         let object: serde_json::Value = serde_json::from_str(&line).unwrap();
         for key in ["level", "ts", "caller", "msg"] {
@@ -145,7 +112,7 @@ fn the_log_can_be_columns_in_a_file() {
         &place,
         &["serve", "--log-format=console", &outputs],
     );
-    let (_, log) = served.end("-TERM");
+    let (_, log) = end(served, Signal::TERM);
     assert_eq!(log[0].split('\t').nth(1), Some("info"), "{}", log[0]);
     assert!(
         std::fs::read_to_string(file)
@@ -159,18 +126,13 @@ fn the_name_etcd_and_a_leading_flag_start_the_server() {
     let place = tempfile::tempdir().unwrap();
     let etcd = place.path().join("etcd");
     std::os::unix::fs::symlink(PROGRAM, &etcd).unwrap();
-    assert!(
-        ready(&etcd, &place, &["--name=n1"])
-            .end("-TERM")
-            .0
-            .success()
-    );
-    assert!(
-        ready(Path::new(PROGRAM), &place, &["--name", "n1"])
-            .end("-TERM")
-            .0
-            .success()
-    );
+    for (program, words) in [
+        (&*etcd, &["--name=n1"][..]),
+        (Path::new(PROGRAM), &["--name", "n1"]),
+    ] {
+        let served = ready(program, &place, words);
+        assert!(end(served, Signal::TERM).0.success());
+    }
 }
 
 #[test]
@@ -206,7 +168,7 @@ fn impossible_flags_exit_with_2_and_a_remedy() {
 fn a_directory_in_use_is_refused_and_left_alone() {
     let place = tempfile::tempdir().unwrap();
     let first = ready(Path::new(PROGRAM), &place, &["serve"]);
-    let data = format!("--data-dir={}", place.path().join("data").display());
+    let data = data_flag(&place);
     let second = tempfile::tempdir().unwrap();
     let listen = format!("--listen-client-urls={}", socket_url(&second));
     let output = serve(&[
@@ -217,10 +179,10 @@ fn a_directory_in_use_is_refused_and_left_alone() {
     assert_eq!(output.status.code(), Some(1));
     let message = text(&output.stderr);
     assert!(
-        message.contains(&first.child.id().to_string()),
+        message.contains(&first.pid().to_string()),
         "names the holder: {message}"
     );
-    assert!(first.end("-TERM").0.success());
+    assert!(end(first, Signal::TERM).0.success());
 }
 
 /// The error of a server with this directory, which must exit with 1.
@@ -269,7 +231,7 @@ fn joining_a_cluster_that_does_not_answer_is_refused() {
     let place = tempfile::tempdir().unwrap();
     let address = format!("127.0.0.1:{}", harness::ports::reserve_one().unwrap());
     let output = serve(&[
-        &format!("--data-dir={}", place.path().join("data").display()),
+        &data_flag(&place),
         &format!("--listen-client-urls={}", socket_url(&place)),
         "--advertise-client-urls=http://127.0.0.1:2379",
         &format!("--initial-cluster=default=http://localhost:2380,b=http://{address}"),
@@ -312,56 +274,32 @@ fn a_port_in_use_is_reported_with_its_address() {
     assert!(!data.exists(), "nothing is touched on disk");
 }
 
-/// Starts a server at `listen` without waiting until it is ready.
-fn begun(place: &TempDir, name: usize, listen: &str) -> Child {
-    let data = place.path().join(name.to_string());
-    Command::new(PROGRAM)
-        .arg("serve")
-        .arg(format!("--data-dir={}", data.display()))
-        .args(["--segment-bytes=1048576", "--listen-client-urls", listen])
-        .args(["--advertise-client-urls", listen])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
-/// Waits until a server is ready or ends: whether it is ready, and its log.
-fn outcome(child: &mut Child) -> (bool, String) {
-    let mut log = BufReader::new(child.stderr.take().unwrap());
-    let mut message = String::new();
-    while log.read_line(&mut message).unwrap() > 0 {
-        if message.contains("ready to serve client requests") {
-            return (true, message);
-        }
-    }
-    (false, message)
+/// Waits until a server is ready or ends; returns whether it is ready, and its log.
+fn outcome(served: &mut ServerProcess) -> (bool, String) {
+    let is_ready = served.wait_for_line(READY).is_ok();
+    (is_ready, served.log())
 }
 
 #[test]
 fn of_two_servers_started_at_once_at_one_address_one_serves() {
     const PAIRS: usize = 20;
+    let address = format!("127.0.0.1:{}", harness::ports::reserve_one().unwrap());
     for pair in 0..PAIRS {
         let place = tempfile::tempdir().unwrap();
-        let port = harness::ports::reserve_one().unwrap();
-        let listen = format!("http://127.0.0.1:{port}");
-        let mut pair_of = [0, 1].map(|name| begun(&place, name, &listen));
-        let [first, second] = &mut pair_of;
-        let (first, second) = std::thread::scope(|scope| {
-            let first = scope.spawn(|| outcome(first));
-            let second = scope.spawn(|| outcome(second));
-            (first.join().unwrap(), second.join().unwrap())
+        let program = Program::new(PROGRAM).with(&["--segment-bytes=1048576"]);
+        let mut begun = ["first", "second"].map(|name| {
+            let mut config = MemberConfig::alone(name, place.path());
+            config.client.clone_from(&address);
+            ServerProcess::spawn(program.command(&config), &config.log).unwrap()
         });
-        for mut child in pair_of {
-            let _ = child.kill();
-            child.wait().unwrap();
-        }
+        let [first, second] = begun.each_mut().map(outcome);
         assert_ne!(first.0, second.0, "pair {pair}: {} {}", first.1, second.1);
         let message = if first.0 { second.1 } else { first.1 };
         assert!(
             message.contains("another process listens there"),
             "{message}"
         );
-        assert!(message.contains(&listen), "{message}");
+        assert!(message.contains(&address), "{message}");
     }
 }
 

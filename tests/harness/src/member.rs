@@ -103,7 +103,8 @@ pub struct Member {
     pub program: Program,
     pub config: MemberConfig,
     process: Option<ServerProcess>,
-    /// Where clients connect; known once the member is ready, if the system chooses the port.
+    /// Where clients connect, or connected to the process before. If the system chooses the
+    /// port, it is known once the member is ready.
     client: Option<String>,
 }
 
@@ -136,9 +137,15 @@ impl Member {
         assert!(!self.is_running(), "{} runs already", self.config.name);
         let command = self.program.command(&self.config);
         self.process = Some(ServerProcess::spawn(command, &self.config.log)?);
-        let is_chosen = self.config.client.ends_with(":0");
-        self.client = (!is_chosen).then(|| self.config.client.clone());
+        if !self.has_chosen_port() {
+            self.client = Some(self.config.client.clone());
+        }
         Ok(())
+    }
+
+    /// Whether the system chooses the port for clients.
+    fn has_chosen_port(&self) -> bool {
+        self.config.client.ends_with(":0")
     }
 
     /// Starts a process and waits until it is ready.
@@ -149,14 +156,10 @@ impl Member {
 
     /// Waits until the member serves clients, for which its cluster must have a leader.
     pub fn wait_until_ready(&mut self) -> Outcome {
-        let is_chosen = self.client.is_none();
-        let process = self.process.as_mut().ok_or("no process runs")?;
-        if is_chosen {
+        if self.has_chosen_port() {
+            let process = self.process()?;
             process.wait_for_line("ready to serve client requests")?;
-            let line = process.line_with("serving client traffic");
-            let address = line.as_deref().and_then(address_in);
-            let address = address.ok_or("the log does not say where the server listens")?;
-            self.client = Some(address.to_owned());
+            self.client = Some(logged_address(process, "serving client traffic")?);
             return Ok(());
         }
         let client = self.client_address().to_owned();
@@ -237,6 +240,11 @@ impl Member {
         format!("http://{}", self.client_address())
     }
 
+    /// Where the running process listens for other members, as `host:port`, by its log.
+    pub fn logged_peer_address(&mut self) -> Outcome<String> {
+        logged_address(self.process()?, "serving peer traffic")
+    }
+
     /// Whether the member leads its cluster. False if it does not answer.
     pub fn leads(&self) -> bool {
         let leads = page::metric(self.client_address(), "etcd_server_is_leader");
@@ -259,10 +267,20 @@ fn is_ready(client: &str) -> io::Result<bool> {
     Ok(status == 200 || status == 404 && page::get(client, "/health")?.status == 200)
 }
 
-/// The address in a line of a server's log, which is a JSON object.
+/// The address in the line of the log that contains `text`.
+fn logged_address(process: &ServerProcess, text: &str) -> Outcome<String> {
+    let line = process.line_with(text);
+    let address = line.as_deref().and_then(address_in);
+    let missing = || process.error(&format!("no address is logged by `{text}`"));
+    Ok(address.ok_or_else(missing)?.to_owned())
+}
+
+/// The address in a line of a server's log, which is a JSON object. etcd logs an address,
+/// Inkstone the URL of an address for members.
 fn address_in(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once("\"address\":\"")?;
-    Some(rest.split_once('"')?.0)
+    let (address, _) = rest.split_once('"')?;
+    Some(address.trim_start_matches("http://"))
 }
 
 #[cfg(test)]
@@ -292,6 +310,10 @@ mod tests {
     fn the_address_is_read_from_a_line_of_the_log() {
         let line = r#"{"msg":"serving","traffic":"grpc","address":"127.0.0.1:7","x":1}"#;
         assert_eq!(address_in(line), Some("127.0.0.1:7"));
+        assert_eq!(
+            address_in(r#"{"address":"http://[::1]:7"}"#),
+            Some("[::1]:7")
+        );
         assert_eq!(address_in("address 7"), None);
     }
 }

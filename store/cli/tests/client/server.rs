@@ -2,66 +2,58 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
-use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+
+use harness::{Member, Program};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_inkstone");
 
 /// A server with a directory of its own, killed when dropped.
 pub struct Server {
-    child: Child,
-    address: String,
-    place: tempfile::TempDir,
+    member: Member,
+    _place: tempfile::TempDir,
 }
 
 impl Server {
     pub fn start() -> Server {
         let place = tempfile::tempdir().unwrap();
-        let (child, address) = Server::serve(&place);
+        let member = Member::alone(Program::new(PROGRAM), place.path()).unwrap();
         Server {
-            child,
-            address,
-            place,
+            member,
+            _place: place,
         }
-    }
-
-    fn serve(place: &tempfile::TempDir) -> (Child, String) {
-        let mut child = serving(place).spawn().unwrap();
-        let log = BufReader::new(child.stderr.take().unwrap());
-        let address = address_when_ready(log);
-        (child, address)
     }
 
     /// Starts the server again after [`Server::stop`].
     pub fn start_again(&mut self) {
-        (self.child, self.address) = Server::serve(&self.place);
+        self.member.start_and_wait().unwrap();
     }
 
     /// The error of a start that must fail.
-    pub fn refused_start(&self) -> String {
-        let output = serving(&self.place).output().unwrap();
-        assert!(!output.status.success(), "it has started and ended");
-        text(&output.stderr)
+    pub fn refused_start(&mut self) -> String {
+        let (status, log) = self.member.refused_start().unwrap();
+        assert!(!status.success(), "it has started and ended");
+        log
     }
 
     pub fn directory(&self) -> PathBuf {
-        self.place.path().join("data")
+        self.member.config.data.clone()
     }
 
-    pub fn address(&self) -> &str {
-        &self.address
+    pub fn address(&self) -> String {
+        self.member.client_url()
     }
 
     /// Kills the server, as a crash would.
     pub fn stop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.member.kill().unwrap();
     }
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command
             .args(words)
-            .env("INKSTONE_ENDPOINT", &self.address)
+            .env("INKSTONE_ENDPOINT", self.address())
             .stdin(Stdio::null());
         command
     }
@@ -100,50 +92,11 @@ impl Server {
     }
 }
 
-fn serving(place: &tempfile::TempDir) -> Command {
-    let mut command = Command::new(PROGRAM);
-    let directory = place.path().join("data");
-    command
-        .arg("serve")
-        .arg(format!("--data-dir={}", directory.display()))
-        .arg("--listen-client-urls=http://127.0.0.1:0")
-        .arg("--advertise-client-urls=http://127.0.0.1:0")
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    command
-}
-
 /// `inkstone repair` of a directory that no server has open.
 pub fn repair(directory: &std::path::Path, words: &[&str]) -> Output {
     let mut command = Command::new(PROGRAM);
     command.arg("repair").arg("--data-dir").arg(directory);
     command.args(words).output().unwrap()
-}
-
-/// Waits until the server is ready and returns its address. The system chooses the port,
-/// so that servers of concurrent tests never collide.
-fn address_when_ready(mut log: BufReader<ChildStderr>) -> String {
-    let mut logged = String::new();
-    loop {
-        let start = logged.len();
-        let read = log.read_line(&mut logged).unwrap();
-        assert!(read > 0, "it ended before it was ready: {logged}");
-        if logged[start..].contains("ready to serve client requests") {
-            break;
-        }
-    }
-    // The rest of the log is read, too, or the server would block on a full pipe.
-    std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
-    let open = logged.lines().find(|line| line.contains("serving client"));
-    let line: serde_json::Value = serde_json::from_str(open.unwrap()).unwrap();
-    format!("http://{}", line["address"].as_str().unwrap())
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// A command that runs.

@@ -15,21 +15,19 @@ const LINE_EVERY_SECONDS: u64 = 10;
 async fn acceptors_without_descriptors_warn_at_a_limited_rate_and_recover() {
     let place = tempfile::tempdir().unwrap();
     let log = place.path().join("log");
-    let peer_port = harness::ports::reserve_one().unwrap();
-    let peer_url = format!("http://127.0.0.1:{peer_port}");
-    let words = [
-        format!("--log-outputs=stderr,{}", log.display()),
-        format!("--listen-peer-urls={peer_url}"),
-        format!("--initial-advertise-peer-urls={peer_url}"),
-        format!("--initial-cluster=default={peer_url}"),
+    let flags = [
+        &format!("--log-outputs=stderr,{}", log.display()),
+        "--listen-peer-urls=http://127.0.0.1:0",
+        "--initial-advertise-peer-urls=http://127.0.0.1:0",
     ];
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let served = Served::start(&place.path().join("data"), &words);
+    let mut served = Served::start(place.path(), &flags);
+    let peer_address = served.peer_address();
     let began = Instant::now();
     let allowed = served.set_open_files_max(3);
-    let waiting: Vec<TcpStream> = [served.port, peer_port, served.port, peer_port]
+    let addresses = [served.address(), &peer_address].repeat(2);
+    let waiting: Vec<TcpStream> = addresses
         .into_iter()
-        .map(|port| TcpStream::connect(("127.0.0.1", port)).unwrap())
+        .map(|address| TcpStream::connect(address).unwrap())
         .collect();
     tokio::time::sleep(SHORTAGE).await;
     let text = std::fs::read_to_string(&log).unwrap();
@@ -56,8 +54,8 @@ async fn a_put_without_a_descriptor_for_the_log_is_unavailable_until_one_is_free
     // More puts than the segments that were made ahead can hold.
     const PUTS_MAX: u32 = 2_000;
     let place = tempfile::tempdir().unwrap();
-    let data = place.path().join("data");
-    let mut served = Served::start(&data, &["--segment-bytes=1048576"]);
+    let data = place.path();
+    let mut served = Served::start(data, &["--segment-bytes=1048576"]);
     let client = served.connect().await;
     client.put("before", b"1".to_vec()).await.unwrap();
     let allowed = served.set_open_files_max(3);
@@ -87,7 +85,7 @@ async fn a_put_without_a_descriptor_for_the_log_is_unavailable_until_one_is_free
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     served.kill();
-    let served = Served::start(&data, &["--segment-bytes=1048576"]);
+    let served = Served::start(data, &["--segment-bytes=1048576"]);
     let client = served.connect().await;
     assert_eq!(client.get("after").await.unwrap(), b"2");
     for number in 0..taken {

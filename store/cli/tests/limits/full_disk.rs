@@ -1,9 +1,9 @@
 //! A disk that fills up under the server, and a server killed on it.
 
 use std::collections::BTreeMap;
-use std::process::Command;
 
 use etcd_api::etcdserverpb::DeleteRangeRequest;
+use harness::Program;
 use tonic::Code;
 
 use crate::served::{Client, PROGRAM, Served};
@@ -15,11 +15,10 @@ const VALUE_BYTES: usize = 64 << 10;
 const WRITERS: u8 = 8;
 
 /// The program, run where the disk is mounted.
-fn program(disk: &SmallDisk) -> Command {
-    let entrance = disk.entrance();
-    let mut command = Command::new(&entrance[0]);
-    command.args(&entrance[1..]).arg(PROGRAM);
-    command
+fn program(disk: &SmallDisk) -> Program {
+    let mut program = Program::new(PROGRAM).with(&["--segment-bytes=4194304"]);
+    program.prefix = disk.entrance();
+    program
 }
 
 fn value(writer: u8, number: u32) -> Vec<u8> {
@@ -86,8 +85,7 @@ async fn a_full_disk_refuses_writes_keeps_acknowledged_ones_and_recovers_with_ro
     let Some(disk) = SmallDisk::mount(place.path(), DISK_MEBIBYTES) else {
         return;
     };
-    let data = place.path().join("data");
-    let start = || Served::launch(program(&disk), &data, &["--segment-bytes=4194304"]);
+    let start = || Served::launch(program(&disk), place.path());
     let mut served = start();
     let client = served.connect().await;
     let (mut acknowledged, refusals) = write_until_refused(&client, 0).await;

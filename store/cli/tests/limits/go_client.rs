@@ -6,18 +6,14 @@ use crate::served::Served;
 
 fn served() -> (tempfile::TempDir, Served) {
     let place = tempfile::tempdir().unwrap();
-    let served = Served::start(&place.path().join("data"), &[]);
+    let served = Served::start(place.path(), &[]);
     (place, served)
-}
-
-fn endpoint(served: &Served) -> String {
-    format!("127.0.0.1:{}", served.port)
 }
 
 #[test]
 fn six_thousand_leases_of_a_go_client_are_renewed_and_its_connection_is_not_cut() {
     let (_place, served) = served();
-    let Some(report) = go::run(&["leases", &endpoint(&served), "6000", "10", "15"]) else {
+    let Some(report) = go::run(&["leases", served.address(), "6000", "10", "15"]) else {
         return;
     };
     assert_eq!((&report["lost"], &report["cuts"]), (&0.into(), &0.into()));
@@ -27,7 +23,7 @@ fn six_thousand_leases_of_a_go_client_are_renewed_and_its_connection_is_not_cut(
 #[test]
 fn watches_that_a_go_client_asks_for_without_waiting_are_all_taken() {
     let (_place, served) = served();
-    let Some(report) = go::run(&["watches", &endpoint(&served), "130000"]) else {
+    let Some(report) = go::run(&["watches", served.address(), "130000"]) else {
         return;
     };
     assert_eq!(report["taken"], 130_000, "{report}");

@@ -7,11 +7,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::served::{Served, until};
 
-const CONNECTIONS: usize = 10_000;
+const CONNECTIONS: u64 = 10_000;
 /// The process has other files open, too.
-const FILES: u64 = CONNECTIONS as u64 + 500;
+const FILES: u64 = CONNECTIONS + 500;
 /// Allowed difference of open files: the log may open or close segments during the test.
-const LOG_FILES: usize = 4;
+const LOG_FILES: u64 = 4;
 /// 177 MiB were measured (108 MiB of a release build).
 const MEMORY_BYTES_MAX: u64 = 256 << 20;
 
@@ -23,8 +23,8 @@ const FRAME_HEADER_BYTES: usize = 9;
 const KIND_SETTINGS: u8 = 4;
 
 /// A connection on which both sides have agreed to speak HTTP/2.
-fn shake_hands(port: u16) -> TcpStream {
-    let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+fn shake_hands(address: &str) -> TcpStream {
+    let mut socket = TcpStream::connect(address).unwrap();
     socket.write_all(HELLO).unwrap();
     let mut header = [0; FRAME_HEADER_BYTES];
     socket.read_exact(&mut header).unwrap();
@@ -55,13 +55,15 @@ async fn ten_thousand_idle_connections_refuse_no_client_and_free_all_descriptors
         return;
     }
     let place = tempfile::tempdir().unwrap();
-    let served = Served::start(&place.path().join("data"), &[]);
+    let served = Served::start(place.path(), &[]);
     assert!(served.open_files_max() >= FILES);
     let client = served.connect().await;
     client.put("before", b"1".to_vec()).await.unwrap();
     let files = served.open_files();
 
-    let idle: Vec<TcpStream> = (0..CONNECTIONS).map(|_| shake_hands(served.port)).collect();
+    let idle: Vec<TcpStream> = (0..CONNECTIONS)
+        .map(|_| shake_hands(served.address()))
+        .collect();
     assert!(served.open_files() >= files + CONNECTIONS - LOG_FILES);
 
     let other = served.connect().await;

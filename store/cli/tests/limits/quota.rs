@@ -11,8 +11,8 @@ const VALUE_BYTES: usize = 64 << 10;
 #[tokio::test]
 async fn at_the_quota_writes_are_refused_until_room_is_made_and_the_alarm_is_disarmed() {
     let place = tempfile::tempdir().unwrap();
-    let data = place.path().join("data");
-    let mut served = Served::start(&data, &[QUOTA, "--segment-bytes=1048576"]);
+    let data = place.path();
+    let mut served = Served::start(data, &[QUOTA, "--segment-bytes=1048576"]);
     let client = served.connect().await;
     let mut kept = 0;
     let refusal = loop {
@@ -32,7 +32,7 @@ async fn at_the_quota_writes_are_refused_until_room_is_made_and_the_alarm_is_dis
     assert!(kept > 50, "{kept} puts of 64 KiB fit into 8 MiB");
 
     served.kill();
-    let served = Served::start(&data, &[QUOTA, "--segment-bytes=1048576"]);
+    let served = Served::start(data, &[QUOTA, "--segment-bytes=1048576"]);
     let client = served.connect().await;
     assert_eq!(client.alarms().await.len(), 1, "alarms outlive a crash");
     for number in 0..kept {

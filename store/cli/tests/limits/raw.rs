@@ -9,8 +9,8 @@ use tonic::codegen::http::Request;
 pub struct Raw(SendRequest<Bytes>);
 
 impl Raw {
-    pub async fn connect(port: u16, builder: &Builder) -> Raw {
-        let socket = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    pub async fn connect(address: &str, builder: &Builder) -> Raw {
+        let socket = TcpStream::connect(address).await.unwrap();
         let (requests, connection) = builder.handshake(socket).await.unwrap();
         tokio::spawn(connection);
         Raw(requests)

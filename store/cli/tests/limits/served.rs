@@ -1,9 +1,7 @@
 //! `inkstone serve` as a child process, observed over gRPC and
 //! through /proc.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use etcd_api::etcdserverpb::kv_client::KvClient;
@@ -14,6 +12,7 @@ use etcd_api::etcdserverpb::{
     AlarmMember, AlarmRequest, CompactionRequest, DefragmentRequest, PutRequest, RangeRequest,
     WatchCreateRequest, WatchRequest, WatchResponse,
 };
+use harness::{Member, Program, readings};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -27,69 +26,56 @@ const LOOK: Duration = Duration::from_millis(20);
 const LOOKS_MAX: u32 = 3_000;
 
 /// A server that is ready; killed when dropped.
-pub struct Served {
-    child: Child,
-    pub port: u16,
-}
+pub struct Served(Member);
 
 impl Served {
-    pub fn start(data: &Path, words: &[&str]) -> Served {
-        Served::launch(Command::new(PROGRAM), data, words)
+    /// Starts a server that keeps its data in `directory`.
+    pub fn start(directory: &Path, flags: &[&str]) -> Served {
+        Served::launch(Program::new(PROGRAM).with(flags), directory)
     }
 
-    /// Starts a server with `command`, which may run the program through another one.
-    pub fn launch(mut command: Command, data: &Path, words: &[&str]) -> Served {
-        let mut child = command
-            .arg("serve")
-            .arg(format!("--data-dir={}", data.display()))
-            .arg("--listen-client-urls=http://127.0.0.1:0")
-            .arg("--advertise-client-urls=http://127.0.0.1:0")
-            .args(words)
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut log = BufReader::new(child.stderr.take().unwrap());
-        let mut said = String::new();
-        while !said.contains("ready to serve client requests") {
-            let read = log.read_line(&mut said).unwrap();
-            assert!(read > 0, "it ended before it was ready: {said}");
-        }
-        // The rest of the log is read, too, or the server would block on a full pipe.
-        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
-        let port = port_in(&said);
-        Served { child, port }
+    pub fn launch(program: Program, directory: &Path) -> Served {
+        Served(Member::alone(program, directory).unwrap())
     }
 
     /// A server that may allocate `memory_bytes` of memory.
-    pub fn start_within(memory_bytes: u64, data: &Path) -> Served {
-        let mut command = Command::new("sh");
-        let kibibytes = memory_bytes >> 10;
-        let script = format!("ulimit -d {kibibytes} && exec \"$0\" \"$@\"");
-        command.args(["-c", &script, PROGRAM]);
-        Served::launch(command, data, &["--segment-bytes=16777216"])
+    pub fn start_within(memory_bytes: u64, directory: &Path) -> Served {
+        let program = Program::new(PROGRAM).with_memory_max(memory_bytes);
+        Served::launch(program.with(&["--segment-bytes=16777216"]), directory)
     }
 
     /// Kills the server as `kill -9` does.
     pub fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.0.kill().unwrap();
+    }
+
+    /// Where clients connect, as `host:port`.
+    pub fn address(&self) -> &str {
+        self.0.client_address()
+    }
+
+    /// Where other members connect, if the server listens for them.
+    pub fn peer_address(&mut self) -> String {
+        self.0.logged_peer_address().unwrap()
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.pid().unwrap()
     }
 
     /// Sets the limit of its open files; returns the limit before.
     pub fn set_open_files_max(&self, files: u64) -> u64 {
-        let pid = Pid::from_child(&self.child);
         let before = self.open_files_max();
         let limit = Rlimit {
             current: Some(files),
             maximum: getrlimit(Resource::Nofile).maximum,
         };
-        prlimit(Some(pid), Resource::Nofile, limit).unwrap();
+        prlimit(Pid::from_raw(self.pid() as i32), Resource::Nofile, limit).unwrap();
         before
     }
 
     fn endpoint(&self) -> Endpoint {
-        Endpoint::from_shared(format!("http://127.0.0.1:{}", self.port)).unwrap()
+        Endpoint::from_shared(self.0.client_url()).unwrap()
     }
 
     pub async fn connect(&self) -> Client {
@@ -108,49 +94,17 @@ impl Served {
 
     /// Memory of the process that is in RAM.
     pub fn resident_bytes(&self) -> u64 {
-        let status = self.look("status");
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .unwrap();
-        let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().unwrap();
-        kibibytes * 1024
+        readings::resident_bytes(self.pid()).unwrap()
     }
 
-    pub fn open_files(&self) -> usize {
-        let files = format!("/proc/{}/fd", self.child.id());
-        std::fs::read_dir(files).unwrap().count()
+    pub fn open_files(&self) -> u64 {
+        readings::open_files(self.pid()).unwrap()
     }
 
     /// The limit of its open files.
     pub fn open_files_max(&self) -> u64 {
-        let limits = self.look("limits");
-        let line = limits
-            .lines()
-            .find_map(|line| line.strip_prefix("Max open files"))
-            .unwrap();
-        line.split_whitespace().next().unwrap().parse().unwrap()
+        readings::open_files_max(self.pid()).unwrap()
     }
-
-    fn look(&self, file: &str) -> String {
-        std::fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).unwrap()
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// The port at which a server serves clients, read from its log.
-fn port_in(log: &str) -> u16 {
-    let mut lines = log.lines();
-    let open = lines.find(|line| line.contains("serving client traffic"));
-    let line: serde_json::Value = serde_json::from_str(open.unwrap()).unwrap();
-    let (_, port) = line["address"].as_str().unwrap().rsplit_once(':').unwrap();
-    port.parse().unwrap()
 }
 
 /// Waits until a condition holds; panics with `what` if it does not in time.

@@ -25,8 +25,8 @@ const LOOKS: usize = 20;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Requests all values, and reads the answer slowly.
-async fn read_slowly(port: u16) {
-    let mut connection = Raw::connect(port, &h2::client::Builder::new()).await;
+async fn read_slowly(address: String) {
+    let mut connection = Raw::connect(&address, &h2::client::Builder::new()).await;
     // The server may drop the answer, but does not have to.
     if let Ok(answer) = connection.call("KV/Range", &all()).await.await {
         trickle(answer.into_body()).await;
@@ -52,14 +52,14 @@ fn all() -> RangeRequest {
 #[tokio::test]
 async fn two_hundred_slow_readers_take_bounded_memory_and_delay_no_others() {
     let place = tempfile::tempdir().unwrap();
-    let served = Served::start_within(MEMORY_BYTES, &place.path().join("data"));
+    let served = Served::start_within(MEMORY_BYTES, place.path());
     let client = served.connect().await;
     for number in 0..VALUES {
         let value = vec![number as u8; VALUE_BYTES];
         client.put(&format!("large/{number}"), value).await.unwrap();
     }
     let mut readers = JoinSet::new();
-    (0..READERS).for_each(|_| drop(readers.spawn(read_slowly(served.port))));
+    (0..READERS).for_each(|_| drop(readers.spawn(read_slowly(served.address().to_owned()))));
     let other = served.connect().await;
     for look in 0..LOOKS {
         let value = vec![look as u8];

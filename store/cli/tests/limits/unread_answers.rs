@@ -39,7 +39,7 @@ fn large() -> RangeRequest {
 
 /// A connection on which the server can send only headers.
 async fn closed_window(served: &Served) -> Raw {
-    Raw::connect(served.port, Builder::new().initial_window_size(0)).await
+    Raw::connect(served.address(), Builder::new().initial_window_size(0)).await
 }
 
 /// Answers of many calls, all of them unread.
@@ -89,7 +89,7 @@ async fn read_all(answers: Vec<ResponseFuture>) -> Vec<(usize, String)> {
 #[tokio::test]
 async fn range_streams_that_are_not_read_keep_no_memory_from_other_connections() {
     let place = tempfile::tempdir().unwrap();
-    let served = Served::start_within(MEMORY_BYTES_SMALL, &place.path().join("data"));
+    let served = Served::start_within(MEMORY_BYTES_SMALL, place.path());
     let client = served.connect().await;
     put_large(&client, 12).await;
     let mut raw = closed_window(&served).await;
@@ -116,10 +116,14 @@ async fn range_streams_that_are_not_read_keep_no_memory_from_other_connections()
 async fn an_unread_range_stream_ends_when_another_of_its_connection_waits() {
     const RESOURCE_EXHAUSTED: &str = "8";
     let place = tempfile::tempdir().unwrap();
-    let served = Served::start_within(MEMORY_BYTES_SMALL, &place.path().join("data"));
+    let served = Served::start_within(MEMORY_BYTES_SMALL, place.path());
     let client = served.connect().await;
     put_large(&client, 12).await;
-    let mut raw = Raw::connect(served.port, Builder::new().initial_window_size(100_000)).await;
+    let mut raw = Raw::connect(
+        served.address(),
+        Builder::new().initial_window_size(100_000),
+    )
+    .await;
     let streams = unread(&mut raw, "KV/RangeStream", &large(), 30).await;
     // As many streams as the connection's share allows are open, and the others wait.
     tokio::time::sleep(Duration::from_secs(13)).await;
@@ -144,7 +148,7 @@ async fn an_unread_range_stream_ends_when_another_of_its_connection_waits() {
 #[tokio::test]
 async fn unread_answers_of_writing_transactions_take_bounded_memory() {
     let place = tempfile::tempdir().unwrap();
-    let served = Served::start_within(MEMORY_BYTES, &place.path().join("data"));
+    let served = Served::start_within(MEMORY_BYTES, place.path());
     let client = served.connect().await;
     put_large(&client, 14).await;
     let operation = |request| RequestOp {
@@ -173,14 +177,18 @@ async fn gets_behind_unread_answers_wait_and_are_all_answered_once_the_client_re
     const GETS: usize = 3_600;
     const VALUE_BYTES: usize = 120_000;
     let place = tempfile::tempdir().unwrap();
-    let served = Served::start_within(MEMORY_BYTES, &place.path().join("data"));
+    let served = Served::start_within(MEMORY_BYTES, place.path());
     let client = served.connect().await;
     client.put("a", vec![7; VALUE_BYTES]).await.unwrap();
     let get = RangeRequest {
         key: "a".into(),
         ..RangeRequest::default()
     };
-    let mut raw = Raw::connect(served.port, Builder::new().initial_window_size(1 << 20)).await;
+    let mut raw = Raw::connect(
+        served.address(),
+        Builder::new().initial_window_size(1 << 20),
+    )
+    .await;
     let answers = unread(&mut raw, "KV/Range", &get, GETS).await;
     others_are_served(&served).await;
     for (bytes, status) in read_all(answers).await {

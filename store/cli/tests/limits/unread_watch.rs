@@ -49,7 +49,7 @@ async fn read_all(watch: &mut Watch, first: i64) {
 #[tokio::test]
 async fn an_unread_watch_takes_bounded_memory_and_loses_no_event() {
     let place = tempfile::tempdir().unwrap();
-    let served = Served::start(&place.path().join("data"), &["--quota-backend-bytes=-1"]);
+    let served = Served::start(place.path(), &["--quota-backend-bytes=-1"]);
     let client = served.connect().await;
     let first = 1 + client.put("before", value(0)).await.unwrap();
     let silent = served.connect_with_window(WINDOW_BYTES).await;
@@ -70,7 +70,7 @@ async fn an_unread_watch_takes_bounded_memory_and_loses_no_event() {
 #[tokio::test]
 async fn an_unread_watch_of_compacted_history_is_canceled_with_the_revision() {
     let place = tempfile::tempdir().unwrap();
-    let served = Served::start(&place.path().join("data"), &[]);
+    let served = Served::start(place.path(), &[]);
     let client = served.connect().await;
     let silent = served.connect_with_window(WINDOW_BYTES).await;
     let mut unread = silent.watch("events/", "events0", 0).await;
