@@ -59,7 +59,7 @@ async fn a_silent_address_times_out_and_a_closed_one_refuses_to_connect() {
     let error = ask(&address, ECHO, Bytes::new(), &silent, None).await;
     assert!(matches!(error, Err(LinkError::Timeout { .. })), "{error:?}");
     let error = ask(
-        &support::free_address(),
+        &harness::ports::free_address().unwrap(),
         ECHO,
         Bytes::new(),
         &limits(),

@@ -222,7 +222,7 @@ fn messages_to_an_unreachable_member_are_dropped_until_its_address_changes() {
     };
     let one = start(patient(1));
     one.peers
-        .set_member(2, vec![support::free_address()])
+        .set_member(2, vec![harness::ports::free_address().unwrap()])
         .unwrap();
     let error = one.events.disconnected(Lane::Bulk);
     assert!(matches!(error, LinkError::Connect { .. }), "{error}");
@@ -271,7 +271,7 @@ fn a_member_that_dials_this_one_is_dialled_at_once() {
 #[test]
 fn addresses_are_tried_in_turn() {
     let (one, two) = (member(1), member(2));
-    let addresses = vec![support::free_address(), two.address.clone()];
+    let addresses = vec![harness::ports::free_address().unwrap(), two.address.clone()];
     one.peers.set_member(2, addresses).unwrap();
     send(&one, Lane::Urgent, 1, b"found").unwrap();
     assert_eq!(two.events.message().3, "found");

@@ -29,7 +29,7 @@ mod waiting;
 pub use cluster::Cluster;
 pub use member::{Member, MemberConfig, initial_cluster};
 pub use process::ServerProcess;
-pub use program::{Program, etcd_binary};
+pub use program::{Program, end_with_starter, etcd_binary};
 pub use rustix::process::Signal;
 pub use waiting::wait_for;
 

@@ -83,8 +83,9 @@ impl MemberConfig {
         }
         if !self.initial_cluster.is_empty() {
             flags.push(format!("--initial-cluster={}", self.initial_cluster));
-            let state = if self.joins { "existing" } else { "new" };
-            flags.push(format!("--initial-cluster-state={state}"));
+        }
+        if self.joins {
+            flags.push("--initial-cluster-state=existing".to_owned());
         }
         flags
     }

@@ -41,6 +41,12 @@ pub fn reserve_one() -> io::Result<u16> {
     Ok(reserve(1)?[0])
 }
 
+/// `127.0.0.1:port` with such a port. No other program is given it, so that a server can be
+/// started there again.
+pub fn free_address() -> io::Result<String> {
+    Ok(format!("127.0.0.1:{}", reserve_one()?))
+}
+
 fn handed_out_from(range: &str) -> u16 {
     let first = range.split_whitespace().next();
     let first = first.and_then(|word| word.parse().ok());

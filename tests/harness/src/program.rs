@@ -118,7 +118,8 @@ fn own_version(output: &str) -> String {
     word.unwrap_or_default().to_owned()
 }
 
-fn end_with_starter(command: &mut Command) {
+/// Makes the kernel kill the started process when the thread that started it ends.
+pub fn end_with_starter(command: &mut Command) {
     let set = || {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
             .map_err(Into::into)

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use cluster::{Error, Network, Node, NodeOptions};
 use etcd_api::etcdserverpb::{MemberAddRequest, MemberUpdateRequest, PutRequest, RangeRequest};
+use harness::ports::free_address;
 use peers::PeerSecret;
 use revisions::{Command, Member, Response};
 
@@ -53,7 +54,7 @@ impl Cluster {
 
     pub fn start_with(change: fn(&mut NodeOptions)) -> Cluster {
         let listeners: Vec<TcpListener> = (0..3)
-            .map(|_| TcpListener::bind(("127.0.0.1", free_port())).unwrap())
+            .map(|_| TcpListener::bind(free_address().unwrap()).unwrap())
             .collect();
         let members = listeners.iter().zip(1..).map(|(listener, id)| Member {
             id,
@@ -210,12 +211,7 @@ pub async fn in_time<T>(what: impl Future<Output = T>) -> T {
 
 /// A peer URL at which nothing listens.
 fn free_url() -> String {
-    format!("http://127.0.0.1:{}", free_port())
-}
-
-/// A port that the system hands to no other program, so that a member can be restarted there.
-fn free_port() -> u16 {
-    harness::ports::reserve_one().unwrap()
+    format!("http://{}", free_address().unwrap())
 }
 
 fn network(listener: TcpListener) -> Network {

@@ -1,8 +1,9 @@
 //! First starts, later starts, and starts that are refused.
 
+use harness::ports::free_address;
 use inkstone::{Error, NodeOptions, Options, Remedy, Store};
 
-use crate::three::{Three, free_address, get, listener, put};
+use crate::three::{Three, get, listener, put};
 
 #[test]
 fn a_restarted_member_needs_no_founders_and_catches_up() {
@@ -86,7 +87,7 @@ fn the_directory_of_a_store_or_another_member_is_refused_and_unharmed() {
     let alone = place.path().join("alone");
     let open = || Options::new(&alone).segment_bytes(1 << 20).open();
     open().unwrap().put("k", "v").unwrap();
-    let address = free_address();
+    let address = free_address().unwrap();
     let options = NodeOptions::new("a", &alone).founder("a", address);
     let error = options.start().map(|node| node.stop()).unwrap_err();
     assert!(error.to_string().contains("alone"), "{error}");

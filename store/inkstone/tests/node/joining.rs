@@ -4,9 +4,10 @@
 
 use std::time::Duration;
 
+use harness::ports::free_address;
 use inkstone::{Error, Member, Node, NodeOptions, Remedy};
 
-use crate::three::{Three, door, free_address, get, in_time, put, until};
+use crate::three::{Three, door, get, in_time, put, until};
 
 /// Whether the call may be repeated: the leader changes, or too few members are up.
 fn is_temporary(error: &Error) -> bool {
@@ -260,7 +261,7 @@ fn an_impossible_join_is_refused_with_the_reason() {
     refused(new().join(own, [own]), wrong, &["names no other member"]);
     let both = new().founder("d", own).join(own, members);
     refused(both, wrong, &["founders", "`join`"]);
-    let silent = free_address();
+    let silent = free_address().unwrap();
     let unanswered = new().join(own, [&silent]);
     refused(unanswered, Remedy::Retry, &["no member answers", &silent]);
 

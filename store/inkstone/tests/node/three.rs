@@ -112,11 +112,6 @@ pub fn listener() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").unwrap()
 }
 
-/// An address at which nothing listens.
-pub fn free_address() -> String {
-    format!("127.0.0.1:{}", harness::ports::reserve_one().unwrap())
-}
-
 /// A listening socket and its address.
 pub fn door() -> (TcpListener, String) {
     let listener = listener();

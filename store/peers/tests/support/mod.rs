@@ -171,11 +171,6 @@ pub fn listener() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").unwrap()
 }
 
-/// An address at which no process listens while this process runs.
-pub fn free_address() -> String {
-    format!("127.0.0.1:{}", harness::ports::reserve_one().unwrap())
-}
-
 /// Options of member `id` with its own listener, and the listener's address.
 pub fn options(id: u64) -> (PeersOptions, String) {
     let listener = listener();
