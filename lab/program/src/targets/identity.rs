@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sha1::{Digest, Sha1};
 
-use super::{Place, Program, TargetSpec};
+use super::{Place, TargetSpec};
 use crate::record::{Binary, TargetIdentity};
 
 /// Cache of program hashes: hashing a large program takes a tenth of a second, and an
@@ -72,16 +72,10 @@ impl TargetSpec {
                 "log" => "inkstone (value log)".into(),
                 target => target.into(),
             },
-            Place::Server { binary, flags, .. } => {
-                let program = Program {
-                    binary: binary.clone(),
-                    flags: flags.clone(),
-                };
-                match program.is_etcd() {
-                    true => "etcd".into(),
-                    false => "inkstone".into(),
-                }
-            }
+            Place::Server { binary, .. } => match harness::Program::new(binary).is_etcd() {
+                true => "etcd".into(),
+                false => "inkstone".into(),
+            },
             Place::Endpoints(_) => "etcd API".into(),
         }
     }

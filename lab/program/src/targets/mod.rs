@@ -25,5 +25,5 @@ pub use embedded::{
     Embedded, Failure, Offer, Open, OpenOptions, Seen, Session, built_in, offer_also, offered,
 };
 pub use identity::Programs;
-pub use server::{Group, Program, dies_with_its_parent};
+pub use server::{command_line, server_program};
 pub use spec::{HANDOFF, Place, TargetSpec, UNDER_HANDOFF};

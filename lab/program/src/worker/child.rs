@@ -9,11 +9,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use harness::end_with_starter;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{Job, Line, Stage};
 use crate::record::Run;
-use crate::targets::dies_with_its_parent;
 
 /// Interval at which the watcher is asked whether to interrupt.
 const LOOK: Duration = Duration::from_millis(100);
@@ -105,7 +105,7 @@ fn start(worker: &WorkerProgram, job: &Job) -> std::io::Result<Worker> {
         // Ctrl-C must reach the lab only, which then ends its worker in an orderly way.
         .process_group(0)
         .env("INKSTONE_LAB_PADDING", "x".repeat(job.environment_bytes));
-    dies_with_its_parent(&mut command);
+    end_with_starter(&mut command);
     let mut child = Worker(command.spawn()?);
     let mut line = serde_json::to_string(job).map_err(std::io::Error::other)?;
     line.push('\n');

@@ -1,9 +1,10 @@
 //! Counters around the measured part.
 
+use harness::Cluster;
+
 use crate::accounting::{BlockCounters, MachineCounters, ProcessCounters};
 use crate::load::{Edges, Phase};
 use crate::record::{BlockDevice, DeviceWork, Disturbance, ProcessCosts};
-use crate::targets::Group;
 
 use super::{Line, Stage, send};
 
@@ -19,19 +20,22 @@ struct Snapshot {
 pub struct Accounts<'a> {
     device: Option<&'a BlockDevice>,
     servers: Vec<u32>,
-    group: Option<&'a mut Group>,
+    cluster: Option<&'a mut Cluster>,
     before: Option<Snapshot>,
     after: Option<Snapshot>,
     settled: Option<BlockCounters>,
 }
 
 impl<'a> Accounts<'a> {
-    /// Accounts of this process, of the servers in `group`, and of the device.
-    pub fn new(device: Option<&'a BlockDevice>, group: Option<&'a mut Group>) -> Accounts<'a> {
+    /// Accounts of this process, of the servers in `cluster`, and of the device.
+    pub fn new(device: Option<&'a BlockDevice>, cluster: Option<&'a mut Cluster>) -> Accounts<'a> {
         Accounts {
             device,
-            servers: group.as_ref().map(|group| group.pids()).unwrap_or_default(),
-            group,
+            servers: cluster
+                .as_ref()
+                .map(|cluster| cluster.pids())
+                .unwrap_or_default(),
+            cluster,
             before: None,
             after: None,
             settled: None,
@@ -119,10 +123,11 @@ impl Edges for Accounts<'_> {
             Phase::Measure => Stage::Measure,
         };
         send_progress(stage, share, rate)?;
-        match self.group.as_mut().and_then(|group| group.ended_member()) {
-            Some(words) => Err(words),
-            None => Ok(()),
-        }
+        let checked = self
+            .cluster
+            .as_mut()
+            .map_or(Ok(()), |it| it.check_running());
+        checked.map_err(|error| error.to_string())
     }
 }
 

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use harness::Cluster;
+
 use super::job::{Job, Stage};
 use super::measure::{Accounts, send_progress};
 use crate::accounting::{dirty_bytes, footprint_bytes, wait_until_quiet};
@@ -11,7 +13,9 @@ use crate::load::{
     read_back_embedded, read_back_remote, run_embedded,
 };
 use crate::record::{Kind, LoadResult, Outcome, Run, Steadiness, Taint, TaintKind, Verification};
-use crate::targets::{Embedded, Failure, Group, Offer, OpenOptions, Place, Program, UNDER_HANDOFF};
+use crate::targets::{
+    Embedded, Failure, Offer, OpenOptions, Place, UNDER_HANDOFF, command_line, server_program,
+};
 use crate::verdict::durability;
 use crate::verify::{Acknowledged, Ledger};
 use crate::workload::{Arrival, DurabilityLevel, Warmup, Workload};
@@ -78,7 +82,7 @@ fn free_bytes(job: &Job) -> Option<u64> {
 /// An open target.
 enum Opened {
     Embedded(Offer, Box<dyn Embedded>),
-    Servers(Group, Remote),
+    Servers(Cluster, Remote),
     Foreign(Remote),
 }
 
@@ -152,20 +156,18 @@ fn open(job: &Job, offers: &[Offer], run: &mut Run) -> Result<Opened, Failure> {
             flags,
             ask_leader,
         } => {
-            let program = Program {
-                binary: binary.clone(),
-                flags: flags.clone(),
-            };
-            run.target.version = program.version()?;
+            let program = server_program(binary, flags);
+            run.target.version = program.version().map_err(Failure::of)?;
             run.target.members = *members;
-            let group = Group::start(program, &job.directory, *members)?;
-            run.target.command = group.command_line();
-            let mut urls = group.urls();
+            let count = (*members).max(1) as usize;
+            let cluster = Cluster::start(&program, &job.directory, count).map_err(Failure::of)?;
+            run.target.command = command_line(&cluster);
+            let mut urls = cluster.client_urls();
             if *ask_leader {
                 urls.truncate(1);
             }
             let remote = remote(job, urls);
-            Ok(Opened::Servers(group, remote))
+            Ok(Opened::Servers(cluster, remote))
         }
         Place::Endpoints(urls) => {
             run.target.members = urls.len() as u32;
@@ -306,8 +308,8 @@ fn once(
                 accounts,
             )
         }
-        Opened::Servers(group, remote) => {
-            let mut accounts = Accounts::new(device, Some(group));
+        Opened::Servers(cluster, remote) => {
+            let mut accounts = Accounts::new(device, Some(cluster));
             (remote.run(&plan, &mut accounts)?, accounts)
         }
         Opened::Foreign(remote) => {
@@ -394,9 +396,10 @@ fn verify(
             target.close()?;
             "closed and opened"
         }
-        Opened::Servers(mut group, _) => {
-            group.kill_and_restart()?;
-            let remote = remote(job, group.urls());
+        Opened::Servers(mut cluster, _) => {
+            cluster.kill_all().map_err(Failure::of)?;
+            cluster.start_all().map_err(Failure::of)?;
+            let remote = remote(job, cluster.client_urls());
             read_back_remote(plan, &remote, &mut ledger, &keys)?;
             "killed and restarted"
         }
