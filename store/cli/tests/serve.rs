@@ -229,7 +229,7 @@ fn a_foreign_file_with_a_segment_s_name_is_refused_by_name() {
 #[test]
 fn joining_a_cluster_that_does_not_answer_is_refused() {
     let place = tempfile::tempdir().unwrap();
-    let address = format!("127.0.0.1:{}", harness::ports::reserve_one().unwrap());
+    let address = harness::ports::free_address().unwrap();
     let output = serve(&[
         &data_flag(&place),
         &format!("--listen-client-urls={}", socket_url(&place)),
@@ -283,7 +283,7 @@ fn outcome(served: &mut ServerProcess) -> (bool, String) {
 #[test]
 fn of_two_servers_started_at_once_at_one_address_one_serves() {
     const PAIRS: usize = 20;
-    let address = format!("127.0.0.1:{}", harness::ports::reserve_one().unwrap());
+    let address = harness::ports::free_address().unwrap();
     for pair in 0..PAIRS {
         let place = tempfile::tempdir().unwrap();
         let program = Program::new(PROGRAM).with(&["--segment-bytes=1048576"]);

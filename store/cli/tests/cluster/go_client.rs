@@ -8,8 +8,7 @@ async fn four_thousand_leases_of_a_go_client_at_a_follower_are_renewed() {
     let three = Three::start();
     three.put(0, "ready", "1").await;
     let follower = (three.leader(0).await + 1) % 3;
-    let url = three.client_url(follower);
-    let endpoint = url.trim_start_matches("http://");
+    let endpoint = three.client_address(follower);
     let Some(report) = go::run(&["leases", endpoint, "4000", "15", "20"]) else {
         return;
     };

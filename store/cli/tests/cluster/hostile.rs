@@ -105,11 +105,8 @@ async fn impossible_messages_in_a_member_s_name_are_dropped() {
 
 /// Memory of a member's process, in MiB.
 #[cfg(target_os = "linux")]
-fn resident_mib(three: &Three, number: usize) -> usize {
-    let path = format!("/proc/{}/statm", three.process_id(number));
-    let statm = std::fs::read_to_string(path).unwrap();
-    let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
-    (pages * 4096) >> 20
+fn resident_mib(three: &Three, number: usize) -> u64 {
+    harness::readings::resident_bytes(three.process_id(number)).unwrap() >> 20
 }
 
 #[tokio::test]

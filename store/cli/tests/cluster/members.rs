@@ -1,7 +1,5 @@
 //! Guarantees that clients of a cluster rely on.
 
-use std::io::{Read, Write};
-
 use etcd_api::etcdserverpb::cluster_client::ClusterClient;
 use etcd_api::etcdserverpb::lease_client::LeaseClient;
 use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
@@ -9,9 +7,11 @@ use etcd_api::etcdserverpb::{
     LeaseGrantRequest, LeaseKeepAliveRequest, LeaseRevokeRequest, LeaseTimeToLiveRequest,
     MemberRemoveRequest, MemberUpdateRequest, MoveLeaderRequest, PutRequest,
 };
+use harness::page;
 use tonic::Request;
 use tonic::metadata::MetadataValue;
 
+use crate::metrics::sample;
 use crate::three::{NAMES, Three, put};
 
 #[tokio::test]
@@ -116,18 +116,13 @@ async fn without_a_majority_calls_fail_and_local_reads_succeed() {
     local.serializable = true;
     let found = three.kv(2).range(local).await.unwrap().into_inner();
     assert_eq!(found.kvs[0].value(), &b"kept"[..]);
-    let health = page(&three, 2, "/health");
-    assert!(
-        health.contains("503") && health.contains("RAFT NO LEADER"),
-        "{health}"
-    );
+    let health = page::get(three.client_address(2), "/health").unwrap();
+    assert_eq!(health.status, 503, "{health:?}");
+    assert!(health.body.contains("RAFT NO LEADER"), "{health:?}");
     three.launch(1);
     three.put(2, "k", "after").await;
-    let metrics = page(&three, 2, "/metrics");
-    assert!(
-        metrics.contains("\netcd_server_has_leader 1\n"),
-        "{metrics}"
-    );
+    let leads = sample(&three, 2, "etcd_server_has_leader");
+    assert_eq!(leads, Some(1.0));
 }
 
 #[tokio::test]
@@ -241,15 +236,4 @@ async fn a_member_moves_and_another_leaves() {
     assert_eq!(again.message(), "etcdserver: member not found");
     three.put(stays, "k", "two of two").await;
     assert_eq!(three.get(leader, "k").await.as_deref(), Some("two of two"));
-}
-
-/// The whole answer to a request for a page.
-pub fn page(three: &Three, number: usize, path: &str) -> String {
-    let address = three.client_url(number).replace("http://", "");
-    let mut socket = std::net::TcpStream::connect(&address).unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
-    socket.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer).unwrap();
-    answer
 }

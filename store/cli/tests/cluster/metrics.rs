@@ -1,13 +1,12 @@
 //! Metrics about the other members at `/metrics`.
 
-use crate::members::page;
+use harness::page;
+
 use crate::three::{LOOK, LOOKS_MAX, Three};
 
 /// The value of the sample with this name and labels; `None` if there is none.
 pub fn sample(three: &Three, number: usize, name: &str) -> Option<f64> {
-    let page = page(three, number, "/metrics");
-    let (_, rest) = page.split_once(&format!("\n{name} "))?;
-    rest.lines().next()?.parse().ok()
+    page::metric(three.client_address(number), name).unwrap()
 }
 
 /// Waits until the sample has a right value.

@@ -66,9 +66,8 @@ fn hello(ids: &Ids, sender: u64, to: usize, lane: u8) -> Vec<u8> {
 /// Sends a hello to a member with the id `sender`; returns the connection and the member's
 /// verdict.
 pub fn enter(three: &Three, ids: &Ids, sender: u64, to: usize, lane: u8) -> (TcpStream, u8) {
-    let address = three.peer_url(to);
-    let address = address.strip_prefix("http://").unwrap();
-    let mut socket = TcpStream::connect(address).unwrap();
+    let url = three.peer_url(to);
+    let mut socket = TcpStream::connect(url.trim_start_matches("http://")).unwrap();
     socket
         .set_read_timeout(Some(Duration::from_secs(60)))
         .unwrap();

@@ -1,6 +1,6 @@
 //! Members that acknowledge writes from their page caches (`--durability=majority-memory`).
 
-use crate::members::page;
+use crate::metrics::sample;
 use crate::rolling::{Load, keys_of};
 use crate::three::{LOOK, LOOKS_MAX, Three};
 
@@ -9,12 +9,6 @@ const FLAGS: [&str; 3] = [
     "--flush-entries-max=64",
     "--flush-interval=20ms",
 ];
-
-fn metric(three: &Three, number: usize, name: &str) -> f64 {
-    let metrics = page(three, number, "/metrics");
-    let (_, rest) = metrics.split_once(&format!("\n{name} ")).unwrap();
-    rest.lines().next().unwrap().parse().unwrap()
-}
 
 #[tokio::test]
 async fn killed_processes_keep_every_acknowledged_write() {
@@ -33,8 +27,8 @@ async fn killed_processes_keep_every_acknowledged_write() {
         assert!(keys_of(&three, 0, writer.writer).await >= writer.keys);
     }
     for number in 0..3 {
-        assert_eq!(metric(&three, number, "inkstone_returning"), 0.0);
-        assert_eq!(metric(&three, number, "inkstone_durable"), 0.0);
+        assert_eq!(sample(&three, number, "inkstone_returning").unwrap(), 0.0);
+        assert_eq!(sample(&three, number, "inkstone_durable").unwrap(), 0.0);
     }
 }
 
@@ -45,9 +39,9 @@ async fn acknowledged_writes_are_flushed_soon() {
     for number in 0..3 {
         let mut looks = 0;
         loop {
-            let entries = metric(&three, number, "inkstone_unflushed_entries");
-            let bytes = metric(&three, number, "inkstone_unflushed_bytes");
-            let age = metric(&three, number, "inkstone_unflushed_age_seconds");
+            let entries = sample(&three, number, "inkstone_unflushed_entries").unwrap();
+            let bytes = sample(&three, number, "inkstone_unflushed_bytes").unwrap();
+            let age = sample(&three, number, "inkstone_unflushed_age_seconds").unwrap();
             if (entries, bytes, age) == (0.0, 0.0, 0.0) {
                 break;
             }

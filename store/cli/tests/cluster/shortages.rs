@@ -52,8 +52,7 @@ async fn members_with_72_descriptors_serve_beside_200_idle_connections() {
     let leader = three.leader(0).await;
     let followers: Vec<usize> = (0..3).filter(|&it| it != leader).collect();
     let connect = |number: usize| {
-        let address = three.client_url(followers[number % 2]);
-        let address = address.trim_start_matches("http://").to_owned();
+        let address = three.client_address(followers[number % 2]);
         TcpStream::connect(address).unwrap()
     };
     let idle: Vec<TcpStream> = (0..200).map(connect).collect();

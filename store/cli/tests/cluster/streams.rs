@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Request, Status, Streaming};
 
-use crate::members::page;
+use crate::metrics::sample;
 use crate::three::{LOOK, LOOKS_MAX, NAMES, Three, named};
 
 /// A request that requires a leader, or not.
@@ -180,10 +180,8 @@ async fn streams_that_require_a_leader_outlive_a_change_of_it() {
 
 /// Number of leader changes at `/metrics` of a member.
 fn leaders_seen(three: &Three, number: usize) -> u64 {
-    let metrics = page(three, number, "/metrics");
-    let name = "\netcd_server_leader_changes_seen_total ";
-    let (_, rest) = metrics.split_once(name).unwrap();
-    rest.lines().next().unwrap().parse().unwrap()
+    let seen = sample(three, number, "etcd_server_leader_changes_seen_total");
+    seen.unwrap() as u64
 }
 
 #[tokio::test]

@@ -1,16 +1,16 @@
 //! Three processes of `inkstone serve` that are one cluster, and those that join.
 
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use etcd_api::etcdserverpb::cluster_client::ClusterClient;
 use etcd_api::etcdserverpb::kv_client::KvClient;
 use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
 use etcd_api::etcdserverpb::{
-    HashKvRequest, HashKvResponse, Member, MemberListRequest, PutRequest, RangeRequest,
+    HashKvRequest, HashKvResponse, Member as Listed, MemberListRequest, PutRequest, RangeRequest,
     StatusRequest, StatusResponse,
 };
+use harness::{Member, MemberConfig, Program, Signal, initial_cluster};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
@@ -25,41 +25,8 @@ pub const LOOKS_MAX: u32 = 1_200;
 /// members, and more may join.
 pub struct Three {
     place: tempfile::TempDir,
-    /// Flags of every member.
-    flags: Vec<String>,
-    /// Limit of open files of each member; `None` for the limit of the test.
-    files_max: Option<u32>,
-    members: Vec<Place>,
-}
-
-/// Addresses, directory and process of one member.
-struct Place {
-    name: String,
-    client_port: u16,
-    peer_port: u16,
-    /// Numbers of the members in `--initial-cluster`.
-    listed: Vec<usize>,
-    joins: bool,
-    /// Flags of this member, which follow those of all.
-    flags: Vec<String>,
-    /// Command that starts its program; empty if it is started directly.
-    entrance: Vec<String>,
-    process: Option<Child>,
-}
-
-impl Place {
-    fn new(name: &str, listed: Vec<usize>, joins: bool) -> Place {
-        Place {
-            name: name.to_owned(),
-            client_port: harness::ports::reserve_one().unwrap(),
-            peer_port: harness::ports::reserve_one().unwrap(),
-            listed,
-            joins,
-            flags: Vec::new(),
-            entrance: Vec::new(),
-            process: None,
-        }
-    }
+    program: Program,
+    members: Vec<Member>,
 }
 
 impl Three {
@@ -84,18 +51,19 @@ impl Three {
     }
 
     /// Sets the limit of open files of each process.
-    pub fn limit_files(&mut self, files_max: u32) {
-        self.files_max = Some(files_max);
+    pub fn limit_files(&mut self, files_max: u64) {
+        for member in &mut self.members {
+            member.program = self.program.clone().with_files_max(files_max);
+        }
     }
 
     /// Whether the member's process runs.
     pub fn is_running(&mut self, number: usize) -> bool {
-        let process = self.members[number].process.as_mut();
-        process.is_some_and(|it| it.try_wait().unwrap().is_none())
+        self.members[number].is_running()
     }
 
     /// [`Three::start`] with a limit of open files for each process.
-    pub fn start_with_files(files_max: u32) -> Three {
+    pub fn start_with_files(files_max: u64) -> Three {
         let mut three = Three::prepare_all(&NAMES, &[]);
         three.limit_files(files_max);
         (0..NAMES.len()).for_each(|number| three.launch(number));
@@ -110,132 +78,105 @@ impl Three {
 
     /// Prepares members with these names and starts none.
     pub fn prepare_all(names: &[&str], flags: &[&str]) -> Three {
-        let listed: Vec<usize> = (0..names.len()).collect();
-        let members = names
-            .iter()
-            .map(|name| Place::new(name, listed.clone(), false));
-        Three {
+        let own = ["--initial-cluster-token=three", "--segment-bytes=8388608"];
+        let program = Program::new(PROGRAM).with(&own);
+        let mut three = Three {
             place: tempfile::tempdir().unwrap(),
-            flags: flags.iter().map(|&flag| flag.to_owned()).collect(),
-            files_max: None,
-            members: members.collect(),
+            program: program.with(&["--log-level=error"]).with(flags),
+            members: Vec::new(),
+        };
+        names.iter().for_each(|name| three.add(name));
+        let all = initial_cluster(three.members.iter().map(|it| &it.config));
+        for member in &mut three.members {
+            member.config.initial_cluster.clone_from(&all);
         }
+        three
+    }
+
+    /// Adds a member without a cluster; no process is started.
+    fn add(&mut self, name: &str) {
+        let mut config = MemberConfig::on_reserved_ports(name, self.place.path()).unwrap();
+        // Members may have the same name.
+        let number = self.members.len();
+        config.data = self.place.path().join(number.to_string());
+        config.log = config.data.with_extension("log");
+        self.members.push(Member::new(self.program.clone(), config));
     }
 
     /// Prepares a further member, which will join those listed; returns its number.
     pub fn prepare(&mut self, name: &str, others: &[usize]) -> usize {
         let number = self.members.len();
-        let listed = others.iter().copied().chain([number]).collect();
-        self.members.push(Place::new(name, listed, true));
+        self.add(name);
+        let listed = others.iter().chain([&number]);
+        let listed = initial_cluster(listed.map(|&it| &self.members[it].config));
+        let config = &mut self.members[number].config;
+        config.initial_cluster = listed;
+        config.joins = true;
         number
     }
 
     /// Adds a flag to a member; of several with one name the last counts.
     pub fn add_flag(&mut self, number: usize, flag: &str) {
-        self.members[number].flags.push(flag.to_owned());
+        self.members[number].program.flags.push(flag.to_owned());
     }
 
     /// Sets the command that starts the member's program.
     pub fn enter(&mut self, number: usize, entrance: &[String]) {
-        self.members[number].entrance = entrance.to_vec();
+        self.members[number].program.prefix = entrance.to_vec();
+    }
+
+    pub fn client_address(&self, number: usize) -> &str {
+        &self.members[number].config.client
     }
 
     pub fn client_url(&self, number: usize) -> String {
-        format!("http://127.0.0.1:{}", self.members[number].client_port)
+        format!("http://{}", self.client_address(number))
     }
 
     pub fn peer_url(&self, number: usize) -> String {
-        format!("http://127.0.0.1:{}", self.members[number].peer_port)
+        self.members[number].config.peer_url()
     }
 
     pub fn directory(&self, number: usize) -> PathBuf {
-        self.place.path().join(number.to_string())
+        self.members[number].config.data.clone()
     }
 
     /// Process id of a running member.
     pub fn process_id(&self, number: usize) -> u32 {
-        self.members[number].process.as_ref().unwrap().id()
-    }
-
-    fn program(&self, number: usize) -> Command {
-        let mut words = self.members[number].entrance.clone();
-        if let Some(files_max) = self.files_max {
-            let limited = format!("ulimit -n {files_max}; exec \"$0\" \"$@\"");
-            words.extend(["sh".to_owned(), "-c".to_owned(), limited]);
-        }
-        words.push(PROGRAM.to_owned());
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]);
-        command
-    }
-
-    fn command(&self, number: usize) -> Command {
-        let member = &self.members[number];
-        let listed = member.listed.iter().map(|&other| {
-            let name = &self.members[other].name;
-            format!("{name}={}", self.peer_url(other))
-        });
-        let listed: Vec<String> = listed.collect();
-        let (client, peer) = (self.client_url(number), self.peer_url(number));
-        let state = if member.joins { "existing" } else { "new" };
-        let mut command = self.program(number);
-        command
-            .arg("serve")
-            .arg(format!("--name={}", member.name))
-            .arg(format!("--data-dir={}", self.directory(number).display()))
-            .arg(format!("--listen-client-urls={client}"))
-            .arg(format!("--advertise-client-urls={client}"))
-            .arg(format!("--listen-peer-urls={peer}"))
-            .arg(format!("--initial-advertise-peer-urls={peer}"))
-            .arg(format!("--initial-cluster={}", listed.join(",")))
-            .arg(format!("--initial-cluster-state={state}"))
-            .args(["--initial-cluster-token=three", "--segment-bytes=8388608"])
-            .arg("--log-level=error")
-            .args(&self.flags)
-            .args(&member.flags)
-            .stdin(Stdio::null());
-        command
+        self.members[number].pid().unwrap()
     }
 
     /// Starts a member, also again after a kill.
     pub fn launch(&mut self, number: usize) {
-        self.members[number].process = Some(self.command(number).spawn().unwrap());
+        self.members[number].start().unwrap();
     }
 
     /// Starts a member that must refuse to start; returns its exit code and its log.
-    pub fn refusal(&self, number: usize) -> (Option<i32>, String) {
-        let output = self.command(number).output().unwrap();
-        let message = String::from_utf8(output.stderr).unwrap();
-        (output.status.code(), message)
+    pub fn refusal(&mut self, number: usize) -> (Option<i32>, String) {
+        let (status, log) = self.members[number].refused_start().unwrap();
+        (status.code(), log)
     }
 
     /// Kills a member as `kill -9` does.
     pub fn kill(&mut self, number: usize) {
-        let mut process = self.members[number].process.take().unwrap();
-        process.kill().unwrap();
-        process.wait().unwrap();
+        self.members[number].kill().unwrap();
     }
 
     /// Stops a member by a signal, as an operator does, and waits for its end.
     pub async fn stop(&mut self, number: usize) {
-        let process = self.members[number].process.as_ref().unwrap();
-        let id = process.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &id]).status();
-        assert!(sent.unwrap().success());
+        self.members[number].signal(Signal::TERM).unwrap();
         assert_eq!(self.end(number).await, Some(0));
     }
 
     /// Waits until a member ends by itself; returns its exit code.
     pub async fn end(&mut self, number: usize) -> Option<i32> {
-        let mut process = self.members[number].process.take().unwrap();
+        let member = &mut self.members[number];
         for _ in 0..LOOKS_MAX {
-            if let Some(status) = process.try_wait().unwrap() {
+            if let Some(status) = member.status().unwrap() {
                 return status.code();
             }
             tokio::time::sleep(LOOK).await;
         }
-        process.kill().unwrap();
-        process.wait().unwrap();
         panic!("member {number} did not end");
     }
 
@@ -303,7 +244,7 @@ impl Three {
     }
 
     /// The member list as one member has it (a serializable read).
-    pub async fn members(&self, number: usize) -> Vec<Member> {
+    pub async fn members(&self, number: usize) -> Vec<Listed> {
         let mut cluster = ClusterClient::new(self.channel(number));
         let request = MemberListRequest {
             linearizable: false,
@@ -318,7 +259,7 @@ impl Three {
     }
 
     /// The member list once every member has published its name.
-    pub async fn named_members(&self, number: usize) -> Vec<Member> {
+    pub async fn named_members(&self, number: usize) -> Vec<Listed> {
         for _ in 0..LOOKS_MAX {
             let members = self.members(number).await;
             if members.iter().all(|member| !member.name.is_empty()) {
@@ -342,16 +283,6 @@ impl Three {
     }
 }
 
-impl Drop for Three {
-    fn drop(&mut self) {
-        let processes = self.members.iter_mut().map(|member| &mut member.process);
-        for process in processes.flatten() {
-            let _ = process.kill();
-            let _ = process.wait();
-        }
-    }
-}
-
 /// Waits before a retry after an error that ends by itself: a server that starts, an
 /// election, a future revision. Any other error fails the test.
 pub async fn again(status: Status) {
@@ -363,7 +294,7 @@ pub async fn again(status: Status) {
 }
 
 /// The member of that name.
-pub fn named<'a>(members: &'a [Member], name: &str) -> &'a Member {
+pub fn named<'a>(members: &'a [Listed], name: &str) -> &'a Listed {
     let mut members = members.iter();
     members.find(|member| member.name == name).unwrap()
 }
