@@ -9,12 +9,12 @@
 //! call continues with the same cluster.
 
 mod layout;
-mod member;
 mod page;
 
 use std::{io::BufRead, path::PathBuf, time::Duration};
 
 use environment::threads;
+use harness::{Member, Program, Signal};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
@@ -23,7 +23,6 @@ use tokio::{
 
 use crate::process::{Outcome, inkstone_binary, root};
 use layout::Layout;
-use member::Member;
 
 /// Time limit for a member to find a leader, or to stop, in seconds.
 const PATIENCE_SECONDS: u64 = 60;
@@ -71,9 +70,11 @@ pub fn run(options: &Options) -> Outcome {
         layout::remove(&directory)?;
     }
     let layout = Layout::choose(&directory, options.members, options.base_port)?;
-    let names = 0..layout.members;
-    let member = |number| Member::new(&layout, number, &binary, &options.flags);
-    let mut members: Vec<Member> = names.map(member).collect();
+    let program = Program::new(binary).with(&["--initial-cluster-token=xtask-cluster"]);
+    let mut program = program.with(&options.flags);
+    // Ctrl-C then reaches only this process, which stops the members.
+    program.own_process_group = true;
+    let mut members = layout.prepare(&program);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -117,7 +118,7 @@ async fn attend(members: &mut [Member], layout: &Layout) -> Outcome {
             },
             _ = looks.tick() => {
                 for member in members.iter_mut() {
-                    if let Some(story) = member.has_ended()? {
+                    if let Some(story) = report_end(member)? {
                         println!("{story}");
                     }
                 }
@@ -139,7 +140,7 @@ async fn obey(members: &mut [Member], line: &str) -> Outcome {
         println!("{}", page::table(members).await);
         return Ok(());
     }
-    let Some(member) = members.iter_mut().find(|it| it.name == name.trim()) else {
+    let Some(member) = members.iter_mut().find(|it| it.config.name == name.trim()) else {
         if !line.is_empty() {
             println!("{}", page::WORDS);
         }
@@ -147,10 +148,10 @@ async fn obey(members: &mut [Member], line: &str) -> Outcome {
     };
     match (verb, member.is_running()) {
         ("kill", true) => member.kill(),
-        ("stop", true) => member.ask_to_stop(),
+        ("stop", true) => member.signal(Signal::TERM),
         ("start", false) => member.start(),
-        ("start", true) => told(format!("{} runs already", member.name)),
-        ("kill" | "stop", false) => told(format!("{} does not run", member.name)),
+        ("start", true) => told(format!("{} runs already", member.config.name)),
+        ("kill" | "stop", false) => told(format!("{} does not run", member.config.name)),
         _ => told(page::WORDS.to_owned()),
     }
 }
@@ -158,6 +159,31 @@ async fn obey(members: &mut [Member], line: &str) -> Outcome {
 fn told(what: String) -> Outcome {
     println!("{what}");
     Ok(())
+}
+
+/// A message for a member that has ended since the last call.
+fn report_end(member: &mut Member) -> Outcome<Option<String>> {
+    let Some(status) = member.status()? else {
+        return Ok(None);
+    };
+    let (name, last) = (&member.config.name, member.last_lines());
+    let story = match status.success() {
+        true => format!("{name} has stopped"),
+        false => format!(
+            "{name} has ended with {status}; the last lines of {}:\n  {}",
+            member.config.log.display(),
+            last.replace('\n', "\n  ")
+        ),
+    };
+    drop(member.take_process());
+    Ok(Some(story))
+}
+
+/// Whether the member has a leader and serves.
+async fn is_ready(member: &Member) -> bool {
+    let address = member.config.client.clone();
+    let page = tokio::task::spawn_blocking(move || harness::page::get(&address, "/readyz"));
+    matches!(page.await, Ok(Ok(page)) if page.status == 200)
 }
 
 /// Lines of the standard input. The thread ends with the process.
@@ -178,11 +204,11 @@ async fn wait_until_ready(members: &mut [Member]) -> Outcome {
     let ready = async {
         let mut looks = looks();
         for member in members.iter_mut() {
-            while !member.is_ready().await {
+            while !is_ready(member).await {
                 looks.tick().await;
-                if let Some(story) = member.has_ended()? {
+                if let Some(story) = report_end(member)? {
                     println!("{story}");
-                    return Err(format!("{} does not start", member.name).into());
+                    return Err(format!("{} does not start", member.config.name).into());
                 }
             }
         }
@@ -197,15 +223,18 @@ async fn wait_until_ready(members: &mut [Member]) -> Outcome {
 
 /// Asks all members to stop, waits, and kills those that do not.
 async fn stop_all(members: &mut [Member]) -> Outcome {
-    for member in members.iter_mut().filter(|it| it.is_running()) {
-        member.ask_to_stop()?;
+    for member in members.iter_mut().filter(|it| it.pid().is_some()) {
+        report_end(member)?;
+        if member.is_running() {
+            member.signal(Signal::TERM)?;
+        }
     }
     let mut looks = looks();
     let all_ended = async {
-        while members.iter().any(Member::is_running) {
+        while members.iter_mut().any(Member::is_running) {
             looks.tick().await;
             for member in members.iter_mut() {
-                member.has_ended()?;
+                report_end(member)?;
             }
         }
         Ok(())

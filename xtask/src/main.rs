@@ -31,7 +31,7 @@ mod scheduler;
 mod tidy;
 
 use clap::{Parser, Subcommand};
-use trials::{group, machine, member_command, packages, process, puts};
+use trials::{group, machine, packages, process, puts};
 
 #[derive(Parser)]
 #[command(

@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use harness::{Member, MemberConfig, Program, initial_cluster};
+
 use crate::process::Outcome;
 
 const FILE: &str = "LAYOUT";
@@ -90,25 +92,26 @@ impl Layout {
         (base > 0).then_some(base..end)
     }
 
-    pub fn name(&self, number: usize) -> &'static str {
-        NAMES[number]
+    /// All members; none is started.
+    pub fn prepare(&self, program: &Program) -> Vec<Member> {
+        let configs: Vec<_> = (0..self.members).map(|it| self.config(it)).collect();
+        let all = initial_cluster(&configs);
+        let member = |mut config: MemberConfig| {
+            config.initial_cluster.clone_from(&all);
+            Member::new(program.clone(), config)
+        };
+        configs.into_iter().map(member).collect()
     }
 
-    /// Client address of a member, as `host:port`.
-    pub fn client(&self, number: usize) -> String {
-        format!("127.0.0.1:{}", usize::from(self.base_port) + 2 * number)
-    }
-
-    /// Peer address of a member.
-    pub fn peer(&self, number: usize) -> String {
-        format!("127.0.0.1:{}", usize::from(self.base_port) + 2 * number + 1)
-    }
-
-    /// All members, as `--initial-cluster` wants them.
-    pub fn initial_cluster(&self) -> String {
-        let one = |number| format!("{}=http://{}", self.name(number), self.peer(number));
-        let all: Vec<String> = (0..self.members).map(one).collect();
-        all.join(",")
+    fn config(&self, number: usize) -> MemberConfig {
+        let client_port = usize::from(self.base_port) + 2 * number;
+        let peer = format!("127.0.0.1:{}", client_port + 1);
+        MemberConfig {
+            client: format!("127.0.0.1:{client_port}"),
+            advertised_peer: peer.clone(),
+            peer,
+            ..MemberConfig::alone(NAMES[number], &self.directory)
+        }
     }
 }
 
@@ -182,9 +185,10 @@ mod tests {
             members: 3,
             base_port: 2379,
         };
-        assert_eq!(layout.client(1), "127.0.0.1:2381");
-        assert_eq!(layout.peer(2), "127.0.0.1:2384");
+        let members = layout.prepare(&Program::new("inkstone"));
+        assert_eq!(members[1].config.client, "127.0.0.1:2381");
+        assert_eq!(members[2].config.peer, "127.0.0.1:2384");
         let all = "a=http://127.0.0.1:2380,b=http://127.0.0.1:2382,c=http://127.0.0.1:2384";
-        assert_eq!(layout.initial_cluster(), all);
+        assert_eq!(members[0].config.initial_cluster, all);
     }
 }

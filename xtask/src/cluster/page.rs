@@ -5,11 +5,12 @@ use std::{path::Path, time::Duration};
 use etcd_api::etcdserverpb::{
     StatusRequest, StatusResponse, maintenance_client::MaintenanceClient,
 };
+use harness::Member;
 use tokio::time::timeout;
 
 use crate::process::root;
 
-use super::{layout::Layout, member::Member};
+use super::layout::Layout;
 
 const STATUS_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -18,7 +19,7 @@ type  who | kill a | stop a | start a | quit   (a: any member)";
 
 /// The whole page.
 pub async fn page(members: &[Member], layout: &Layout) -> String {
-    let endpoints: Vec<&str> = members.iter().map(|it| it.client.as_str()).collect();
+    let endpoints: Vec<&str> = members.iter().map(|it| it.config.client.as_str()).collect();
     let (first, last) = (endpoints[0], endpoints[endpoints.len() - 1]);
     let victim = &members[0];
     let count = match members.len() {
@@ -48,9 +49,9 @@ creates a new cluster. Ctrl-C stops all members.
 {WORDS}",
         table = table(members).await,
         endpoints = endpoints.join(","),
-        inkstone = short(&victim.binary),
+        inkstone = short(&victim.program.binary),
         pid = victim.pid().unwrap_or_default(),
-        name = victim.name,
+        name = victim.config.name,
         directory = short(&layout.directory),
     )
 }
@@ -62,7 +63,7 @@ pub async fn table(members: &[Member]) -> String {
         "member", "", "process", "clients", "term", "revision"
     );
     for member in members {
-        let status = status(&member.client).await;
+        let status = status(&member.config.client).await;
         let leads = match &status {
             Some(status) if status.leader == id(status) => "leads",
             Some(status) if status.leader == 0 => "no lead",
@@ -72,13 +73,13 @@ pub async fn table(members: &[Member]) -> String {
         let number = |number: Option<String>| number.unwrap_or_else(|| "-".to_owned());
         let revision = |status: &StatusResponse| status.header.as_ref().map(|it| it.revision);
         text.push_str(&row(&[
-            member.name,
+            &member.config.name,
             leads,
             &number(member.pid().map(|pid| pid.to_string())),
-            &format!("http://{}", member.client),
+            &format!("http://{}", member.config.client),
             &number(status.as_ref().map(|status| status.raft_term.to_string())),
             &number(status.as_ref().and_then(revision).map(|it| it.to_string())),
-            &short(&member.log),
+            &short(&member.config.log),
         ]));
     }
     text
