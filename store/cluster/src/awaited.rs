@@ -49,7 +49,7 @@ impl Awaited {
 
     /// Notes a message of another member. Returns whether the leader can sleep on: the message
     /// acknowledges the entry, perhaps once more, and does not complete a majority.
-    pub fn hears(&mut self, from: u64, message: &PeerMessage) -> bool {
+    pub fn note_message(&mut self, from: u64, message: &PeerMessage) -> bool {
         let PeerMessage::Raft(message) = message else {
             return false;
         };
@@ -108,11 +108,14 @@ mod tests {
         let mut first_the_disk = awaited();
         assert!(first_the_disk.persisted(Sequence(6)), "an earlier frame");
         assert!(first_the_disk.persisted(Sequence(7)));
-        assert!(!first_the_disk.hears(2, &confirmation(40)));
-        assert!(first_the_disk.hears(3, &confirmation(40)), "not needed");
+        assert!(!first_the_disk.note_message(2, &confirmation(40)));
+        assert!(
+            first_the_disk.note_message(3, &confirmation(40)),
+            "not needed"
+        );
         let mut last_the_disk = awaited();
-        assert!(last_the_disk.hears(3, &confirmation(40)));
-        assert!(last_the_disk.hears(3, &confirmation(40)), "again");
+        assert!(last_the_disk.note_message(3, &confirmation(40)));
+        assert!(last_the_disk.note_message(3, &confirmation(40)), "again");
         assert!(!last_the_disk.persisted(Sequence(7)));
     }
 
@@ -125,31 +128,34 @@ mod tests {
             silent: vec![2, 3, 4, 5],
             ..awaited()
         };
-        assert!(awaited.hears(4, &confirmation(40)));
-        assert!(awaited.hears(4, &confirmation(40)));
-        assert!(awaited.hears(9, &confirmation(40)), "a learner");
-        assert!(!awaited.hears(2, &confirmation(40)));
+        assert!(awaited.note_message(4, &confirmation(40)));
+        assert!(awaited.note_message(4, &confirmation(40)));
+        assert!(awaited.note_message(9, &confirmation(40)), "a learner");
+        assert!(!awaited.note_message(2, &confirmation(40)));
     }
 
     /// The leader applies the entry later; the followers need not wait for its disk.
     #[test]
     fn a_majority_without_the_leader_s_disk_wakes() {
         let mut awaited = awaited();
-        assert!(awaited.hears(3, &confirmation(40)));
-        assert!(!awaited.hears(2, &confirmation(40)));
+        assert!(awaited.note_message(3, &confirmation(40)));
+        assert!(!awaited.note_message(2, &confirmation(40)));
         assert!(!awaited.persisted(Sequence(7)));
     }
 
     #[test]
     fn every_other_message_wakes() {
         let mut awaited = awaited();
-        assert!(!awaited.hears(2, &confirmation(39)), "it lacks entry 40");
-        assert!(!awaited.hears(2, &PeerMessage::ReadIndex { round: 1 }));
+        assert!(
+            !awaited.note_message(2, &confirmation(39)),
+            "it lacks entry 40"
+        );
+        assert!(!awaited.note_message(2, &PeerMessage::ReadIndex { round: 1 }));
         let mut rejection = confirmation(40);
         if let PeerMessage::Raft(message) = &mut rejection {
             message.reject = true;
         }
-        assert!(!awaited.hears(2, &rejection));
+        assert!(!awaited.note_message(2, &rejection));
         assert_eq!(awaited, self::awaited());
     }
 }

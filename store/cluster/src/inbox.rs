@@ -283,7 +283,7 @@ impl Inbox {
     pub fn receive(&self, from: u64, message: PeerMessage, bytes: usize) {
         self.put_and_wake_if(|state| {
             let awaited = state.awaited.as_mut();
-            let can_wait = awaited.is_some_and(|it| it.hears(from, &message));
+            let can_wait = awaited.is_some_and(|it| it.note_message(from, &message));
             let arrived = &mut state.arrived;
             let room = arrived.messages_bytes < MESSAGES_BYTES_MAX;
             if room && arrived.messages.len() < MESSAGES_MAX {

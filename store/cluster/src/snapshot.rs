@@ -18,17 +18,17 @@
 //!
 //! The sender's half is an object of its own ([`Sender`]), because it reads from the disk,
 //! and the replica thread must not wait for that. In production each sender has a thread
-//! (`courier.rs`); in a simulation the scheduler runs it. The member's half is part of the
+//! (`sender_threads.rs`); in a simulation the scheduler runs it. The member's half is part of the
 //! replica (`replica/snapshot_receive.rs`), and the engine's import has a thread.
 
-pub(crate) mod courier;
 mod exchange;
 mod sender;
+pub(crate) mod sender_threads;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use courier::Couriers;
 pub(crate) use exchange::Exchange;
 pub use exchange::ImportReport;
 pub(crate) use sender::{Pace, Parcel};
 pub use sender::{Sender, Step};
+pub(crate) use sender_threads::SenderThreads;

@@ -19,7 +19,7 @@ use crate::heart::Heart;
 use crate::inbox::Inbox;
 use crate::outbox::Outbox;
 use crate::peer_table::{PeerTable, PeerTableOptions};
-use crate::snapshot::{Couriers, courier};
+use crate::snapshot::{SenderThreads, sender_threads};
 use crate::{Error, PeerMessage, Sender};
 
 /// The addresses and secrets with which a member joins the network of its cluster.
@@ -58,7 +58,7 @@ pub struct Traffic {
 /// The connections to the other members.
 pub(crate) struct Transport {
     peers: Peers,
-    couriers: Couriers,
+    senders: SenderThreads,
     member_id: u64,
     peer_table: Arc<PeerTable>,
     /// Whether this member is a learner, by the members that were set last.
@@ -126,7 +126,7 @@ impl Transport {
         set.expect("this is the only place that sets it");
         peers.run_beside(beat(heart, peers.downgrade()));
         Ok(Transport {
-            couriers: Couriers::new(peers.clone(), clock),
+            senders: SenderThreads::new(peers.clone(), clock),
             peers,
             member_id,
             peer_table,
@@ -163,7 +163,7 @@ impl Transport {
     /// Ends the connections, and waits for the senders of snapshots.
     pub fn stop(&self) {
         self.peers.stop();
-        self.couriers.join();
+        self.senders.join();
     }
 }
 
@@ -214,7 +214,7 @@ impl Outbox for Transport {
     }
 
     fn carry(&self, snapshot: Sender) {
-        self.couriers.carry(snapshot);
+        self.senders.carry(snapshot);
     }
 }
 
@@ -305,7 +305,7 @@ impl Handler for Incoming {
         let here = self.this.upgrade();
         let here = here.expect("the connections own it while a stream comes in");
         Box::pin(async move {
-            if kind != courier::STREAM {
+            if kind != sender_threads::STREAM {
                 let line = format!("member {from:x} opened a stream of unknown kind {kind}");
                 return here.warnings.warn(here.clock.now(), line);
             }

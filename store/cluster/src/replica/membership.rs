@@ -44,11 +44,11 @@ pub(super) fn successor(core: &Core) -> Option<u64> {
     let members = core.reader.members();
     let others = members.voters().filter(|voter| voter.id != core.member_id);
     let prs = core.raft().prs();
-    let heard = others.filter_map(|voter| {
-        let progress = prs.get(voter.id).filter(|_| core.hears(voter.id))?;
+    let alive = others.filter_map(|voter| {
+        let progress = prs.get(voter.id).filter(|_| core.is_alive(voter.id))?;
         Some((progress.matched, voter.id))
     });
-    heard.max().map(|(_, id)| id)
+    alive.max().map(|(_, id)| id)
 }
 
 /// Checks that the cluster can bear a change of its members (etcd's strict
@@ -60,7 +60,7 @@ pub(super) fn check_change(core: &Core, command: &Command) -> Result<(), Refusal
     }
     let progress = core.raft().prs();
     let holds_entries = |id| progress.get(id).is_some_and(|it| it.matched > 0);
-    let active = |id| id == core.member_id || (core.hears(id) && holds_entries(id));
+    let active = |id| id == core.member_id || (core.is_alive(id) && holds_entries(id));
     let voters = core.voters();
     let started = voters.iter().filter(|&&id| active(id)).count();
     match command {

@@ -81,6 +81,6 @@ pub(super) fn enough_voters_know(core: &Core, leaving: &Leaving) -> bool {
     };
     let voters = core.voters();
     let knowing = voters.iter().filter(|&&id| knows(id)).count();
-    let all = voters.iter().all(|&id| knows(id) || !core.hears(id));
+    let all = voters.iter().all(|&id| knows(id) || !core.is_alive(id));
     knowing > voters.len() / 2 && (all || core.now() >= leaving.until)
 }

@@ -109,7 +109,7 @@ impl Core {
 
     /// Whether a message of this member arrived within an election timeout. Always true for
     /// this member itself.
-    pub fn hears(&self, member: u64) -> bool {
+    pub fn is_alive(&self, member: u64) -> bool {
         member == self.member_id || self.liveness.is_recent(member, self.clock.now())
     }
 

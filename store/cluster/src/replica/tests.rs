@@ -439,3 +439,53 @@ fn a_member_that_lost_its_leadership_offers_no_snapshot() {
         "a message claims a term that another member leads"
     );
 }
+
+/// What waits in a leader's role: a command of a local caller in the open batch, and one of
+/// another member that is held because leadership is being handed over.
+fn leader_with_waiting_commands() -> (Replica, oneshot::Receiver<Result<Response, Error>>) {
+    let (mut leader, _) = replica(&SimulatedClock::stepped());
+    let receiver = propose(&mut leader, &put("open".into()));
+    leader.role.leader().unwrap().hand_over_to(9);
+    leader.take_for_member(3, 7, &put("held".into()));
+    assert!(leader.take_output().messages.is_empty(), "it waits");
+    (leader, receiver)
+}
+
+#[test]
+fn commands_that_wait_in_the_role_are_answered_when_leadership_ends() {
+    let (mut leader, mut receiver) = leader_with_waiting_commands();
+    leader.step_down();
+    let output = leader.take_output();
+    output.replies.send();
+    let expected = answer::leader_changed().to_string();
+    let local = receiver.try_recv().unwrap().unwrap_err();
+    assert_eq!(local.to_string(), expected);
+    let [
+        (
+            3,
+            PeerMessage::Answer {
+                number: 7, outcome, ..
+            },
+        ),
+    ] = &output.messages[..]
+    else {
+        panic!("{:?}", output.messages);
+    };
+    let held = outcome.as_ref().as_ref().unwrap_err();
+    assert_eq!(held.to_string(), expected);
+    assert!(leader.is_idle());
+}
+
+#[test]
+fn commands_that_wait_in_the_role_fail_with_the_log() {
+    let (mut leader, mut receiver) = leader_with_waiting_commands();
+    leader.fail(Error::LogFailed {
+        reason: "test".into(),
+    });
+    let output = leader.take_output();
+    output.replies.send();
+    let local = receiver.try_recv().unwrap();
+    assert!(matches!(local, Err(Error::LogFailed { .. })), "{local:?}");
+    assert!(output.messages.is_empty(), "other members get no answer");
+    assert!(leader.is_idle());
+}

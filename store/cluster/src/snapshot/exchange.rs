@@ -16,7 +16,7 @@ pub struct ImportReport {
 
 /// The member's last report, and the end of the transfer.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct ReceiverState {
     /// Number of the member's reports so far.
     pub reports: u64,
     pub last: ImportReport,
@@ -26,7 +26,7 @@ pub(crate) struct Heard {
 
 #[derive(Debug, Default)]
 struct State {
-    heard: Heard,
+    receiver: ReceiverState,
     /// The outcome, set by the sender when it has ended.
     ended: Option<Result<(), String>>,
 }
@@ -46,20 +46,20 @@ impl Exchange {
     /// Notes a report of the member.
     pub fn report(&self, report: ImportReport) {
         let mut state = self.lock();
-        state.heard.reports += 1;
-        state.heard.last = report;
+        state.receiver.reports += 1;
+        state.receiver.last = report;
         drop(state);
         self.changed.notify_all();
     }
 
     /// Asks the sender to end with this outcome; the first call decides.
     pub fn stop(&self, outcome: Result<(), String>) {
-        self.lock().heard.over.get_or_insert(outcome);
+        self.lock().receiver.over.get_or_insert(outcome);
         self.changed.notify_all();
     }
 
-    pub fn heard(&self) -> Heard {
-        self.lock().heard.clone()
+    pub fn receiver(&self) -> ReceiverState {
+        self.lock().receiver.clone()
     }
 
     /// Returns when there are other than `reports` reports, when the sender has to end, or after
@@ -67,7 +67,7 @@ impl Exchange {
     pub fn wait(&self, reports: u64, patience: Duration) {
         let state = self.lock();
         let nothing =
-            |state: &mut State| state.heard.reports == reports && state.heard.over.is_none();
+            |state: &mut State| state.receiver.reports == reports && state.receiver.over.is_none();
         drop(self.changed.wait_timeout_while(state, patience, nothing));
     }
 

@@ -14,7 +14,7 @@ use environment::Instant;
 use raft::eraftpb::Message;
 use revisions::Export;
 
-use super::exchange::{Exchange, Heard};
+use super::exchange::{Exchange, ReceiverState};
 use crate::PeerMessage;
 
 /// A transfer without progress is given up after this many times
@@ -110,12 +110,12 @@ impl Sender {
 
     /// Returns what the caller has to do now. Reads from the disk.
     pub fn poll(&mut self, now: Instant) -> Step {
-        let heard = self.exchange.heard();
-        if let Some(outcome) = heard.over {
+        let receiver = self.exchange.receiver();
+        if let Some(outcome) = receiver.over {
             return self.end(outcome);
         }
-        if heard.reports > self.reports
-            && let Err(reason) = self.process_report(&heard, now)
+        if receiver.reports > self.reports
+            && let Err(reason) = self.process_report(&receiver, now)
         {
             return self.end(Err(reason));
         }
@@ -156,25 +156,25 @@ impl Sender {
     }
 
     /// Processes the member's last report.
-    fn process_report(&mut self, heard: &Heard, now: Instant) -> Result<(), String> {
-        self.reports = heard.reports;
+    fn process_report(&mut self, receiver: &ReceiverState, now: Instant) -> Result<(), String> {
+        self.reports = receiver.reports;
         self.last_report = now;
         self.offer_at = now + self.pace.resend_after;
         while let Some(&(number, bytes)) = self.in_flight.front()
-            && number < heard.last.written
+            && number < receiver.last.written
         {
             self.in_flight.pop_front();
             self.in_flight_bytes -= bytes;
         }
-        if heard.last.wanted > self.farthest {
-            self.farthest = heard.last.wanted;
+        if receiver.last.wanted > self.farthest {
+            self.farthest = receiver.last.wanted;
             self.last_progress = now;
             self.gone_back_to = None;
         }
-        let missed = heard.last.out_of_order && self.gone_back_to != Some(heard.last.wanted);
+        let missed = receiver.last.out_of_order && self.gone_back_to != Some(receiver.last.wanted);
         if !self.is_sending || missed {
-            self.gone_back_to = heard.last.out_of_order.then_some(heard.last.wanted);
-            self.go_to(heard.last.wanted)?;
+            self.gone_back_to = receiver.last.out_of_order.then_some(receiver.last.wanted);
+            self.go_to(receiver.last.wanted)?;
         }
         Ok(())
     }

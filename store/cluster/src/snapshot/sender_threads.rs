@@ -18,15 +18,15 @@ pub(crate) const STREAM: u8 = 1;
 const STALLED: Duration = Duration::from_secs(20);
 
 /// Runs senders, and waits for them at the end.
-pub(crate) struct Couriers {
+pub(crate) struct SenderThreads {
     peers: Peers,
     clock: Arc<dyn Clock>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-impl Couriers {
-    pub fn new(peers: Peers, clock: Arc<dyn Clock>) -> Couriers {
-        Couriers {
+impl SenderThreads {
+    pub fn new(peers: Peers, clock: Arc<dyn Clock>) -> SenderThreads {
+        SenderThreads {
             peers,
             clock,
             threads: Mutex::default(),
@@ -66,7 +66,7 @@ fn run(mut sender: Sender, peers: &Peers, clock: &dyn Clock) {
             return tracing::warn!(%error, "cannot start a runtime to send a snapshot");
         }
     };
-    let mut road = Road {
+    let mut connection = SenderStream {
         peers,
         runtime,
         to: sender.to(),
@@ -75,8 +75,8 @@ fn run(mut sender: Sender, peers: &Peers, clock: &dyn Clock) {
     loop {
         match sender.poll(clock.now()) {
             Step::Send(message) => {
-                if let Err(error) = road.send(&message) {
-                    let to = format!("{:x}", road.to);
+                if let Err(error) = connection.send(&message) {
+                    let to = format!("{:x}", connection.to);
                     tracing::debug!(to, %error, "a snapshot waits for a connection");
                     sender.interrupted(clock.now());
                 }
@@ -88,14 +88,14 @@ fn run(mut sender: Sender, peers: &Peers, clock: &dyn Clock) {
 }
 
 /// The connection of a sender to its member.
-struct Road<'a> {
+struct SenderStream<'a> {
     peers: &'a Peers,
     runtime: Runtime,
     to: u64,
     stream: Option<Stream>,
 }
 
-impl Road<'_> {
+impl SenderStream<'_> {
     /// Sends a message on the stream, or on a new one after a failure. TCP's flow control slows
     /// it down while the member is behind.
     fn send(&mut self, message: &PeerMessage) -> Result<(), StreamError> {
