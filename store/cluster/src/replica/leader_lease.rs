@@ -98,9 +98,9 @@ impl LeaderLease {
     }
 
     /// Adds the moment of sending to a heartbeat.
-    pub fn stamp_heartbeat(&self, heartbeat: &mut Message, now: Instant) {
+    pub fn stamp_heartbeat(&self, core: &Core, heartbeat: &mut Message) {
         if self.mode == ReadMode::Lease {
-            let sent_nanos = nanos(now.since_origin());
+            let sent_nanos = nanos(core.now().since_origin());
             let stamp = Stamp {
                 sent_nanos,
                 promised_nanos: 0,

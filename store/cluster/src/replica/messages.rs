@@ -184,7 +184,7 @@ impl Replica {
     fn stamp(&mut self, message: &mut Message) {
         match message.get_msg_type() {
             MessageType::MsgHeartbeat => {
-                self.leader_lease.stamp_heartbeat(message, self.core.now());
+                self.leader_lease.stamp_heartbeat(&self.core, message);
             }
             MessageType::MsgHeartbeatResponse => {
                 leader_lease::stamp_promise(message, self.vote_lease.length());
