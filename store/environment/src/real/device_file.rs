@@ -19,7 +19,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Advice, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
-use super::disk::open_with;
+use super::open::open_with;
 use crate::disk::File;
 use crate::path_error::on_path;
 

@@ -12,16 +12,13 @@ use rustix::fs::{FileType, Mode, OFlags};
 use super::device_file::DeviceFile;
 use super::file::CachedFile;
 use super::lock::{held_directory, take_lock};
+use super::open::open_with;
 use crate::disk::{DirectoryLock, Disk, File, OpenMode, Space};
 use crate::path_error::{on_path, on_paths};
 
 /// The file systems of the machine, through rustix.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
-
-/// Permissions of a new file: only its owner may read and write it, as it may hold secrets of
-/// users.
-const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 impl Disk for RealDisk {
     fn create_directories(&self, path: &Path) -> io::Result<()> {
@@ -90,11 +87,6 @@ impl RealDisk {
         }
         self.sync_directory(&parent_of(path))
     }
-}
-
-/// Opens a file with the flags and permissions that all files here have.
-pub(super) fn open_with(path: &Path, flags: OFlags) -> rustix::io::Result<rustix::fd::OwnedFd> {
-    rustix::fs::open(path, flags | OFlags::CLOEXEC, FILE_MODE)
 }
 
 fn sync_directory(directory: &Path) -> io::Result<()> {

@@ -20,8 +20,8 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Advice, OFlags};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 
-use super::disk::open_with;
 use super::mapping::Mapping;
+use super::open::open_with;
 use crate::disk::{File, OpenMode};
 use crate::path_error::on_path;
 

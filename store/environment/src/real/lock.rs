@@ -16,7 +16,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
-use super::disk::open_with;
+use super::open::open_with;
 use crate::disk::DirectoryLock;
 use crate::path_error::on_path;
 

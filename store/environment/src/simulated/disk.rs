@@ -111,21 +111,21 @@ impl SimulatedDisk {
 
     /// Gives the disk a size; writes that need more fail with `StorageFull`.
     pub fn set_capacity(&self, bytes: u64) {
-        self.state().capacity_bytes = Some(bytes);
+        self.state().limits.capacity_bytes = Some(bytes);
     }
 
     /// Limits what all files take together, as the quota of a user or a project does:
     /// writes that need more fail with `QuotaExceeded`, and [`Disk::space`] knows
     /// nothing of it. `None`: no limit.
     pub fn set_quota(&self, bytes: Option<u64>) {
-        self.state().quota_bytes = bytes;
+        self.state().limits.quota_bytes = bytes;
     }
 
     /// Makes each call that needs a new descriptor fail with this error number, such as
     /// EMFILE. `None` ends that. Open files and locked directories can be used as before.
     pub fn fail_opens(&self, raw_os_error: Option<i32>) {
         let mut state = self.state();
-        state.opens_fail_with = raw_os_error;
+        state.limits.opens_fail_with = raw_os_error;
         state.trace.note(match raw_os_error {
             Some(number) => format!("from here on nothing is opened: error {number}"),
             None => "files are opened again".to_owned(),

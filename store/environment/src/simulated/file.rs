@@ -105,7 +105,7 @@ impl SimulatedFile {
                 Err(input_output_error("write", &self.path)),
             );
         }
-        if state.capacity_bytes.is_none() && state.quota_bytes.is_none() {
+        if state.limits.capacity_bytes.is_none() && state.limits.quota_bytes.is_none() {
             return (length, Ok(()));
         }
         let free = state.free_blocks();

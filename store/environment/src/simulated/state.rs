@@ -24,6 +24,17 @@ use crate::randomness::Random;
 /// Size of a disk without a set capacity.
 const TOTAL_BYTES: u64 = 1 << 40;
 
+/// Room and other resources that the machine may run out of.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Limits {
+    /// Room on the disk, where limited.
+    pub capacity_bytes: Option<u64>,
+    /// Bytes that the files may take together, whatever room the disk has.
+    pub quota_bytes: Option<u64>,
+    /// Error number with which opening a file fails at present.
+    pub opens_fail_with: Option<i32>,
+}
+
 /// One life of the simulated machine, from a start to a crash.
 #[derive(Clone, Debug)]
 pub(super) struct State {
@@ -44,12 +55,7 @@ pub(super) struct State {
     read_only: bool,
     /// Faults to come, each with the first I/O it may strike.
     pub faults: Vec<(u64, Fault)>,
-    /// Room on the disk, where limited.
-    pub capacity_bytes: Option<u64>,
-    /// Bytes that the files may take together, whatever room the disk has.
-    pub quota_bytes: Option<u64>,
-    /// Error number with which opening a file fails at present.
-    pub opens_fail_with: Option<i32>,
+    pub limits: Limits,
     /// Restarts tried from this crash: each draws its own random choices.
     restarts: u64,
     pub counters: Counters,
@@ -99,9 +105,7 @@ impl State {
             crashed: false,
             read_only: false,
             faults: Vec::new(),
-            capacity_bytes: None,
-            quota_bytes: None,
-            opens_fail_with: None,
+            limits: Limits::default(),
             restarts: 0,
             counters: Counters::default(),
             trace: Trace::of_seed(seed),
@@ -230,26 +234,26 @@ impl State {
 
     /// Blocks that may still be taken.
     pub fn free_blocks(&self) -> u64 {
-        let capacity = self.capacity_bytes.unwrap_or(TOTAL_BYTES) / BLOCK_BYTES;
+        let capacity = self.limits.capacity_bytes.unwrap_or(TOTAL_BYTES) / BLOCK_BYTES;
         capacity.saturating_sub(self.used_blocks())
     }
 
     /// Blocks that the quota leaves; `None` without one.
     pub fn free_quota_blocks(&self) -> Option<u64> {
-        let quota = self.quota_bytes? / BLOCK_BYTES;
+        let quota = self.limits.quota_bytes? / BLOCK_BYTES;
         Some(quota.saturating_sub(self.used_blocks()))
     }
 
     /// Fails if a call needs a descriptor and none can be opened.
     pub fn take_descriptor(&self, what: &'static str, path: &Path) -> io::Result<()> {
-        match self.opens_fail_with {
+        match self.limits.opens_fail_with {
             Some(number) => Err(on_path(what, path, io::Error::from_raw_os_error(number))),
             None => Ok(()),
         }
     }
 
     pub fn total_bytes(&self) -> u64 {
-        self.capacity_bytes.unwrap_or(TOTAL_BYTES)
+        self.limits.capacity_bytes.unwrap_or(TOTAL_BYTES)
     }
 
     fn used_blocks(&self) -> u64 {
@@ -266,7 +270,7 @@ impl State {
         copy.locks.clear();
         copy.faults.clear();
         copy.crash_at = None;
-        copy.opens_fail_with = None;
+        copy.limits.opens_fail_with = None;
         copy.crashed = false;
         copy.restarts = 0;
         copy.counters = Counters::default();

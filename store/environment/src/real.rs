@@ -9,6 +9,7 @@ mod file;
 mod lock;
 mod mapping;
 mod memory;
+mod open;
 
 pub use allocator::return_large_pieces;
 pub use boot::boot_id;

@@ -1,0 +1,15 @@
+//! Opening a file.
+
+use std::path::Path;
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+
+/// Permissions of a new file: only its owner may read and write it, as it may hold secrets of
+/// users.
+const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// Opens a file with the flags and permissions that all files here have.
+pub(super) fn open_with(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::open(path, flags | OFlags::CLOEXEC, FILE_MODE)
+}
