@@ -41,6 +41,7 @@
 #![warn(missing_docs)]
 
 mod bulk;
+mod capacity;
 mod cursor;
 mod entry;
 mod fanout;
@@ -50,6 +51,7 @@ mod link;
 mod node;
 mod reader;
 mod remove;
+mod returned;
 mod sorted;
 mod spare;
 #[cfg(test)]

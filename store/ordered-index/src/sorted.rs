@@ -27,32 +27,30 @@ pub struct Change<'k> {
     pub entry: Option<Entry>,
 }
 
-impl Tree {
-    /// Makes the changes; appends to `before` the entry that each of them found.
-    pub(crate) fn change_sorted(
-        &mut self,
-        changes: &[Change<'_>],
-        before: &mut Vec<Option<Entry>>,
-        batch: &mut Batch,
-    ) {
-        let in_order = changes.is_sorted_by(|left, right| left.key < right.key);
-        assert!(in_order, "changes that are not in the order of their keys");
-        if changes.is_empty() {
-            return;
-        }
-        let placeholder = batch.link(Body::Leaf(Leaf::default()));
-        let root = mem::replace(&mut self.root, placeholder);
-        let mut level = change_below(root, Vec::new(), changes, before, batch);
-        while level.len() > 1 {
-            level = level_above(level, batch);
-        }
-        self.len = 0;
-        if let Some(root) = level.pop() {
-            self.len = root.len;
-            mem::replace(&mut self.root, root.link).discard(batch);
-        }
-        self.shrink(batch);
+/// Changes a tree; appends to `before` the entry that each change found.
+pub(crate) fn change(
+    tree: &mut Tree,
+    changes: &[Change<'_>],
+    before: &mut Vec<Option<Entry>>,
+    batch: &mut Batch,
+) {
+    let in_order = changes.is_sorted_by(|left, right| left.key < right.key);
+    assert!(in_order, "changes that are not in the order of their keys");
+    if changes.is_empty() {
+        return;
     }
+    let placeholder = batch.link(Body::Leaf(Leaf::default()));
+    let root = mem::replace(&mut tree.root, placeholder);
+    let mut level = change_below(root, Vec::new(), changes, before, batch);
+    while level.len() > 1 {
+        level = level_above(level, batch);
+    }
+    tree.len = 0;
+    if let Some(root) = level.pop() {
+        tree.len = root.len;
+        mem::replace(&mut tree.root, root.link).discard(batch);
+    }
+    tree.shrink(batch);
 }
 
 /// Changes a subtree. Returns the nodes that replace its root: of the same height, as many

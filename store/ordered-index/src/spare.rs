@@ -1,4 +1,4 @@
-//! Nodes and states that nothing reaches any more, kept to be used again.
+//! Nodes that nothing reaches any more, kept to be used again.
 //!
 //! ```text
 //!    Link::edit <---- Spare (the writer's) <---- Returned <---- the collector,
@@ -19,13 +19,9 @@
     reason = "what is kept goes back into a tree as the box it is"
 )]
 
-use crate::link::Published;
+use crate::capacity::{SLOTS_IN_CLASS, fits};
 use crate::node::{Body, Node};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Slots by which capacities of copied nodes are rounded up.
-const SLOTS_IN_CLASS: usize = 8;
 /// The last class holds every wider node.
 const CLASSES: usize = 18;
 /// Bytes of returned nodes that are kept, and the same of spare ones, while every change is
@@ -38,36 +34,10 @@ pub(crate) const KEPT_BYTES_MAX: u64 = 4 << 20;
 const BATCHES_KEPT: u64 = 8;
 /// The remembered size of the largest batch shrinks by this part with each smaller batch.
 const BATCHES_REMEMBERED: u64 = 64;
-/// Most states that are kept. Their bytes are not counted: each has a list of at most 2 KiB.
-const STATES_MAX: usize = 32;
 /// Number of spare nodes that are searched for one with fitting bytes.
 const LOOKED_AT_MAX: usize = 8;
 /// Deliveries after which spare nodes are freed that were not used since.
 const DELIVERIES_WAITED: u64 = 8;
-
-/// Capacity that a copy of `slots` slots allocates.
-pub(crate) fn capacity_for(slots: usize) -> usize {
-    slots.next_multiple_of(SLOTS_IN_CLASS)
-}
-
-/// Fills `copy` with `items`, in the memory that it has if this is about `capacity` wide.
-pub(crate) fn refill<T: Copy>(copy: &mut Vec<T>, items: &[T], capacity: usize) {
-    copy.clear();
-    reserve_about(copy, capacity);
-    copy.extend_from_slice(items);
-}
-
-/// Gives an empty vector room for `capacity` items and little more.
-pub(crate) fn reserve_about<T>(empty: &mut Vec<T>, capacity: usize) {
-    if !fits(empty.capacity(), capacity) {
-        *empty = Vec::with_capacity(capacity);
-    }
-}
-
-/// Whether a capacity of `has` serves for `wanted` and wastes little.
-fn fits(has: usize, wanted: usize) -> bool {
-    has >= wanted && has - wanted <= wanted / 8 + SLOTS_IN_CLASS
-}
 
 /// Nodes of one kind and class of capacity.
 #[derive(Debug, Default)]
@@ -119,10 +89,9 @@ pub(crate) struct Spare {
     bytes: u64,
     /// Heap bytes that the largest of the recent batches has replaced.
     batch_bytes: u64,
-    states: Vec<Box<Published>>,
     deliveries: u64,
     /// Empty between two deliveries.
-    delivery: Vec<Box<Node>>,
+    pub(crate) delivery: Vec<Box<Node>>,
 }
 
 impl Spare {
@@ -151,13 +120,8 @@ impl Spare {
         Some(node)
     }
 
-    /// A state with old content.
-    pub(crate) fn state(&mut self) -> Option<Box<Published>> {
-        self.states.pop()
-    }
-
     /// Sorts the delivery in.
-    fn sort(&mut self) {
+    pub(crate) fn sort(&mut self) {
         self.deliveries += 1;
         if self.deliveries.is_multiple_of(DELIVERIES_WAITED) {
             self.drop_unused();
@@ -184,73 +148,5 @@ impl Spare {
             self.bytes -= dropped.map(|node| node.heap_bytes()).sum::<u64>();
             class.unused = class.nodes.len();
         }
-    }
-}
-
-/// Unreachable nodes and states that the writer has not taken yet.
-#[derive(Debug, Default)]
-struct Pile {
-    nodes: Vec<Box<Node>>,
-    states: Vec<Box<Published>>,
-}
-
-/// Where the collector puts nodes and states that have become unreachable. No thread waits
-/// for the lock: if it is taken, the collector frees them, and the writer looks again at the
-/// next publish.
-#[derive(Debug, Default)]
-pub(crate) struct Returned {
-    pile: Mutex<Pile>,
-    /// Heap bytes of the nodes in the pile; changes under the lock.
-    bytes: AtomicU64,
-    /// 0 before the first publish.
-    bytes_max: AtomicU64,
-}
-
-impl Returned {
-    /// Sets the limit of heap bytes of the nodes that are kept.
-    pub(crate) fn set_bytes_max(&self, bytes: u64) {
-        self.bytes_max.store(bytes, Ordering::Relaxed);
-    }
-
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
-    }
-
-    /// Keeps `nodes`, which have `bytes` heap bytes, or frees them.
-    pub(crate) fn put_nodes(&self, nodes: impl Iterator<Item = Box<Node>>, bytes: u64) {
-        // Freeing takes time, so it is done without the lock.
-        if let Ok(mut pile) = self.pile.try_lock()
-            && self.bytes() + bytes <= self.bytes_max.load(Ordering::Relaxed)
-        {
-            pile.nodes.extend(nodes);
-            self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        } else {
-            nodes.for_each(drop);
-        }
-    }
-
-    /// Keeps the state, or frees it.
-    pub(crate) fn put_state(&self, state: Box<Published>) {
-        if let Ok(mut pile) = self.pile.try_lock()
-            && pile.states.len() < STATES_MAX
-        {
-            pile.states.push(state);
-        }
-    }
-
-    /// Moves everything into `spare`.
-    pub(crate) fn move_to(&self, spare: &mut Spare) {
-        if self.bytes() == 0 {
-            return;
-        }
-        let Ok(mut pile) = self.pile.try_lock() else {
-            return;
-        };
-        std::mem::swap(&mut pile.nodes, &mut spare.delivery);
-        spare.states.append(&mut pile.states);
-        self.bytes.store(0, Ordering::Relaxed);
-        drop(pile);
-        spare.states.truncate(STATES_MAX);
-        spare.sort();
     }
 }

@@ -5,7 +5,8 @@ use crate::cursor::Cursor;
 use crate::entry::Entry;
 use crate::fanout::Fanout;
 use crate::link::{Batch, Current};
-use crate::sorted::Change;
+use crate::returned::SpareStates;
+use crate::sorted::{self, Change};
 use crate::tree::Tree;
 use std::fmt;
 use std::mem;
@@ -22,6 +23,7 @@ pub struct Writer {
     /// The working state: what the next publish will show.
     pub(crate) trees: Vec<Tree>,
     pub(crate) batch: Batch,
+    spare_states: SpareStates,
 }
 
 impl Writer {
@@ -38,6 +40,7 @@ impl Writer {
                 current: Arc::clone(&current),
                 trees,
                 batch,
+                spare_states: SpareStates::default(),
             },
             current,
         )
@@ -61,7 +64,7 @@ impl Writer {
     /// When the keys do not ascend.
     pub fn change_sorted(&mut self, tree: usize, changes: &[Change<'_>]) -> Vec<Option<Entry>> {
         let mut before = Vec::with_capacity(changes.len());
-        self.trees[tree].change_sorted(changes, &mut before, &mut self.batch);
+        sorted::change(&mut self.trees[tree], changes, &mut before, &mut self.batch);
         before
     }
 
@@ -125,7 +128,8 @@ impl Writer {
 
     /// Makes all changes since the last publish visible at once, in every tree, under `mark`.
     pub fn publish(&mut self, mark: u64) {
-        self.current.publish(mark, &self.trees, &mut self.batch);
+        self.current
+            .publish(mark, &self.trees, &mut self.batch, &mut self.spare_states);
     }
 
     /// Lets the collector take a step. After some steps all replaced nodes that no reader can see
@@ -156,7 +160,8 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.batch.abandon(mem::take(&mut self.trees));
+        let trees = mem::take(&mut self.trees);
+        self.batch.abandon(trees.into_iter().map(|tree| tree.root));
     }
 }
 

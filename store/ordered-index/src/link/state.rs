@@ -7,11 +7,10 @@
 //!
 //! The rules are in the module above.
 
-use super::{Batch, Link};
-use crate::spare::Returned;
+use super::{Batch, Retired};
+use crate::returned::{Returned, SpareStates};
 use crate::tree::Tree;
-use crossbeam_epoch::{self as epoch, Atomic, Guard, LocalHandle, Owned, Shared};
-use std::marker::PhantomData;
+use crossbeam_epoch::{self as epoch, Atomic, Guard, Owned, Shared};
 use std::mem;
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -31,61 +30,6 @@ const BATCH_BYTES_PRESSING: u64 = GARBAGE_BYTES_TOLERATED / 2;
 
 /// A state that has retired more nodes is not used again: its list is too long to keep.
 const LINKS_KEPT_MAX: usize = 256;
-
-/// The writer's registration with the collector, on whichever thread the writer is. So the
-/// collector need not look at threads that only write, and retired nodes wait in one place.
-#[derive(Debug)]
-pub(super) struct Participant(LocalHandle);
-
-/// The writer's guard, which is dropped before the writer can move to another thread.
-struct WriterGuard<'a> {
-    guard: Guard,
-    holds: PhantomData<&'a mut Participant>,
-}
-
-// SAFETY: only this struct has the handle. While the handle lives, other threads read only
-// atomics of what it points to; the rest is accessed by `pin`, by its guards and by the drop of
-// the handle, each of which has exclusive access. Afterwards the collector owns it, on whichever
-// thread; and a deferred function may run on any thread, as `Link` may be freed on any. This is
-// read from the code of 0.9.21, not promised by its documentation: `Cargo.toml` pins that version.
-unsafe impl Send for Participant {}
-// SAFETY: nothing is reached through a shared reference.
-unsafe impl Sync for Participant {}
-
-impl Participant {
-    /// Registers with the collector that readers pin (`epoch::pin`); with another one rule 4
-    /// would not hold.
-    pub(super) fn new() -> Participant {
-        Participant(epoch::default_collector().register())
-    }
-
-    pub(super) fn collect(&mut self) {
-        self.pin().flush();
-    }
-
-    fn pin(&mut self) -> WriterGuard<'_> {
-        WriterGuard {
-            guard: self.0.pin(),
-            holds: PhantomData,
-        }
-    }
-}
-
-impl Deref for WriterGuard<'_> {
-    type Target = Guard;
-
-    fn deref(&self) -> &Guard {
-        &self.guard
-    }
-}
-
-/// Nodes that one state holds and the next one does not.
-#[derive(Debug, Default)]
-pub(super) struct Retired {
-    pub(super) links: Vec<Link>,
-    /// Heap bytes of these nodes.
-    pub(super) bytes: u64,
-}
 
 /// One consistent state of all trees; what readers see of it never changes.
 #[derive(Debug, Default)]
@@ -177,15 +121,21 @@ impl Current {
     }
 
     /// Ends the batch: readers that pin from now on see the working state.
-    pub(crate) fn publish(&self, mark: u64, working: &[Tree], batch: &mut Batch) {
+    pub(crate) fn publish(
+        &self,
+        mark: u64,
+        working: &[Tree],
+        batch: &mut Batch,
+        states: &mut SpareStates,
+    ) {
         let guard = batch.participant.pin();
         if batch.has_urged {
             // Before a new function is deferred, which the flush would seal in a bag of its own.
             guard.flush();
         }
-        self.memory.returned.move_to(&mut batch.spare);
+        self.memory.returned.move_to(&mut batch.spare, states);
         batch.number += 1;
-        let mut state = batch.spare.state().unwrap_or_default();
+        let mut state = states.take().unwrap_or_default();
         state.fill(mark, working);
         // Release: a reader that sees the pointer sees the nodes behind it.
         let old = self

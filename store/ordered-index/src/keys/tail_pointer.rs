@@ -18,7 +18,7 @@ const KIND_LONG: u32 = 10;
 
 /// The packed form; 4 bytes in every slot of every node.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place(u32);
+pub(crate) struct TailPointer(u32);
 
 /// The same, unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +31,8 @@ pub(crate) enum Rest {
     Long(usize),
 }
 
-impl Place {
-    pub(crate) fn new(rest: Rest) -> Place {
+impl TailPointer {
+    pub(crate) fn new(rest: Rest) -> TailPointer {
         let (payload, kind) = match rest {
             Rest::InHead(bytes) => {
                 assert!(bytes <= super::HEAD_BYTES, "a head of {bytes} bytes");
@@ -43,9 +43,9 @@ impl Place {
         };
         assert!(
             payload < 1 << (32 - KIND_BITS),
-            "place {payload} needs more than 28 bits"
+            "pointer {payload} needs more than 28 bits"
         );
-        Place((payload as u32) << KIND_BITS | kind)
+        TailPointer((payload as u32) << KIND_BITS | kind)
     }
 
     #[inline]
@@ -72,13 +72,13 @@ mod tests {
             Rest::Inline((1 << 28) - 1),
             Rest::Long(127),
         ] {
-            assert_eq!(Place::new(rest).rest(), rest);
+            assert_eq!(TailPointer::new(rest).rest(), rest);
         }
     }
 
     #[test]
     #[should_panic(expected = "28 bits")]
     fn an_offset_beyond_28_bits_is_refused() {
-        Place::new(Rest::Inline(1 << 28));
+        TailPointer::new(Rest::Inline(1 << 28));
     }
 }

@@ -29,14 +29,15 @@
 //! From 3 and 4 follows that a borrow of a link may borrow its node for the same
 //! time, which is what `Deref` does.
 
+mod participant;
 mod state;
 
+use crate::capacity::{capacity_for, refill, reserve_about};
 use crate::fanout::Fanout;
 use crate::node::{Body, Node};
-use crate::spare::{Spare, capacity_for, refill, reserve_about};
-use crate::tree::Tree;
+use crate::spare::Spare;
+use participant::Participant;
 pub(crate) use state::{Current, Pinned, Published};
-use state::{Participant, Retired};
 use std::mem;
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -191,6 +192,14 @@ fn share_all(children: &[Link], copy: &mut Vec<Link>, capacity: usize) {
     }
 }
 
+/// Nodes that one state holds and the next one does not.
+#[derive(Debug, Default)]
+struct Retired {
+    links: Vec<Link>,
+    /// Heap bytes of these nodes.
+    bytes: u64,
+}
+
 /// The writer's state since the last publish.
 #[derive(Debug)]
 pub(crate) struct Batch {
@@ -254,12 +263,12 @@ impl Batch {
     }
 
     /// Frees the nodes that were never published. The working trees must not be used any more.
-    pub(crate) fn abandon(&mut self, trees: Vec<Tree>) {
+    pub(crate) fn abandon(&mut self, roots: impl Iterator<Item = Link>) {
         let number = self.number;
-        for tree in trees {
+        for root in roots {
             // SAFETY: rule 1 for the fresh nodes; older ones are kept, and a node
             // that is not fresh has no fresh child.
-            unsafe { tree.root.free_all(&|node| node.born != number) };
+            unsafe { root.free_all(&|node| node.born != number) };
         }
     }
 }

@@ -4,7 +4,7 @@
 //!   /registry/pods/blue/web-1      prefix  "/registry/pods/"   once per node
 //!   /registry/pods/blue/web-2      heads   "blue/web" "blue/web" "green/db"
 //!   /registry/pods/green/db                8 bytes each, big-endian: one integer compare
-//!                                  tails   "-1" "-2" (none)    behind 4-byte places
+//!                                  tails   "-1" "-2" (none)    behind 4-byte pointers
 //! ```
 //!
 //! A search is a binary search over an array of integers and looks at a tail
@@ -20,13 +20,13 @@
 //! is the first eight bytes after the prefix, padded with zeros; order is
 //! (head, tail, length), which equals byte order of the whole keys.
 
-mod place;
+mod tail_pointer;
 
-use crate::spare::refill;
-use place::{Place, Rest};
+use crate::capacity::refill;
 use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
+use tail_pointer::{Rest, TailPointer};
 
 /// Bytes of a key that are compared as one integer.
 pub(crate) const HEAD_BYTES: usize = 8;
@@ -55,7 +55,7 @@ pub(crate) struct Keys {
     /// First eight bytes after the prefix; ascending.
     heads: Vec<u64>,
     /// Where each key goes on after its head; same slots as `heads`.
-    places: Vec<Place>,
+    pointers: Vec<TailPointer>,
     /// The prefix, then length byte + tail of the keys that need one, in order of arrival.
     bytes: Vec<u8>,
     /// Leading part of `bytes` that all keys share.
@@ -87,21 +87,21 @@ impl Keys {
             .iter()
             .take_while(|&&other| other == head)
             .count();
-        self.places[low..low + equal]
-            .binary_search_by(|&place| self.compare_rest(place, suffix))
+        self.pointers[low..low + equal]
+            .binary_search_by(|&pointer| self.compare_rest(pointer, suffix))
             .map(|slot| low + slot)
             .map_err(|slot| low + slot)
     }
 
-    fn compare_rest(&self, place: Place, suffix: &[u8]) -> Ordering {
-        let tail = self.tail(place);
+    fn compare_rest(&self, pointer: TailPointer, suffix: &[u8]) -> Ordering {
+        let tail = self.tail(pointer);
         tail.cmp(tail_of(suffix))
-            .then_with(|| self.suffix_bytes(place).cmp(&suffix.len()))
+            .then_with(|| self.suffix_bytes(pointer).cmp(&suffix.len()))
     }
 
     #[inline]
-    fn tail(&self, place: Place) -> &[u8] {
-        match place.rest() {
+    fn tail(&self, pointer: TailPointer) -> &[u8] {
+        match pointer.rest() {
             Rest::InHead(_) => &[],
             Rest::Inline(offset) => {
                 let bytes = usize::from(self.bytes[offset]) + 1;
@@ -111,25 +111,25 @@ impl Keys {
         }
     }
 
-    fn suffix_bytes(&self, place: Place) -> usize {
-        match place.rest() {
+    fn suffix_bytes(&self, pointer: TailPointer) -> usize {
+        match pointer.rest() {
             Rest::InHead(bytes) => bytes,
-            _ => HEAD_BYTES + self.tail(place).len(),
+            _ => HEAD_BYTES + self.tail(pointer).len(),
         }
     }
 
     /// Replaces the content of `out` by the whole key of `slot`.
     #[inline]
     pub(crate) fn write_key(&self, slot: usize, out: &mut Vec<u8>) {
-        let place = self.places[slot];
+        let pointer = self.pointers[slot];
         let head = self.heads[slot].to_be_bytes();
         out.clear();
         out.extend_from_slice(self.prefix());
-        match place.rest() {
+        match pointer.rest() {
             Rest::InHead(bytes) => out.extend_from_slice(&head[..bytes]),
             _ => {
                 out.extend_from_slice(&head);
-                out.extend_from_slice(self.tail(place));
+                out.extend_from_slice(self.tail(pointer));
             }
         }
     }
@@ -161,10 +161,10 @@ impl Keys {
         );
         let suffix = &key[self.prefix_bytes..];
         make_room(&mut self.heads);
-        make_room(&mut self.places);
-        let place = self.store_tail(suffix);
+        make_room(&mut self.pointers);
+        let pointer = self.store_tail(suffix);
         self.heads.insert(slot, head_of(suffix));
-        self.places.insert(slot, place);
+        self.pointers.insert(slot, pointer);
     }
 
     /// Whether all heads are equal, so that every search would look at tails.
@@ -177,9 +177,9 @@ impl Keys {
         self.insert(self.len(), key);
     }
 
-    fn store_tail(&mut self, suffix: &[u8]) -> Place {
+    fn store_tail(&mut self, suffix: &[u8]) -> TailPointer {
         let tail = tail_of(suffix);
-        Place::new(match tail.len() {
+        TailPointer::new(match tail.len() {
             0 => Rest::InHead(suffix.len()),
             1..=INLINE_TAIL_BYTES_MAX => self.store_inline(tail),
             _ => self.store_long(tail.into()),
@@ -205,7 +205,7 @@ impl Keys {
 
     pub(crate) fn remove(&mut self, slot: usize) {
         self.heads.remove(slot);
-        match self.places.remove(slot).rest() {
+        match self.pointers.remove(slot).rest() {
             Rest::InHead(_) => {}
             Rest::Inline(offset) => self.hole_bytes += 2 + usize::from(self.bytes[offset]),
             Rest::Long(number) => self.remove_long(number),
@@ -215,13 +215,13 @@ impl Keys {
         }
     }
 
-    /// The last long tail moves to the freed number; its one place must follow.
+    /// The last long tail moves to the freed number; its one pointer must follow.
     fn remove_long(&mut self, number: usize) {
         self.long.swap_remove(number);
         let moved = self.long.len();
-        for place in &mut self.places {
-            if place.rest() == Rest::Long(moved) {
-                *place = Place::new(Rest::Long(number));
+        for pointer in &mut self.pointers {
+            if pointer.rest() == Rest::Long(moved) {
+                *pointer = TailPointer::new(Rest::Long(number));
             }
         }
     }
@@ -239,7 +239,7 @@ impl Keys {
             .sum();
         let mut gathered = Keys {
             heads: Vec::with_capacity(slots),
-            places: Vec::with_capacity(slots),
+            pointers: Vec::with_capacity(slots),
             bytes: Vec::with_capacity(prefix.len() + tails),
             prefix_bytes: prefix.len(),
             ..Keys::default()
@@ -261,19 +261,19 @@ impl Keys {
             other.write_key(slot, key);
             return self.insert_under_prefix(self.len(), key);
         }
-        let place = match other.places[slot].rest() {
+        let pointer = match other.pointers[slot].rest() {
             Rest::InHead(bytes) => Rest::InHead(bytes),
-            Rest::Inline(_) => self.store_inline(other.tail(other.places[slot])),
+            Rest::Inline(_) => self.store_inline(other.tail(other.pointers[slot])),
             Rest::Long(number) => self.store_long(Arc::clone(&other.long[number])),
         };
         self.heads.push(other.heads[slot]);
-        self.places.push(Place::new(place));
+        self.pointers.push(TailPointer::new(pointer));
     }
 
     /// Replaces the content of `copy` by this one's, with room for about `capacity` keys.
     pub(crate) fn copy_to(&self, copy: &mut Keys, capacity: usize) {
         refill(&mut copy.heads, &self.heads, capacity);
-        refill(&mut copy.places, &self.places, capacity);
+        refill(&mut copy.pointers, &self.pointers, capacity);
         refill(&mut copy.bytes, &self.bytes, self.bytes_wanted(capacity));
         copy.prefix_bytes = self.prefix_bytes;
         copy.hole_bytes = self.hole_bytes;
@@ -313,7 +313,7 @@ impl Keys {
             .map(|tail| tail.len() + SHARED_HEADER_BYTES)
             .sum();
         self.heads.capacity() * size_of::<u64>()
-            + self.places.capacity() * size_of::<Place>()
+            + self.pointers.capacity() * size_of::<TailPointer>()
             + self.bytes.capacity()
             + self.long.capacity() * size_of::<Arc<[u8]>>()
             + long
@@ -373,10 +373,10 @@ fn common<'a>(left: &'a [u8], right: &[u8]) -> &'a [u8] {
 
 /// Room that a part's inline tails need under a prefix of `prefix_bytes`.
 fn inline_bytes((keys, slots): &Part<'_>, prefix_bytes: usize) -> usize {
-    let tail_bytes = |place: &Place| {
-        (keys.prefix_bytes + keys.suffix_bytes(*place)).saturating_sub(prefix_bytes + HEAD_BYTES)
+    let tail_bytes = |pointer: &TailPointer| {
+        (keys.prefix_bytes + keys.suffix_bytes(*pointer)).saturating_sub(prefix_bytes + HEAD_BYTES)
     };
-    let inline = keys.places[slots.clone()].iter().map(tail_bytes);
+    let inline = keys.pointers[slots.clone()].iter().map(tail_bytes);
     inline
         .filter(|&bytes| (1..=INLINE_TAIL_BYTES_MAX).contains(&bytes))
         .map(|bytes| 1 + bytes)
