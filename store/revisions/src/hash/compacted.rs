@@ -165,7 +165,7 @@ impl Machine {
         }
         if self.shared.compacted_hashes.due().is_some() {
             let shared = Arc::clone(&self.shared);
-            let worker = shared.options.engine.worker;
+            let worker = shared.options.engine.log.worker;
             let body = move || {
                 shared.compacted_hashes.take();
                 Ok(())
