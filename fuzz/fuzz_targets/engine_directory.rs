@@ -30,10 +30,6 @@ fuzz_target!(|data: &[u8]| {
     file.write_durable_at(&[bytes], 0)
         .expect("the disk is fine");
     disk.sync_directory(directory).expect("the disk is fine");
-    let options = Options {
-        segment_bytes: 64 << 10,
-        reserve_bytes: 0,
-        ..Options::default()
-    };
+    let options = Options { log: engine::LogOptions { segment_bytes: 64 << 10, reserve_bytes: 0, ..engine::LogOptions::default() }, ..Options::default() };
     let _ = Engine::open(Arc::new(disk), directory, options, &mut |_| Ok(()));
 });

@@ -293,7 +293,7 @@ impl Bootstrap {
     fn refuse(&self, member: u64, asked: &rules::Asked) -> Result<(), BootstrapFailure> {
         let holds_data = self.holds_data();
         asked.refuse_if_known(member, holds_data)?;
-        asked.refuse_other_segments(self.options.machine.engine.segment_bytes, holds_data)
+        asked.refuse_other_segments(self.options.machine.engine.log.segment_bytes, holds_data)
     }
 
     /// The members to which a member connects that has joined before, and was stopped before

@@ -153,7 +153,7 @@ impl Replica {
     ) -> Result<Replica, Error> {
         assert_ne!(options.machine.member_id, 0, "0 is not a member's id");
         options.machine.engine.commitment = Commitment::Quorum;
-        options.machine.engine.accepts_torn_frames =
+        options.machine.engine.log.accepts_torn_frames =
             options.mutant == Some(Mutant::AcceptsATornTail);
         let machine = options.machine.clone();
         let open = || {

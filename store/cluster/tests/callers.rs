@@ -23,10 +23,10 @@ const WRITERS: u64 = 8;
 fn options(disk: &SimulatedDisk) -> NodeOptions {
     let mut options = NodeOptions::new("/node");
     options.disk = Arc::new(disk.clone());
-    options.machine.engine.durability = Durability::Os;
-    options.machine.engine.segment_bytes = 64 << 10;
+    options.machine.engine.log.durability = Durability::Os;
+    options.machine.engine.log.segment_bytes = 64 << 10;
     options.machine.engine.batch_bytes_max = 32 << 10;
-    options.machine.engine.reserve_bytes = 0;
+    options.machine.engine.log.reserve_bytes = 0;
     options.heartbeat_interval = Duration::from_millis(5);
     options
 }

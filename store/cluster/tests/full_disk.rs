@@ -15,9 +15,9 @@ use revisions::{Command, Response};
 fn options(disk: &SimulatedDisk) -> NodeOptions {
     let mut options = NodeOptions::new("/node");
     options.disk = Arc::new(disk.clone());
-    options.machine.engine.segment_bytes = 64 << 10;
+    options.machine.engine.log.segment_bytes = 64 << 10;
     options.machine.engine.batch_bytes_max = 32 << 10;
-    options.machine.engine.reserve_bytes = 64 << 10;
+    options.machine.engine.log.reserve_bytes = 64 << 10;
     options.heartbeat_interval = Duration::from_millis(5);
     options
 }

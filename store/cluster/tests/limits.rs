@@ -22,9 +22,9 @@ use revisions::{Command, Response};
 fn options(disk: &SimulatedDisk) -> NodeOptions {
     let mut options = NodeOptions::new("/node");
     options.disk = Arc::new(disk.clone());
-    options.machine.engine.segment_bytes = 64 << 10;
+    options.machine.engine.log.segment_bytes = 64 << 10;
     options.machine.engine.batch_bytes_max = 32 << 10;
-    options.machine.engine.reserve_bytes = 0;
+    options.machine.engine.log.reserve_bytes = 0;
     options.heartbeat_interval = Duration::from_millis(5);
     options
 }
@@ -129,7 +129,7 @@ fn a_lease_with_very_many_keys_ends_in_one_revision_when_revoked_or_expired() {
     options.machine.engine.clock = Arc::new(environment::real::RealClock);
     options.machine.quota_bytes = None;
     options.queue_bytes_max = 1 << 30;
-    options.machine.engine.reserve_bytes = 0;
+    options.machine.engine.log.reserve_bytes = 0;
     let node = Node::start(options.clone()).unwrap();
 
     hang_many_keys_on(&node, 1);

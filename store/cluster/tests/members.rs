@@ -233,7 +233,7 @@ async fn poll<T>(mut look: impl FnMut() -> Option<T>) -> T {
 async fn a_founder_with_another_segment_size_is_refused_by_the_others() {
     let cluster = Cluster::start_with(|options| {
         if options.machine.member_id == 3 {
-            options.machine.engine.segment_bytes = 2 << 20;
+            options.machine.engine.log.segment_bytes = 2 << 20;
         }
     });
     for round in 0..50 {

@@ -123,9 +123,9 @@ async fn a_leader_that_may_open_no_file_refuses_writes_without_an_alarm_until_it
     let disk = SimulatedDisk::new(77);
     let mut options = cluster::NodeOptions::new("/node");
     options.disk = Arc::new(disk.clone());
-    options.machine.engine.segment_bytes = 256 << 10;
+    options.machine.engine.log.segment_bytes = 256 << 10;
     options.machine.engine.batch_bytes_max = 128 << 10;
-    options.machine.engine.reserve_bytes = 0;
+    options.machine.engine.log.reserve_bytes = 0;
     options.heartbeat_interval = Duration::from_millis(5);
     let node = Node::start(options).unwrap();
     for number in NUMBERS {

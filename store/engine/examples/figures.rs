@@ -60,7 +60,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn open(directory: &Path) -> Result<(Engine, Applier), Error> {
     let options = Options {
-        durability: Durability::Os,
+        log: engine::LogOptions {
+            durability: Durability::Os,
+            ..engine::LogOptions::default()
+        },
         ..Options::default()
     };
     let opened = Engine::open(Arc::new(RealDisk), directory, options, &mut |_| Ok(()))?;

@@ -13,7 +13,7 @@
 //!
 //! During recovery batches may meet a checkpoint that was written while later
 //! batches were being applied, and already holds their versions: those are
-//! left alone (`checkpoint/mod.rs` says why that is enough). Only batches up to
+//! left alone (`checkpoint.rs` says why that is enough). Only batches up to
 //! the greatest revision in the checkpoint are checked for such versions.
 
 use crate::accounting::Accounting;

@@ -14,7 +14,8 @@ use crate::transfer::HoldNotice;
 use crate::versions::Versions;
 use crate::{
     Applier, Batch, Entry, Error, HardState, Import, ImportNotice, Lineage, Options, Recovered,
-    Replayed, Snapshot, Status, Stored, Version, append, count, entry, recovery, trees,
+    Replayed, Snapshot, Status, Stored, UpkeepStatus, Version, append, count, entry, recovery,
+    trees,
 };
 use bytes::Bytes;
 use environment::Disk;
@@ -214,7 +215,6 @@ impl Engine {
     /// Figures for people and metrics.
     pub fn status(&self) -> Status {
         let (records, counters) = (&self.0.records, &self.0.counters);
-        let log = self.log().status();
         let segments = self.log().segments();
         let snapshot = self.snapshot();
         let log_bytes = segments.iter().map(|segment| segment.used_bytes).sum();
@@ -231,18 +231,15 @@ impl Engine {
             // Records may have come since the segments were looked at.
             live_bytes: needed_bytes.min(log_bytes),
             segments: segments.len(),
-            spare_segments: log.spare_segments,
             index_bytes: records.index.index_bytes(),
-            groups: log.groups,
-            flushes: log.flushes,
-            bytes_written: log.bytes_written,
-            unflushed_bytes: log.unflushed_bytes,
-            checkpoints: counters.checkpoints.get(),
-            checkpoint_bytes: counters.checkpoint_bytes.get(),
-            relocated_bytes: counters.relocated_bytes.get(),
-            released_segments: counters.released_segments.get(),
-            swept_versions: counters.swept_versions.get(),
-            failed: log.failed,
+            log: self.log().status(),
+            upkeep: UpkeepStatus {
+                checkpoints: counters.checkpoints.get(),
+                checkpoint_bytes: counters.checkpoint_bytes.get(),
+                relocated_bytes: counters.relocated_bytes.get(),
+                released_segments: counters.released_segments.get(),
+                swept_versions: counters.swept_versions.get(),
+            },
         }
     }
 

@@ -26,9 +26,9 @@
 //! when their segment is reclaimed.
 //!
 //! Where to read on: `apply.rs` (what a batch does to the index),
-//! `snapshot.rs` (reading in the past), `checkpoint/mod.rs` (why a smeared
+//! `snapshot.rs` (reading in the past), `checkpoint.rs` (why a smeared
 //! checkpoint is enough), `reclaim.rs`, `maintenance.rs`, `recovery.rs`,
-//! `transfer/mod.rs` (a whole state from one member to another).
+//! `transfer.rs` (a whole state from one member to another).
 //!
 //! ```
 //! use bytes::Bytes;
@@ -38,7 +38,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let directory = tempfile::tempdir()?;
-//! # let options = Options { segment_bytes: 1 << 20, reserve_bytes: 0, ..Options::default() };
+//! # let options = Options { log: engine::LogOptions { segment_bytes: 1 << 20, reserve_bytes: 0, ..engine::LogOptions::default() }, ..Options::default() };
 //! # let disk = Arc::new(RealDisk);
 //! let (engine, mut applier, recovered) =
 //!     Engine::open(disk, directory.path(), options, &mut |_replayed| Ok(()))?;
@@ -131,13 +131,13 @@ pub use engine::{Engine, Notice};
 pub use entry::{Entry, HardState, Unapplied};
 pub use error::Error;
 pub use history::{Changes, History};
-pub use options::{Commitment, Durability, Options, Worker};
+pub use options::{Commitment, Durability, LogOptions, Options, Worker};
 pub use range::Range;
 pub use record::Stored;
 pub use recovery::Recovered;
 pub use recovery::repair::{CutPlace, LostGroup, RepairPlan};
 pub use snapshot::{Snapshot, Version};
-pub use status::Status;
+pub use status::{Status, UpkeepStatus};
 pub use task::Task;
 pub use transfer::{
     Export, HoldNotice, Import, ImportNotice, ImportProgress, Installed, Piece, SnapshotInfo,

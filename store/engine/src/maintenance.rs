@@ -253,7 +253,7 @@ impl Maintenance {
     fn start_checkpoint(&mut self, applied: &Applied, state: Vec<u8>) -> Result<(), Error> {
         let mut job = self.begin_checkpoint(applied, state);
         job.paced = true;
-        let worker = applied.parts.options.worker;
+        let worker = applied.parts.options.log.worker;
         let task = Task::start(worker, "engine-checkpoint", move || job.run())?;
         self.work = Work::Checkpoint(task);
         Ok(())
@@ -262,7 +262,7 @@ impl Maintenance {
     fn start_copy(&mut self, applied: &Applied, plan: Plan) -> Result<(), Error> {
         let throttled = !self.is_defragmenting();
         let parts = Arc::clone(&applied.parts);
-        let worker = parts.options.worker;
+        let worker = parts.options.log.worker;
         let copy = move || reclaim::copy(&parts, plan, throttled);
         self.work = Work::Copying(Task::start(worker, "engine-reclaim", copy)?);
         Ok(())
@@ -294,7 +294,8 @@ impl Maintenance {
         let options = &applied.parts.options;
         let (now, then) = (applied.index.applied_position, self.last_begun);
         let segments = u64::from(now.segment().saturating_sub(then.segment()));
-        let bytes = (segments * options.segment_bytes + now.offset()).saturating_sub(then.offset());
+        let bytes =
+            (segments * options.log.segment_bytes + now.offset()).saturating_sub(then.offset());
         let due_bytes = options.checkpoint_bytes.max(self.last_bytes);
         self.wanted || bytes >= due_bytes
     }

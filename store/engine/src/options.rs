@@ -3,7 +3,7 @@
 use environment::Clock;
 use environment::real::RealClock;
 use std::sync::Arc;
-pub use value_log::{Durability, Worker};
+pub use value_log::{Durability, Options as LogOptions, Worker};
 
 /// What decides that a batch is committed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,19 +19,15 @@ pub enum Commitment {
 /// How an engine behaves; the default is durable and fits one etcd-sized node.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Size of a log segment: a power of two, 64 KiB to 128 MiB.
-    pub segment_bytes: u64,
-    /// Zero-written segments kept ready.
-    pub spare_segments: usize,
-    /// What "durable" means.
-    pub durability: Durability,
+    /// Options of the log. Free space that puts never touch ([`LogOptions::reserve_bytes`]) is
+    /// room for checkpoints and reclaim when the disk is full; on a small file system it is
+    /// less, a sixteenth of its size. The engine itself chooses [`LogOptions::seal`] and
+    /// [`LogOptions::shows_damaged_groups`]; checkpoints and reclaim have the log's
+    /// [`LogOptions::worker`].
+    pub log: LogOptions,
     /// Largest batch, headers of its records included and deletions not:
     /// with deletions it may fill a segment.
     pub batch_bytes_max: u64,
-    /// Free space on the file system that puts never touch: room for
-    /// checkpoints and reclaim when the disk is full. On a small file system it is
-    /// less, a sixteenth of its size.
-    pub reserve_bytes: u64,
     /// Bytes of log after which a checkpoint is due, or the size of the last
     /// checkpoint where that is more. Bounds what a restart replays: the default
     /// to about a second of work.
@@ -45,33 +41,20 @@ pub struct Options {
     pub background_bytes_per_second: u64,
     /// Clock of the rate limit and of the pauses after failed upkeep.
     pub clock: Arc<dyn Clock>,
-    /// Random number that marks a new log's frames as its own; `None`: drawn from the kernel.
-    pub log_salt: Option<u64>,
     pub commitment: Commitment,
-    /// Threads that do the work of the log, of checkpoints and of reclaim.
-    pub worker: Worker,
-    /// See [`value_log::Options::accepts_torn_frames`].
-    #[doc(hidden)]
-    pub accepts_torn_frames: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
         Options {
-            segment_bytes: 64 << 20,
-            spare_segments: 2,
-            durability: Durability::Durable,
+            log: LogOptions::default(),
             batch_bytes_max: 32 << 20,
-            reserve_bytes: 64 << 20,
             checkpoint_bytes: 128 << 20,
             memory_bytes_max: u64::MAX,
             reclaim_live_percent_max: 50,
             background_bytes_per_second: 64 << 20,
             clock: Arc::new(RealClock),
-            log_salt: None,
             commitment: Commitment::Alone,
-            worker: Worker::Threads,
-            accepts_torn_frames: false,
         }
     }
 }

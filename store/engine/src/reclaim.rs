@@ -68,7 +68,7 @@ impl Plan {
             kind == SegmentKind::Sorted || life.last_main < horizon
         });
         let index_bytes = parts.records.index.index_bytes();
-        let worth = index_bytes.max(parts.options.segment_bytes);
+        let worth = index_bytes.max(parts.options.log.segment_bytes);
         let mut round = Round::new(parts);
         for candidate in candidates {
             if candidate.live_bytes * 100 <= candidate.used_bytes * percent {

@@ -32,8 +32,8 @@ use crate::read::Records;
 use crate::transfer::Transfers;
 use crate::trees::{EMPTY_REVISION, NEVER_COMPACTED, TREES};
 use crate::{
-    Batch, Commitment, Entry, Error, HardState, Options, Replayed, Unapplied, entry, record,
-    whole_log,
+    Batch, Commitment, Entry, Error, HardState, LogOptions, Options, Replayed, Unapplied, entry,
+    record, whole_log,
 };
 use environment::{DirectoryLock, Disk};
 use ordered_index::Reader;
@@ -104,10 +104,9 @@ pub(crate) fn open(
     // Before the lock, which would leave a file of ours in it.
     refuse_foreign(directory, &list()?)?;
     let lock = take_lock(&*disk, directory)?;
-    let options = Options {
-        reserve_bytes: directory::reserve_bytes(&*disk, directory, options.reserve_bytes),
-        ..options
-    };
+    let mut options = options;
+    options.log.reserve_bytes =
+        directory::reserve_bytes(&*disk, directory, options.log.reserve_bytes);
     files::remove_partial(&*disk, directory)?;
     files::remove_incoming(&*disk, directory)?;
     let names = list()?;
@@ -544,7 +543,7 @@ impl<'a> Recovery<'a> {
         let directory = Directory {
             disk,
             path: self.directory.into(),
-            reserve_bytes: options.reserve_bytes,
+            reserve_bytes: options.log.reserve_bytes,
         };
         let parts = Arc::new(Parts {
             options,
@@ -605,17 +604,11 @@ fn of_replay(error: value_log::Error) -> Error {
     }
 }
 
-fn log_options(options: &Options) -> value_log::Options {
-    value_log::Options {
-        segment_bytes: options.segment_bytes,
-        spare_segments: options.spare_segments,
-        durability: options.durability,
+/// The log's options, with what this crate relies on.
+fn log_options(options: &Options) -> LogOptions {
+    LogOptions {
         seal: Seal::Explicit,
-        reserve_bytes: options.reserve_bytes,
-        worker: options.worker,
-        salt: options.log_salt,
-        accepts_torn_frames: options.accepts_torn_frames,
         shows_damaged_groups: true,
-        ..value_log::Options::default()
+        ..options.log.clone()
     }
 }

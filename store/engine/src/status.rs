@@ -22,19 +22,17 @@ pub struct Status {
     pub live_bytes: u64,
     /// Segments, spares not counted.
     pub segments: usize,
-    /// Spare segments ready.
-    pub spare_segments: usize,
-    /// Heap bytes of the index, and of the keys noted as born and gone.
+    /// Heap bytes of the index, and of the keys noted as created and deleted.
     pub index_bytes: u64,
-    /// Group frames appended.
-    pub groups: u64,
-    /// Device flushes of the log.
-    pub flushes: u64,
-    /// Bytes written by the log.
-    pub bytes_written: u64,
-    /// Bytes of the log that a loss of power may take: 0 unless with
-    /// [`crate::Durability::Os`].
-    pub unflushed_bytes: u64,
+    /// The log's own figures.
+    pub log: value_log::Status,
+    /// Work of upkeep.
+    pub upkeep: UpkeepStatus,
+}
+
+/// What upkeep has done since the engine was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UpkeepStatus {
     /// Checkpoints written.
     pub checkpoints: u64,
     /// Bytes of the checkpoints written.
@@ -45,6 +43,4 @@ pub struct Status {
     pub released_segments: u64,
     /// Key versions dropped after compactions.
     pub swept_versions: u64,
-    /// Why the log has stopped, when it has.
-    pub failed: Option<String>,
 }

@@ -11,8 +11,11 @@ use store::{Store, options, put};
 
 fn open(disk: &SimulatedDisk) -> Store {
     let options = Options {
+        log: engine::LogOptions {
+            segment_bytes: 1 << 20,
+            ..options().log
+        },
         checkpoint_bytes: 4096,
-        segment_bytes: 1 << 20,
         ..options()
     };
     // The model would be slow with this many keys, and is not used.
@@ -34,8 +37,8 @@ fn grow(store: &mut Store, bytes: u64) -> u64 {
             store.maintain().unwrap();
         }
         let now = store.engine.status();
-        if now.bytes_written - before.bytes_written >= bytes {
-            return now.checkpoints - before.checkpoints;
+        if now.log.bytes_written - before.log.bytes_written >= bytes {
+            return now.upkeep.checkpoints - before.upkeep.checkpoints;
         }
     }
 }
@@ -52,7 +55,7 @@ fn a_checkpoint_is_due_when_the_log_has_grown_by_as_much_as_the_last_one_took() 
         store.write(some).unwrap();
     }
     store.checkpoint().unwrap();
-    let file_bytes = store.engine.status().checkpoint_bytes;
+    let file_bytes = store.engine.status().upkeep.checkpoint_bytes;
     assert!(file_bytes > 40_000, "{file_bytes}");
     for _ in 0..2 {
         assert_eq!(grow(&mut store, 30_000), 0);

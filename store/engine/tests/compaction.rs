@@ -59,7 +59,7 @@ fn a_compaction_drops_a_slice_at_a_time_and_shows_nothing_of_it() {
     });
     assert!(steps > before / SLICE, "{steps} steps");
     let status = store.engine.status();
-    assert!(status.swept_versions >= before - status.versions);
+    assert!(status.upkeep.swept_versions >= before - status.versions);
     store.check_kept();
 }
 
@@ -116,7 +116,7 @@ fn garbage_is_copied_away_although_a_sweep_is_always_under_way() {
     let disk = SimulatedDisk::new(5);
     let mut store = Store::new(&disk);
     let mut round = 0_u32;
-    while store.engine.status().relocated_bytes == 0 {
+    while store.engine.status().upkeep.relocated_bytes == 0 {
         // A survivor among much that dies: no segment dies by itself.
         store.write(&[put(round.to_be_bytes(), [1; 300])]).unwrap();
         store.write(&[put("busy", [2; 3000])]).unwrap();

@@ -203,7 +203,10 @@ fn a_crash_at_any_io_loses_nothing_acknowledged() {
 #[test]
 fn the_page_cache_keeps_its_smaller_promise_at_any_io() {
     let options = Options {
-        durability: Durability::Os,
+        log: engine::LogOptions {
+            durability: Durability::Os,
+            ..options().log
+        },
         ..options()
     };
     let whole = SimulatedDisk::new(1);
@@ -276,13 +279,13 @@ fn after_a_failed_flush_every_append_is_refused_until_reopened() {
     let mut store = Store::new(&disk);
     store.write(&[put("a", "1")]).unwrap();
     // The next flush is the write's once no segment is being made.
-    while store.engine.status().spare_segments == 0 {
+    while store.engine.status().log.spare_segments == 0 {
         std::thread::yield_now();
     }
     disk.inject(disk.io_count(), Fault::FailedFlush);
     assert!(store.write(&[put("b", "2")]).is_err());
     assert!(store.write(&[put("c", "3")]).is_err());
-    assert!(store.engine.status().failed.is_some());
+    assert!(store.engine.status().log.failed.is_some());
     assert_eq!(
         store.get(b"a", 2).unwrap().kv,
         store::encode(b"a", b"1"),

@@ -60,8 +60,11 @@ struct Member {
 
 fn options() -> Options {
     Options {
+        log: engine::LogOptions {
+            worker: Worker::Caller,
+            ..store::options().log
+        },
         commitment: Commitment::Quorum,
-        worker: Worker::Caller,
         checkpoint_bytes: 48 << 10,
         ..store::options()
     }

@@ -69,7 +69,7 @@ fn it_outlives_checkpoints_and_defragmentation() {
     assert_eq!(store.recovered.batches, 0, "all from the checkpoint");
     check(&mut store);
     store.defragment().unwrap();
-    assert!(store.engine.status().relocated_bytes > 0);
+    assert!(store.engine.status().upkeep.relocated_bytes > 0);
     check(&mut store);
     let mut store = store.reopen(&disk);
     check(&mut store);

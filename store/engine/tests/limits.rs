@@ -39,7 +39,10 @@ fn a_full_disk_refuses_puts_and_reads_go_on_and_deleting_makes_room() {
     let disk = SimulatedDisk::new(1);
     disk.set_capacity(2 << 20);
     let options = Options {
-        reserve_bytes: 256 << 10,
+        log: engine::LogOptions {
+            reserve_bytes: 256 << 10,
+            ..options().log
+        },
         ..options()
     };
     let mut store = Store::open(&disk, options, Model::default()).unwrap();
@@ -91,7 +94,10 @@ fn a_batch_that_never_fits_is_refused_with_its_size() {
 fn a_large_value_with_a_coarse_size_class_comes_back() {
     let disk = SimulatedDisk::new(1);
     let options = Options {
-        segment_bytes: 8 << 20,
+        log: engine::LogOptions {
+            segment_bytes: 8 << 20,
+            ..options().log
+        },
         batch_bytes_max: 4 << 20,
         ..options()
     };
@@ -125,10 +131,10 @@ fn malformed_batches_are_refused_before_anything_is_written() {
         index: 1,
         changes: Vec::new(),
     };
-    let written = store.engine.status().groups;
+    let written = store.engine.status().log.groups;
     for batch in [gap, foreign_key, empty] {
         let error = store.engine.append(&batch).unwrap_err();
         assert!(matches!(error, Error::InvalidBatch { .. }), "{error}");
     }
-    assert_eq!(store.engine.status().groups, written);
+    assert_eq!(store.engine.status().log.groups, written);
 }

@@ -180,10 +180,13 @@ fn run(seed: u64, steps: u64) -> Status {
 fn random_operations_agree_with_the_model() {
     let statuses: Vec<Status> = (0..40).map(|number| run(seed(number), 600)).collect();
     let sum = |figure: fn(&Status) -> u64| statuses.iter().map(figure).sum::<u64>();
-    assert!(sum(|status| status.checkpoints) > 40, "{statuses:?}");
+    assert!(sum(|status| status.upkeep.checkpoints) > 40, "{statuses:?}");
     assert!(
-        sum(|status| status.relocated_bytes) > 100_000,
+        sum(|status| status.upkeep.relocated_bytes) > 100_000,
         "{statuses:?}"
     );
-    assert!(sum(|status| status.released_segments) > 40, "{statuses:?}");
+    assert!(
+        sum(|status| status.upkeep.released_segments) > 40,
+        "{statuses:?}"
+    );
 }

@@ -80,10 +80,13 @@ fn dead_segments_are_given_back_without_copying() {
     let small = store.engine.status();
     assert!(small.segments <= 4, "{small:?}");
     assert!(
-        small.released_segments as usize >= full.segments - 4,
+        small.upkeep.released_segments as usize >= full.segments - 4,
         "{small:?}"
     );
-    assert_eq!(small.relocated_bytes, 0, "nothing lives in a dead segment");
+    assert_eq!(
+        small.upkeep.relocated_bytes, 0,
+        "nothing lives in a dead segment"
+    );
     store.check_all();
 }
 
@@ -100,7 +103,7 @@ fn mostly_dead_segments_are_emptied_and_every_live_version_stays() {
     store.compact(store.model.revision).unwrap();
     settle(&mut store);
     let status = store.engine.status();
-    assert!(status.relocated_bytes > 0, "{status:?}");
+    assert!(status.upkeep.relocated_bytes > 0, "{status:?}");
     assert!(status.log_bytes < 4 * status.live_bytes, "{status:?}");
     store.check_all();
     let mut store = store.reopen(&disk);
@@ -114,7 +117,7 @@ fn segments_with_history_that_is_not_compacted_stay_in_the_log() {
     overwrite(&mut store, 20);
     store.compact(3).unwrap();
     settle(&mut store);
-    assert_eq!(store.engine.status().released_segments, 0);
+    assert_eq!(store.engine.status().upkeep.released_segments, 0);
     store.check_history(3);
 }
 
@@ -244,8 +247,11 @@ fn readers_beside_reclaim_always_find_their_version() {
 #[test]
 fn a_checkpoint_written_beside_writes_restores_the_same_store() {
     let options = Options {
+        log: engine::LogOptions {
+            segment_bytes: 4 << 20,
+            ..options().log
+        },
         checkpoint_bytes: 1,
-        segment_bytes: 4 << 20,
         ..options()
     };
     for seed in 0..4 {
@@ -256,7 +262,7 @@ fn a_checkpoint_written_beside_writes_restores_the_same_store() {
         let mut checkpoints = 0;
         for _ in 0..150 {
             smear(&mut store, &mut random, &mut alive);
-            checkpoints = store.engine.status().checkpoints;
+            checkpoints = store.engine.status().upkeep.checkpoints;
         }
         assert!(checkpoints > 3, "only {checkpoints} checkpoints");
         let before = contents(&mut store);
@@ -288,8 +294,11 @@ fn defragmenting_more_than_one_round_leaves_a_directory_that_opens() {
 #[test]
 fn defragmenting_in_steps_lets_writes_go_on_between_them() {
     let options = Options {
-        worker: Worker::Caller,
-        segment_bytes: 1 << 20,
+        log: engine::LogOptions {
+            worker: Worker::Caller,
+            segment_bytes: 1 << 20,
+            ..options().log
+        },
         batch_bytes_max: 256 << 10,
         ..options()
     };
@@ -320,7 +329,7 @@ fn defragmenting_in_steps_lets_writes_go_on_between_them() {
     // Sealing, copying, three times swapping, writing a checkpoint, looking again.
     assert!(steps >= 7, "{steps} steps");
     let after = store.engine.status();
-    assert!(after.relocated_bytes > 9000 * 64, "{after:?}");
+    assert!(after.upkeep.relocated_bytes > 9000 * 64, "{after:?}");
     assert!(
         after.log_bytes < before.log_bytes - 8 * 30_000,
         "{before:?}, {after:?}"
@@ -419,13 +428,16 @@ fn segments_that_went_before_one_that_cannot_go_are_forgotten() {
     let error = store.checkpoint().unwrap_err();
     assert!(error.to_string().contains("00000003.log"), "{error}");
     let status = store.engine.status();
-    assert!(status.released_segments > 0, "{status:?}");
+    assert!(status.upkeep.released_segments > 0, "{status:?}");
     assert_eq!(
         status.segments,
-        before.segments - status.released_segments as usize
+        before.segments - status.upkeep.released_segments as usize
     );
     assert!(store.checkpoint().is_err(), "it is tried again");
-    let again = store.engine.status().released_segments;
-    assert_eq!(again, status.released_segments, "none is counted twice");
+    let again = store.engine.status().upkeep.released_segments;
+    assert_eq!(
+        again, status.upkeep.released_segments,
+        "none is counted twice"
+    );
     store.check_all();
 }

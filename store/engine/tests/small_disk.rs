@@ -23,9 +23,12 @@ fn free_bytes(disk: &SimulatedDisk) -> u64 {
 /// A thousandth of the defaults, on a thousandth of 365 MB.
 fn small() -> Options {
     Options {
-        spare_segments: 2,
-        reserve_bytes: 64 << 10,
-        worker: Worker::Caller,
+        log: engine::LogOptions {
+            spare_segments: 2,
+            reserve_bytes: 64 << 10,
+            worker: Worker::Caller,
+            ..options().log
+        },
         ..options()
     }
 }
@@ -120,7 +123,10 @@ fn upkeep_that_failed_for_want_of_a_descriptor_is_done_later_without_new_writes(
     let disk = SimulatedDisk::new(1);
     let clock = SimulatedClock::stepped();
     let options = Options {
-        worker: Worker::Caller,
+        log: engine::LogOptions {
+            worker: Worker::Caller,
+            ..options().log
+        },
         clock: Arc::new(clock.clone()),
         ..options()
     };
@@ -140,8 +146,8 @@ fn upkeep_that_failed_for_want_of_a_descriptor_is_done_later_without_new_writes(
         failures += u32::from(store.maintain().is_err());
     }
     assert_eq!(failures, 1, "it is not tried all the time");
-    assert_eq!(store.engine.status().failed, None);
-    assert_eq!(store.engine.status().released_segments, 0);
+    assert_eq!(store.engine.status().log.failed, None);
+    assert_eq!(store.engine.status().upkeep.released_segments, 0);
     disk.fail_opens(None);
     for _ in 0..100 {
         clock.advance(Duration::from_secs(1));

@@ -31,7 +31,10 @@ struct Story {
 
 fn options() -> Options {
     Options {
-        worker: Worker::Caller,
+        log: engine::LogOptions {
+            worker: Worker::Caller,
+            ..store::options().log
+        },
         checkpoint_bytes: 30 << 10,
         ..store::options()
     }
@@ -181,7 +184,10 @@ fn the_page_cache_keeps_an_installation_at_any_io() {
     let run = |disk: &SimulatedDisk| {
         let mut story = Story::default();
         let os = Options {
-            durability: Durability::Os,
+            log: engine::LogOptions {
+                durability: Durability::Os,
+                ..options().log
+            },
             ..options()
         };
         let _ = run_with(disk, &mut story, os);

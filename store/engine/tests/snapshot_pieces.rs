@@ -15,7 +15,10 @@ use store::{Store, options, seed};
 
 fn store(disk: &SimulatedDisk) -> Store {
     let options = Options {
-        worker: Worker::Caller,
+        log: engine::LogOptions {
+            worker: Worker::Caller,
+            ..options().log
+        },
         ..options()
     };
     Store::open(disk, options, Model::default()).unwrap()

@@ -424,7 +424,10 @@ fn closing_takes_an_unfinished_import_away_first() {
         let source = source(&here, seed(12));
         let all = pieces(&mut source.export(3000));
         let options = Options {
-            worker,
+            log: engine::LogOptions {
+                worker,
+                ..options().log
+            },
             ..options()
         };
         let mut receiver = Store::open(&there, options, Model::default()).unwrap();

@@ -36,7 +36,7 @@ impl Options {
     /// batch must fit into one segment. The option applies to new directories only.
     #[must_use]
     pub fn segment_bytes(mut self, bytes: u64) -> Options {
-        self.node.machine.engine.segment_bytes = bytes;
+        self.node.machine.engine.log.segment_bytes = bytes;
         self
     }
 

@@ -243,9 +243,9 @@ fn writers_on_many_threads_lose_no_put_and_share_flushes() {
     assert_eq!(store.revision(), 801);
     let status = store.node().reader().engine().status();
     assert!(
-        status.flushes < 800,
+        status.log.flushes < 800,
         "{} flushes for 800 concurrent puts",
-        status.flushes
+        status.log.flushes
     );
 }
 

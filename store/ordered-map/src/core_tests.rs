@@ -16,11 +16,14 @@ use crate::{Batch, Error};
 
 fn options() -> Options {
     Options {
-        segment_bytes: 64 << 10,
-        spare_segments: 1,
-        reserve_bytes: 0,
+        log: engine::LogOptions {
+            segment_bytes: 64 << 10,
+            spare_segments: 1,
+            reserve_bytes: 0,
+            worker: Worker::Caller,
+            ..engine::LogOptions::default()
+        },
         batch_bytes_max: 32 << 10,
-        worker: Worker::Caller,
         ..Options::default()
     }
 }
@@ -35,7 +38,7 @@ fn put(key: &str, bytes: usize) -> Operation {
 }
 
 fn flushes(core: &Core) -> u64 {
-    core.engine.status().flushes
+    core.engine.status().log.flushes
 }
 
 #[test]

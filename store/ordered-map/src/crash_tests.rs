@@ -23,14 +23,17 @@ type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 /// One thread does everything, in segments that are soon full.
 fn options(durability: Durability) -> Options {
     Options {
-        segment_bytes: 64 << 10,
-        spare_segments: 1,
-        reserve_bytes: 0,
+        log: engine::LogOptions {
+            segment_bytes: 64 << 10,
+            spare_segments: 1,
+            reserve_bytes: 0,
+            worker: Worker::Caller,
+            durability,
+            ..engine::LogOptions::default()
+        },
         batch_bytes_max: 32 << 10,
         checkpoint_bytes: 64 << 10,
         background_bytes_per_second: u64::MAX,
-        worker: Worker::Caller,
-        durability,
         ..Options::default()
     }
 }
@@ -96,7 +99,7 @@ fn run_once(
             while core.step()? == Left::Step {}
         }
     }
-    story.checkpoints += core.engine.status().checkpoints;
+    story.checkpoints += core.engine.status().upkeep.checkpoints;
     Ok(())
 }
 

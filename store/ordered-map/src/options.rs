@@ -31,8 +31,11 @@ impl Options {
         Options {
             directory: directory.into(),
             engine: engine::Options {
-                // The thread that leads a group writes it: no other thread has to be woken.
-                worker: Worker::CallerWithPool,
+                log: engine::LogOptions {
+                    // The thread that leads a group writes it: no other thread has to be woken.
+                    worker: Worker::CallerWithPool,
+                    ..engine::LogOptions::default()
+                },
                 ..engine::Options::default()
             },
         }
@@ -43,7 +46,7 @@ impl Options {
     /// loss of power.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Options {
-        self.engine.durability = durability;
+        self.engine.log.durability = durability;
         self
     }
 
@@ -51,7 +54,7 @@ impl Options {
     /// must fit into one. Only a new directory takes this option; an existing one keeps its size.
     #[must_use]
     pub fn segment_bytes(mut self, bytes: u64) -> Options {
-        self.engine.segment_bytes = bytes;
+        self.engine.log.segment_bytes = bytes;
         self
     }
 
@@ -67,7 +70,7 @@ impl Options {
     /// 64 MiB by default.
     #[must_use]
     pub fn reserve_bytes(mut self, bytes: u64) -> Options {
-        self.engine.reserve_bytes = bytes;
+        self.engine.log.reserve_bytes = bytes;
         self
     }
 

@@ -270,7 +270,7 @@ mod tests {
 
     fn options(config: &Config, disk: impl Disk + 'static) -> NodeOptions {
         let mut options = config.node.clone();
-        options.machine.engine.reserve_bytes = 0;
+        options.machine.engine.log.reserve_bytes = 0;
         options.disk = Arc::new(disk);
         options
     }

@@ -31,7 +31,7 @@ pub struct SegmentInfo {
 }
 
 /// Counters and state.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// Last group that is done (see [`crate::Durability`]).
     pub durable: Sequence,

@@ -114,16 +114,16 @@ impl Member {
         machine.lease_id_seed = Some(self.id);
         machine.lease_ttl_min_seconds = 1;
         let engine = &mut machine.engine;
-        engine.segment_bytes = 64 << 10;
+        engine.log.segment_bytes = 64 << 10;
         engine.batch_bytes_max = 32 << 10;
-        engine.spare_segments = 1;
-        engine.reserve_bytes = 0;
+        engine.log.spare_segments = 1;
+        engine.log.reserve_bytes = 0;
         engine.checkpoint_bytes = 96 << 10;
         engine.background_bytes_per_second = u64::MAX;
-        engine.log_salt = Some(self.id);
-        engine.worker = Worker::Caller;
+        engine.log.salt = Some(self.id);
+        engine.log.worker = Worker::Caller;
         if self.is_cached() {
-            engine.durability = Durability::Os;
+            engine.log.durability = Durability::Os;
         }
         engine.clock = Arc::new(self.clock.clone());
         ReplicaOptions {

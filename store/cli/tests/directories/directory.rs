@@ -162,9 +162,12 @@ fn open(directory: &Path) -> (Engine, Applier) {
 
 fn try_open(directory: &Path) -> Result<(Engine, Applier), engine::Error> {
     let options = Options {
-        segment_bytes: 64 << 10,
-        spare_segments: 1,
-        reserve_bytes: 0,
+        log: engine::LogOptions {
+            segment_bytes: 64 << 10,
+            spare_segments: 1,
+            reserve_bytes: 0,
+            ..engine::LogOptions::default()
+        },
         batch_bytes_max: 32 << 10,
         ..Options::default()
     };

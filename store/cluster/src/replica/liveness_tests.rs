@@ -51,10 +51,10 @@ impl Leader {
         options.machine.member_id = 1;
         let ids = [1].into_iter().chain(others.iter().copied());
         options.machine.initial_members = ids.map(member).collect();
-        options.machine.engine.segment_bytes = 64 << 10;
+        options.machine.engine.log.segment_bytes = 64 << 10;
         options.machine.engine.batch_bytes_max = 32 << 10;
-        options.machine.engine.reserve_bytes = 0;
-        options.machine.engine.worker = Worker::Caller;
+        options.machine.engine.log.reserve_bytes = 0;
+        options.machine.engine.log.worker = Worker::Caller;
         let disk = Arc::new(SimulatedDisk::new(1));
         let time: Arc<dyn Clock> = Arc::new(clock.clone());
         let replica = Replica::open(disk, Path::new("/data"), options.replica(1), time).unwrap();

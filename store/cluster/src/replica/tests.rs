@@ -22,10 +22,10 @@ use raft::eraftpb::MessageType;
 fn options() -> ReplicaOptions {
     let mut options = NodeOptions::new("/data");
     let engine = &mut options.machine.engine;
-    engine.segment_bytes = 64 << 10;
+    engine.log.segment_bytes = 64 << 10;
     engine.batch_bytes_max = 32 << 10;
-    engine.reserve_bytes = 0;
-    engine.worker = Worker::Caller;
+    engine.log.reserve_bytes = 0;
+    engine.log.worker = Worker::Caller;
     options.replica(1)
 }
 
@@ -217,7 +217,7 @@ fn page_cache_voter_at(disk: &SimulatedDisk, clock: &SimulatedClock) -> Replica 
     };
     options.machine.member_id = 2;
     options.machine.initial_members = (1..=3).map(member).collect();
-    options.machine.engine.durability = engine::Durability::Os;
+    options.machine.engine.log.durability = engine::Durability::Os;
     let clock: Arc<dyn Clock> = Arc::new(clock.clone());
     Replica::open(Arc::new(disk.clone()), Path::new("/data"), options, clock).unwrap()
 }

@@ -19,10 +19,10 @@ fn waiting(disk: &SimulatedDisk, clock: &SimulatedClock) -> Replica {
     let mut options = NodeOptions::new("/data");
     options.machine.member_id = MEMBER;
     options.machine.initial_members = Vec::new();
-    options.machine.engine.segment_bytes = 64 << 10;
+    options.machine.engine.log.segment_bytes = 64 << 10;
     options.machine.engine.batch_bytes_max = 32 << 10;
-    options.machine.engine.reserve_bytes = 0;
-    options.machine.engine.worker = Worker::Caller;
+    options.machine.engine.log.reserve_bytes = 0;
+    options.machine.engine.log.worker = Worker::Caller;
     let clock: Arc<dyn Clock> = Arc::new(clock.clone());
     let disk = Arc::new(disk.clone());
     Replica::open(disk, Path::new("/data"), options.replica(1), clock).unwrap()

@@ -29,8 +29,8 @@ fn options(place: &tempfile::TempDir, members: &[Member], number: usize) -> Node
     let mut options = NodeOptions::new(place.path().join(number.to_string()));
     options.machine.member_id = members[number].id;
     options.machine.initial_members = members.to_vec();
-    options.machine.engine.segment_bytes = 1 << 20;
-    options.machine.engine.reserve_bytes = 0;
+    options.machine.engine.log.segment_bytes = 1 << 20;
+    options.machine.engine.log.reserve_bytes = 0;
     options.heartbeat_interval = Duration::from_millis(20);
     options.election_timeout = Duration::from_millis(200);
     options.seed = Some(number as u64);

@@ -96,11 +96,11 @@ impl Cluster {
         let mut machine = NodeOptions::new("/data").machine;
         machine.member_id = id;
         machine.initial_members = members(self.machines.len() as u64);
-        machine.engine.segment_bytes = 64 << 10;
+        machine.engine.log.segment_bytes = 64 << 10;
         machine.engine.batch_bytes_max = 32 << 10;
-        machine.engine.reserve_bytes = 0;
-        machine.engine.worker = Worker::Caller;
-        machine.engine.durability = at.durability;
+        machine.engine.log.reserve_bytes = 0;
+        machine.engine.log.worker = Worker::Caller;
+        machine.engine.log.durability = at.durability;
         machine.engine.clock = Arc::new(self.clock.clone());
         ReplicaOptions {
             machine,

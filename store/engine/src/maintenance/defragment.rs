@@ -121,7 +121,7 @@ impl Maintenance {
             .directory
             .is_low_on_space(log_view.log.segment_bytes());
         let waits = is_low && (is_first || !log_view.has_much_garbage_at_the_end());
-        let worker = parts.options.worker;
+        let worker = parts.options.log.worker;
         let rotate = move || {
             if waits {
                 return Ok(false);

@@ -39,7 +39,7 @@ impl Maintenance {
         self.kept_from = None;
         // The garbage goes with the old state.
         self.defragmentation = None;
-        let worker = parts.options.worker;
+        let worker = parts.options.log.worker;
         match Task::start(worker, "engine-release", move || parts.release(&dead)) {
             Ok(task) => self.work = Work::Releasing(task),
             // The next checkpoint releases them.

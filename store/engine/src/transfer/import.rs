@@ -148,7 +148,7 @@ impl Import {
             queue,
             thread: None,
         };
-        if parts.options.worker != Worker::Caller {
+        if parts.options.log.worker != Worker::Caller {
             let (parts, queue) = (Arc::clone(parts), Arc::clone(&import.queue));
             let spawned = threads::spawn("engine-import", move || queue.run(&parts, number));
             import.thread = Some(spawned.map_err(Error::disk("start", "engine-import"))?);

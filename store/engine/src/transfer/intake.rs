@@ -72,8 +72,8 @@ impl Intake {
         options: &Options,
     ) -> Result<Intake, Error> {
         // The log must find room for its next segments while this grows.
-        let segments = options.spare_segments as u64 + 1;
-        let reserve_bytes = directory.reserve_bytes + segments * options.segment_bytes;
+        let segments = options.log.spare_segments as u64 + 1;
+        let reserve_bytes = directory.reserve_bytes + segments * options.log.segment_bytes;
         Ok(Intake {
             info: SnapshotInfo::default(),
             checkpoint: IncomingCheckpoint::begin(directory)?,

@@ -20,10 +20,13 @@ const INFO: SnapshotInfo = SnapshotInfo {
 
 fn engine(disk: &SimulatedDisk) -> (Engine, Applier) {
     let options = Options {
-        segment_bytes: 64 << 10,
-        reserve_bytes: 0,
-        worker: Worker::Caller,
-        log_salt: Some(1),
+        log: crate::LogOptions {
+            segment_bytes: 64 << 10,
+            reserve_bytes: 0,
+            worker: Worker::Caller,
+            salt: Some(1),
+            ..crate::LogOptions::default()
+        },
         ..Options::default()
     };
     let disk = Arc::new(disk.clone());

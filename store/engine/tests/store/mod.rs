@@ -31,9 +31,12 @@ pub const COMPACTION: u8 = 7;
 /// Small segments, so that small tests cross many.
 pub fn options() -> Options {
     Options {
-        segment_bytes: 64 << 10,
-        spare_segments: 1,
-        reserve_bytes: 0,
+        log: engine::LogOptions {
+            segment_bytes: 64 << 10,
+            spare_segments: 1,
+            reserve_bytes: 0,
+            ..engine::LogOptions::default()
+        },
         batch_bytes_max: 32 << 10,
         checkpoint_bytes: 256 << 10,
         background_bytes_per_second: u64::MAX,

@@ -180,7 +180,7 @@ impl NodeOptions {
     /// all members, because a batch must fit into the segments of each.
     #[must_use]
     pub fn segment_bytes(mut self, bytes: u64) -> NodeOptions {
-        self.node.machine.engine.segment_bytes = bytes;
+        self.node.machine.engine.log.segment_bytes = bytes;
         self
     }
 

@@ -62,7 +62,7 @@ fn is_damaged(error: &Error, key: &str) -> bool {
 #[test]
 fn a_put_goes_on_from_the_same_version_whatever_byte_of_the_former_record_is_damaged() {
     let mut options = small();
-    options.engine.segment_bytes = 1 << 20;
+    options.engine.log.segment_bytes = 1 << 20;
     let mut store = Store::with(options);
     store.grant(5, 100).unwrap();
     // Revisions of two bytes in all records that follow.

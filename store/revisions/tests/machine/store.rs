@@ -32,9 +32,9 @@ pub fn small() -> Options {
         member_id: 7,
         ..Options::default()
     };
-    options.engine.segment_bytes = 64 << 10;
-    options.engine.spare_segments = 1;
-    options.engine.reserve_bytes = 0;
+    options.engine.log.segment_bytes = 64 << 10;
+    options.engine.log.spare_segments = 1;
+    options.engine.log.reserve_bytes = 0;
     options
 }
 

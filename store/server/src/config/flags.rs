@@ -383,7 +383,7 @@ fn segment_bytes(config: &mut Config, bytes: u64) -> Checked {
         return Err(remedy.to_owned());
     }
     let engine = &mut config.node.machine.engine;
-    engine.segment_bytes = bytes;
+    engine.log.segment_bytes = bytes;
     engine.batch_bytes_max = engine.batch_bytes_max.min(bytes / 2);
     Ok(())
 }

@@ -141,7 +141,7 @@ fn members(backend: &Backend) -> Vec<Row> {
 /// What this member would lose if its power failed now.
 #[rustfmt::skip]
 fn unflushed(status: &Status, backend: &Backend) -> Vec<Row> {
-    let mut rows = vec![gauge("inkstone_unflushed_bytes", "Bytes acknowledged here and not on the device.", status.unflushed_bytes)];
+    let mut rows = vec![gauge("inkstone_unflushed_bytes", "Bytes acknowledged here and not on the device.", status.log.unflushed_bytes)];
     if let Some(unflushed) = backend.node.unflushed() {
         rows.push(gauge("inkstone_unflushed_entries", "Entries acknowledged here and not on the device.", unflushed.entries));
         rows.push(gauge("inkstone_unflushed_age_seconds", "Age of the oldest unflushed entry.", unflushed.age.as_secs_f64()));
@@ -165,7 +165,7 @@ fn storage(status: &Status) -> Vec<Row> {
 fn compaction(status: &Status, backend: &Backend) -> Vec<Row> {
     vec![
         gauge("etcd_debugging_mvcc_compact_revision", "Compacted revision.", status.compacted.max(0)),
-        counter("etcd_debugging_mvcc_db_compaction_keys_total", "Key versions dropped after compactions.", status.swept_versions),
+        counter("etcd_debugging_mvcc_db_compaction_keys_total", "Key versions dropped after compactions.", status.upkeep.swept_versions),
         gauge("etcd_debugging_mvcc_db_compaction_last", "When the newest sweep after a compaction ended.", &backend.evaluations.swept_at),
     ]
 }
@@ -173,15 +173,15 @@ fn compaction(status: &Status, backend: &Backend) -> Vec<Row> {
 #[rustfmt::skip]
 fn log(status: &Status) -> Vec<Row> {
     vec![
-        gauge("etcd_disk_wal_write_bytes_total", "Bytes written to the log.", status.bytes_written),
-        counter("inkstone_log_flushes_total", "Flushes of the log's device.", status.flushes),
-        counter("inkstone_log_groups_total", "Group frames written.", status.groups),
+        gauge("etcd_disk_wal_write_bytes_total", "Bytes written to the log.", status.log.bytes_written),
+        counter("inkstone_log_flushes_total", "Flushes of the log's device.", status.log.flushes),
+        counter("inkstone_log_groups_total", "Group frames written.", status.log.groups),
         gauge("inkstone_log_segments", "Segments that hold data.", status.segments),
-        gauge("inkstone_log_spare_segments", "Segments ready to be written.", status.spare_segments),
-        counter("inkstone_checkpoints_total", "Checkpoints written.", status.checkpoints),
-        counter("inkstone_checkpoint_bytes_total", "Bytes of checkpoints.", status.checkpoint_bytes),
-        counter("inkstone_relocated_bytes_total", "Bytes copied to reclaim space.", status.relocated_bytes),
-        counter("inkstone_released_segments_total", "Segments reclaimed.", status.released_segments),
+        gauge("inkstone_log_spare_segments", "Segments ready to be written.", status.log.spare_segments),
+        counter("inkstone_checkpoints_total", "Checkpoints written.", status.upkeep.checkpoints),
+        counter("inkstone_checkpoint_bytes_total", "Bytes of checkpoints.", status.upkeep.checkpoint_bytes),
+        counter("inkstone_relocated_bytes_total", "Bytes copied to reclaim space.", status.upkeep.relocated_bytes),
+        counter("inkstone_released_segments_total", "Segments reclaimed.", status.upkeep.released_segments),
     ]
 }
 

@@ -44,7 +44,7 @@ impl Incarnation {
         opening: Opening,
     ) -> Result<Incarnation, Error> {
         let found = LifeFile::find(&*disk, directory)?;
-        let cached = options.machine.engine.durability == Durability::Os;
+        let cached = options.machine.engine.log.durability == Durability::Os;
         let same_boot = |file: &LifeFile| file.boot.is_some() && file.boot == options.boot;
         let has_lost_tail = match &found {
             None => cached && !opening.was_closed && opening.number > 1,
