@@ -10,13 +10,12 @@
 
 use std::sync::Arc;
 
-use engine::{Appended, Batch, Change, KeyChange};
+use engine::{Batch, Change, KeyChange};
 use environment::Clock;
 
 use crate::Error;
 use crate::alarm::Alarms;
 use crate::lease::Lessor;
-use crate::machine::Machine;
 use crate::member::Members;
 use crate::state::StateRecord;
 
@@ -85,69 +84,5 @@ impl Applied {
             StateRecord::Member(change) => Arc::make_mut(&mut self.members).change(change)?,
         }
         Ok(())
-    }
-}
-
-impl Machine {
-    /// Makes a durable and committed batch visible. Batches that were sealed here must be applied
-    /// in the order of sealing; other batches, in the order of the log, are allowed only while
-    /// this machine does not lead. The caller has checked that this release can read the records
-    /// ([`crate::check_records`]).
-    pub fn apply(&mut self, batch: Batch, appended: Appended) {
-        self.check_order(&batch);
-        self.applier.apply(&batch, &appended);
-        let before = self.shared.applied().compacted;
-        let compacted = self.remember(&batch);
-        if let Some(revision) = compacted {
-            self.hold_for_hashes(&batch, before);
-            self.applier.compact(revision);
-        }
-        self.shared.hub.publish(&batch);
-        self.forget(&batch);
-        self.count_applied(&batch);
-        let nothing_left = !self.has_unapplied();
-        assert!(
-            !nothing_left || self.overlay.is_empty(),
-            "left over: {:?}",
-            self.overlay
-        );
-    }
-
-    /// Updates leases and alarms; returns the newest compaction in the batch.
-    fn remember(&self, batch: &Batch) -> Option<i64> {
-        let mut applied = self.shared.applied();
-        let before = applied.compacted;
-        applied
-            .absorb(batch)
-            .expect("records that were checked before they entered the log");
-        assert!(
-            before <= applied.compacted,
-            "compaction went back from {before}"
-        );
-        assert!(
-            !self.leading || applied.compacted <= self.decided.compacted,
-            "compacted but never decided"
-        );
-        Some(applied.compacted).filter(|&compacted| compacted != before)
-    }
-
-    /// Removes from the overlay the versions and leases that this batch has applied.
-    fn forget(&mut self, batch: &Batch) {
-        for change in &batch.changes {
-            match change {
-                Change::Key(change) => self.overlay.key_applied(&change.key, change.revision),
-                Change::State { kind, payload } => {
-                    if let Ok(record) = StateRecord::decode(*kind, payload) {
-                        self.forget_lease(record);
-                    }
-                }
-            }
-        }
-    }
-
-    fn forget_lease(&mut self, record: StateRecord) {
-        if let StateRecord::Granted { id, .. } | StateRecord::Revoked { id } = record {
-            self.overlay.lease_applied(id);
-        }
     }
 }

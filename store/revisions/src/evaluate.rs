@@ -17,117 +17,21 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use engine::{KeyChange, Revision, Snapshot};
 use etcd_api::Error as Refusal;
+use etcd_api::Fields;
+use etcd_api::etcdserverpb::{DeleteRangeRequest, DeleteRangeResponse};
 
-use crate::delete_range::deletion_bytes;
+use crate::Error;
+use crate::header::header;
 use crate::key_range::KeyRange;
-use crate::machine::{Machine, Shared, log_bytes};
+use crate::key_value::{deletion_bytes, encode, log_bytes};
+use crate::machine_state::MachineState;
 use crate::overlay::Overlay;
 use crate::read_budget::ReadBudget;
-use crate::view::{KeyVersion, View};
-use crate::{Command, Error, Response};
-
-impl Machine {
-    /// Evaluates one command on the state after all earlier ones. On `Ok` its effects, if any,
-    /// are in the open batch. On `Err` there are none, except the NOSPACE alarm that a write over
-    /// the quota raises.
-    ///
-    /// Must be called only while this machine leads, and never while the open batch is a change
-    /// of the configuration ([`Machine::open_is_membership`]). A command that changes the
-    /// configuration ([`Command::changes_configuration`]) needs an empty open batch, and no other
-    /// such change may be pending ([`Machine::configuration_is_pending`]).
-    pub fn evaluate(&mut self, command: &Command) -> Result<Response, Error> {
-        assert!(self.leading, "only the leader decides: {command:?}");
-        assert!(
-            !self.open_is_membership(),
-            "a change of the configuration stays alone in its batch: seal first"
-        );
-        assert!(
-            self.open_is_empty() || !command.changes_configuration(),
-            "a change of the configuration has a batch of its own: seal first"
-        );
-        assert!(
-            !(command.changes_configuration() && self.configuration_is_pending()),
-            "one change of the configuration at a time: apply the one before first"
-        );
-        self.check_corrupt(command)?;
-        self.check_quota(command)?;
-        match command {
-            Command::Put(request) => self.attempt(|it| it.put(request)).map(Response::Put),
-            Command::DeleteRange(request) => self
-                .attempt(|it| it.delete_range(request))
-                .map(Response::DeleteRange),
-            Command::Txn(request) => self.attempt(|it| it.txn(request)).map(Response::Txn),
-            Command::Compact(request) => self.compact(request).map(Response::Compact),
-            Command::LeaseGrant(request) => self.grant(request).map(Response::LeaseGrant),
-            Command::LeaseRevoke(request) => self.revoke(request).map(Response::LeaseRevoke),
-            Command::Alarm(request) => Ok(Response::Alarm(self.alarm(request))),
-            command => self.evaluate_membership(command),
-        }
-    }
-
-    fn evaluate_membership(&mut self, command: &Command) -> Result<Response, Error> {
-        match command {
-            Command::MemberAdd(request) => self.member_add(request).map(Response::MemberAdd),
-            Command::MemberRemove(request) => {
-                self.member_remove(request).map(Response::MemberRemove)
-            }
-            Command::MemberUpdate(request) => {
-                self.member_update(request).map(Response::MemberUpdate)
-            }
-            Command::MemberPromote(request) => {
-                self.member_promote(request).map(Response::MemberPromote)
-            }
-            Command::MemberPublish(request) => {
-                self.member_publish(request).map(Response::MemberPublish)
-            }
-            other => unreachable!("not about members: {other:?}"),
-        }
-    }
-
-    /// Runs `work`, which changes keys. All of its changes enter the open batch, or none if it
-    /// fails.
-    pub(crate) fn attempt<T>(
-        &mut self,
-        work: impl FnOnce(&mut Evaluation<'_>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let mut evaluation = Evaluation {
-            snapshot: self.shared.engine.snapshot(),
-            shared: &self.shared,
-            overlay: &mut self.overlay,
-            base: self.decided.revision,
-            compacted: self.decided.compacted,
-            budget: ReadBudget::new(),
-            changes: Vec::new(),
-            changed_bytes: 0,
-        };
-        assert!(
-            evaluation.snapshot.revision() <= evaluation.base,
-            "applied {} beyond what was decided, {}",
-            evaluation.snapshot.revision(),
-            evaluation.base
-        );
-        let fitting = work(&mut evaluation).and_then(|outcome| {
-            evaluation.check_size()?;
-            Ok(outcome)
-        });
-        match fitting {
-            Ok(outcome) => {
-                let changes = evaluation.changes;
-                self.decided.revision += i64::from(!changes.is_empty());
-                self.open.extend(changes);
-                Ok(outcome)
-            }
-            Err(error) => {
-                evaluation.take_back();
-                Err(error)
-            }
-        }
-    }
-}
+use crate::view::{Direction, KeyVersion, View};
 
 /// The evaluation of one command that changes keys.
 pub(crate) struct Evaluation<'m> {
-    pub shared: &'m Shared,
+    pub shared: &'m MachineState,
     snapshot: Snapshot,
     overlay: &'m mut Overlay,
     /// Newest revision before this command.
@@ -140,7 +44,48 @@ pub(crate) struct Evaluation<'m> {
     changed_bytes: u64,
 }
 
-impl Evaluation<'_> {
+impl<'m> Evaluation<'m> {
+    /// Begins on the newest applied state and the overlay, which hold what was decided up to
+    /// revision `base`.
+    pub fn begin(
+        shared: &'m MachineState,
+        overlay: &'m mut Overlay,
+        base: i64,
+        compacted: i64,
+    ) -> Evaluation<'m> {
+        let snapshot = shared.engine.snapshot();
+        assert!(
+            snapshot.revision() <= base,
+            "applied {} beyond what was decided, {base}",
+            snapshot.revision()
+        );
+        Evaluation {
+            snapshot,
+            shared,
+            overlay,
+            base,
+            compacted,
+            budget: ReadBudget::new(),
+            changes: Vec::new(),
+            changed_bytes: 0,
+        }
+    }
+
+    /// The outcome and all changes; after a failure there are none, in the overlay neither.
+    pub fn end<T>(self, outcome: Result<T, Error>) -> Result<(T, Vec<KeyChange>), Error> {
+        let fitting = outcome.and_then(|outcome| {
+            self.check_size()?;
+            Ok(outcome)
+        });
+        match fitting {
+            Ok(outcome) => Ok((outcome, self.changes)),
+            Err(error) => {
+                self.take_back();
+                Err(error)
+            }
+        }
+    }
+
     /// Refuses a command that is too large for a batch, so that it does not fail the other
     /// commands of its batch.
     fn check_size(&self) -> Result<(), Error> {
@@ -277,5 +222,54 @@ impl Evaluation<'_> {
         for change in self.changes.iter().rev() {
             self.overlay.pop(&change.key);
         }
+    }
+
+    /// Deletes a key or a range. If no key exists, nothing changes and no revision is taken.
+    pub fn delete_range(
+        &mut self,
+        request: &DeleteRangeRequest,
+    ) -> Result<DeleteRangeResponse, Error> {
+        let keys = KeyRange::of_request(&request.key, &request.range_end);
+        let prev_kvs = match request.prev_kv {
+            true => self
+                .fetch_all(keys)?
+                .into_iter()
+                .map(|version| version.encoded)
+                .collect(),
+            false => Vec::new(),
+        };
+        // One key more than a command can delete is enough to refuse it.
+        let limit = self.deletions_max() + 1;
+        let found = self
+            .view()
+            .scan(keys, self.now(), Direction::Ascending, limit);
+        for found in &found {
+            self.delete(found.key());
+            self.check_deletion_size()?;
+        }
+        let deleted = i64::try_from(found.len()).expect("a count of keys in memory");
+        Ok(DeleteRangeResponse {
+            header: header(self.now()),
+            deleted,
+            prev_kvs,
+        })
+    }
+
+    /// Deletes a live key.
+    pub fn delete(&mut self, key: &[u8]) {
+        let (key, kv) = encode(&Fields {
+            key,
+            ..Fields::default()
+        });
+        let revision = self.next_revision();
+        self.write(KeyChange {
+            revision,
+            tombstone: true,
+            key,
+            kv,
+            created: 0,
+            version: 0,
+            lease: 0,
+        });
     }
 }

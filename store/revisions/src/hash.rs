@@ -17,8 +17,7 @@ use crc_fast::{CrcAlgorithm, Digest};
 use engine::{Stored, Versions};
 use etcd_api::Error as Refusal;
 
-use crate::checkpoint;
-use crate::{Error, Reader};
+use crate::Error;
 
 pub(crate) use compacted::CompactedHashes;
 
@@ -37,55 +36,23 @@ pub struct KeyValueHash {
     pub revision: i64,
 }
 
-impl Reader {
-    /// Computes etcd's HashKV at a revision; 0 is the newest. A negative revision has no
-    /// versions; etcd accepts it without an error.
-    pub fn hash_kv(&self, revision: i64) -> Result<KeyValueHash, Error> {
-        let snapshot = self.shared.engine.snapshot();
-        let (newest, compacted) = (snapshot.revision(), snapshot.compacted());
-        drop(snapshot);
-        if let Some(hash) = self.shared.compacted_hashes.of(revision, newest)? {
-            return Ok(hash);
+impl KeyValueHash {
+    /// The hash of a state without versions.
+    pub(crate) fn of_nothing(revision: i64, compacted: i64, newest: i64) -> KeyValueHash {
+        KeyValueHash {
+            hash: sum(bucket()),
+            compact_revision: compacted,
+            hash_revision: revision,
+            revision: newest,
         }
-        if revision > 0 && revision < compacted {
-            return Err(Refusal::Compacted.into());
-        }
-        if revision > newest {
-            return Err(Refusal::FutureRevision.into());
-        }
-        if revision < 0 {
-            return Ok(KeyValueHash {
-                hash: sum(bucket()),
-                compact_revision: compacted,
-                hash_revision: revision,
-                revision: newest,
-            });
-        }
-        let hash_revision = if revision == 0 { newest } else { revision };
-        let engine = &self.shared.engine;
-        let versions = engine.versions_in_revision_order(hash_revision)?;
-        // The revision may have been compacted just now. If it was requested as 0, the remaining
-        // versions are hashed nevertheless, as in etcd.
-        if revision > 0
-            && versions.compacted() == hash_revision
-            && let Some(hash) = self.shared.compacted_hashes.of(hash_revision, newest)?
-        {
-            return Ok(hash);
-        }
-        hash_versions(versions, hash_revision, || true)
     }
 
-    /// Returns a hash of the whole state and the revision that was hashed. Nodes with equal state
-    /// have equal hashes; etcd's hash is another one.
-    pub fn hash(&self) -> Result<(u32, i64), Error> {
-        let keys = self.hash_kv(0)?;
+    /// The hash of these keys and of the other state, which is encoded.
+    pub(crate) fn with_state(&self, state: &[u8]) -> u32 {
         let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
-        digest.update(&keys.hash.to_le_bytes());
-        digest.update(&checkpoint::encode(
-            &self.shared.applied(),
-            keys.hash_revision,
-        ));
-        Ok((sum(digest), keys.revision))
+        digest.update(&self.hash.to_le_bytes());
+        digest.update(state);
+        sum(digest)
     }
 }
 
@@ -97,7 +64,7 @@ fn bucket() -> Digest {
 }
 
 /// Hashes these versions; stops with an error when `goes_on` returns false.
-fn hash_versions(
+pub(crate) fn hash_versions(
     versions: Versions,
     hash_revision: i64,
     goes_on: impl Fn() -> bool,

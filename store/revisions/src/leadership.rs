@@ -16,17 +16,8 @@ use std::time::Duration;
 
 use engine::Batch;
 
-use crate::machine::{Machine, OpenBatch, log_bytes_of};
-
-/// A sealed batch that is not applied.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sealed {
-    pub term: u64,
-    pub index: u64,
-    /// About what it takes in the log.
-    pub bytes: u64,
-    pub changes_configuration: bool,
-}
+use crate::machine::Machine;
+use crate::open_batch::{OpenBatch, log_bytes_of};
 
 impl Machine {
     /// Returns whether this machine leads, so that commands may be evaluated.

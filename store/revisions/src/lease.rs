@@ -13,7 +13,6 @@
 //! deadline. After the deadline it ends when its revocation is applied; the number of revocations
 //! in a second is limited, so that many of them do not delay other writes.
 
-mod commands;
 mod keep_alive;
 mod lessor;
 mod question;

@@ -1,7 +1,7 @@
 //! The state machine and what it shares with its readers.
 //!
 //! ```text
-//!   Machine (one thread)                 Shared (everyone)
+//!   Machine (one thread)                 MachineState (all threads)
 //!   decided   as of everything           engine    snapshots, values
 //!             evaluated                  applied   leases, alarms, compaction
 //!   overlay   keys in between            hub       watches
@@ -11,36 +11,28 @@
 //! A command passes three stages: *decided* (evaluated), *sealed* (in a batch on its way to the
 //! disk) and *applied* (visible to readers). When the machine loses the lead, decided is set back
 //! to applied.
-//!
-//! Locks: `applied` is held for lookups and for absorbing a batch, never while
-//! waiting or while another lock is taken.
 
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Applier, Batch, Change, Commitment, Engine, KeyChange, Recovered, Replayed, Task};
+use engine::{
+    Appended, Applier, Batch, Change, Commitment, Engine, Export, Import, ImportNotice, Installed,
+    Recovered, Replayed, Task,
+};
 use environment::randomness::Random;
-use environment::{Clock, Disk};
+use environment::{Clock, Disk, Instant};
+use etcd_api::etcdserverpb::LeaseRevokeRequest;
 
-use crate::alarm::Alarms;
 use crate::apply::Applied;
 use crate::bootstrap::{self, Bootstrap};
-use crate::hash::CompactedHashes;
-use crate::leadership::Sealed;
 use crate::lease::Pace;
-use crate::member::{MemberChange, Members};
+use crate::machine_state::{Decided, MachineState};
+use crate::open_batch::{OpenBatch, Sealed};
 use crate::overlay::Overlay;
 use crate::state::StateRecord;
-use crate::{Error, Options, Reader, WatchHub, checkpoint};
-
-/// Estimate of the log bytes of a state record.
-const STATE_RECORD_BYTES: u64 = 80;
-
-/// Bytes that are reserved in a batch for state records of earlier commands.
-const STATE_RECORDS_BYTES: u64 = 4096;
+use crate::{Command, Error, Options, Reader, checkpoint};
 
 /// Steps of upkeep between two measurements of the used bytes. A measurement takes longer the
 /// more segments there are.
@@ -49,7 +41,7 @@ const MEASURE_EVERY_STEPS: u32 = 64;
 /// The state machine: owned by the replica thread.
 #[derive(Debug)]
 pub struct Machine {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<MachineState>,
     pub(crate) applier: Applier,
     pub(crate) overlay: Overlay,
     pub(crate) decided: Decided,
@@ -67,130 +59,6 @@ pub struct Machine {
     pub(crate) hashing: Option<Task<()>>,
     /// Index of the last entry in the log when it was opened.
     pub(crate) last_at_start: u64,
-}
-
-/// The state that apply writes and request tasks read.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub engine: Engine,
-    applied: Mutex<Applied>,
-    pub hub: Arc<WatchHub>,
-    pub compacted_hashes: CompactedHashes,
-    pub options: Options,
-    /// Bytes in the log's segments at the last measurement, and those that were applied since.
-    used_bytes: AtomicU64,
-    /// The empty overlay of request tasks.
-    pub no_overlay: Overlay,
-}
-
-/// The state after all evaluated commands.
-#[derive(Clone, Debug)]
-pub(crate) struct Decided {
-    /// Newest revision.
-    pub revision: i64,
-    /// Newest compaction; -1 before the first.
-    pub compacted: i64,
-    /// Raised alarms.
-    pub alarms: Alarms,
-    pub members: Arc<Members>,
-}
-
-/// Effects of the commands evaluated since the last seal.
-#[derive(Debug, Default)]
-pub(crate) struct OpenBatch {
-    changes: Vec<Change>,
-    /// Estimated log bytes of the changes.
-    bytes: u64,
-    /// Whether the batch is a change of Raft's configuration, which has no other change beside it.
-    changes_configuration: bool,
-}
-
-/// Estimates the log bytes of a batch.
-pub(crate) fn log_bytes_of(batch: &Batch) -> u64 {
-    let states = batch.changes.len() - batch.keys().count();
-    STATE_RECORD_BYTES * states as u64 + log_bytes(batch.keys())
-}
-
-/// Log bytes of key changes.
-pub(crate) fn log_bytes<'c>(changes: impl IntoIterator<Item = &'c KeyChange>) -> u64 {
-    changes.into_iter().map(KeyChange::log_bytes).sum()
-}
-
-impl OpenBatch {
-    pub fn extend(&mut self, changes: Vec<KeyChange>) {
-        self.bytes += log_bytes(&changes);
-        self.changes.extend(changes.into_iter().map(Change::Key));
-    }
-
-    pub fn push_state(&mut self, record: &StateRecord) {
-        self.bytes += STATE_RECORD_BYTES;
-        self.changes.push(record.encode());
-    }
-
-    pub fn push_member_change(&mut self, change: &MemberChange) {
-        if change.changes_configuration() {
-            assert!(
-                self.changes.is_empty(),
-                "a change of the configuration has a batch of its own: seal first"
-            );
-            self.changes_configuration = true;
-        }
-        self.push_state(&StateRecord::Member(change.clone()));
-    }
-
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-}
-
-impl Shared {
-    /// Locks leases, alarms, compaction and members. The guard must be held briefly.
-    pub fn applied(&self) -> MutexGuard<'_, Applied> {
-        self.applied.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Bytes that count against the quota.
-    pub fn used_bytes(&self) -> u64 {
-        self.used_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Most log bytes of one command's changes without its deletions: half of a batch, so that a
-    /// batch which is not full has room for any command. A batch is half a segment at most, and
-    /// segments may be smaller than the options say, because a directory keeps the segment size
-    /// it was created with.
-    pub fn command_bytes_max(&self) -> u64 {
-        let half_segment_bytes = self.engine.batch_log_bytes_max() / 2;
-        self.options.engine.batch_bytes_max.min(half_segment_bytes) / 2
-    }
-
-    /// Most log bytes of one command's changes with its deletions: the part of a segment that a
-    /// batch which is not full leaves free. It does not depend on the options, so that a lease
-    /// that was filled up to this limit can end after the options have changed.
-    pub fn deletion_bytes_max(&self) -> u64 {
-        self.engine.batch_log_bytes_max() / 4 * 3 - STATE_RECORDS_BYTES
-    }
-
-    pub fn update_used_bytes(&self) {
-        self.used_bytes
-            .store(self.engine.status().log_bytes, Ordering::Relaxed);
-    }
-
-    /// Adds written bytes to the used bytes until the next measurement.
-    pub fn count_used(&self, bytes: u64) {
-        self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// The state after all applied batches.
-    pub fn decided(&self) -> Decided {
-        let revision = self.engine.snapshot().revision();
-        let applied = self.applied();
-        Decided {
-            revision,
-            compacted: applied.compacted,
-            alarms: applied.alarms.clone(),
-            members: Arc::clone(&applied.members),
-        }
-    }
 }
 
 impl Machine {
@@ -248,18 +116,8 @@ impl Machine {
             None => Random::from_system().map_err(Error::randomness)?,
         };
         let pace = Pace::new(options.lease_revocations_per_second, clock.now());
-        let hub = Arc::new(WatchHub::new(engine.clone(), options.watch));
         let alone = options.engine.commitment == Commitment::Alone;
-        let shared = Arc::new(Shared {
-            engine,
-            applied: Mutex::new(applied),
-            hub,
-            compacted_hashes: CompactedHashes::default(),
-            options,
-            used_bytes: AtomicU64::new(0),
-            no_overlay: Overlay::default(),
-        });
-        shared.update_used_bytes();
+        let shared = Arc::new(MachineState::new(engine, applied, options));
         let mut machine = Machine {
             decided: shared.decided(),
             shared,
@@ -387,6 +245,183 @@ impl Machine {
     pub fn open_is_membership(&self) -> bool {
         self.open.changes_configuration
     }
+
+    /// Makes a durable and committed batch visible. Batches that were sealed here must be applied
+    /// in the order of sealing; other batches, in the order of the log, are allowed only while
+    /// this machine does not lead. The caller has checked that this release can read the records
+    /// ([`crate::check_records`]).
+    pub fn apply(&mut self, batch: Batch, appended: Appended) {
+        self.check_order(&batch);
+        self.applier.apply(&batch, &appended);
+        let before = self.shared.applied().compacted;
+        let compacted = self.remember(&batch);
+        if let Some(revision) = compacted {
+            self.hold_for_hashes(&batch, before);
+            self.applier.compact(revision);
+        }
+        self.shared.hub.publish(&batch);
+        self.forget(&batch);
+        self.count_applied(&batch);
+        let nothing_left = !self.has_unapplied();
+        assert!(
+            !nothing_left || self.overlay.is_empty(),
+            "left over: {:?}",
+            self.overlay
+        );
+    }
+
+    /// Updates leases and alarms; returns the newest compaction in the batch.
+    fn remember(&self, batch: &Batch) -> Option<i64> {
+        let mut applied = self.shared.applied();
+        let before = applied.compacted;
+        applied
+            .absorb(batch)
+            .expect("records that were checked before they entered the log");
+        assert!(
+            before <= applied.compacted,
+            "compaction went back from {before}"
+        );
+        assert!(
+            !self.leading || applied.compacted <= self.decided.compacted,
+            "compacted but never decided"
+        );
+        Some(applied.compacted).filter(|&compacted| compacted != before)
+    }
+
+    /// Removes from the overlay the versions and leases that this batch has applied.
+    fn forget(&mut self, batch: &Batch) {
+        for change in &batch.changes {
+            match change {
+                Change::Key(change) => self.overlay.key_applied(&change.key, change.revision),
+                Change::State { kind, payload } => {
+                    if let Ok(record) = StateRecord::decode(*kind, payload) {
+                        self.forget_lease(record);
+                    }
+                }
+            }
+        }
+    }
+
+    fn forget_lease(&mut self, record: StateRecord) {
+        if let StateRecord::Granted { id, .. } | StateRecord::Revoked { id } = record {
+            self.overlay.lease_applied(id);
+        }
+    }
+
+    /// Holds the versions that the physical compactions of a batch would remove, so that they can
+    /// be hashed. A batch that was in the log at the start may have been applied and swept before
+    /// the restart, so for such a batch nothing is held and no hash is kept.
+    pub(crate) fn hold_for_hashes(&self, batch: &Batch, mut compacted: i64) {
+        if batch.index <= self.last_at_start {
+            return;
+        }
+        for change in &batch.changes {
+            if let Change::State { kind, payload } = change
+                && let Ok(StateRecord::Compacted { revision, physical }) =
+                    StateRecord::decode(*kind, payload)
+            {
+                // etcd accepts a compaction to 0, which has nothing to hash.
+                if physical && revision > 0 {
+                    let held = self.applier.hold_versions(revision, compacted);
+                    self.shared.compacted_hashes.add(held);
+                }
+                compacted = revision;
+            }
+        }
+    }
+
+    /// Starts the thread that hashes held versions, if there are any and none runs.
+    pub(crate) fn take_hashes(&mut self) -> Result<(), Error> {
+        if self
+            .hashing
+            .as_ref()
+            .is_some_and(|task| !task.is_finished())
+        {
+            return Ok(());
+        }
+        let ended = self.hashing.take();
+        if ended.is_some_and(Task::has_panicked)
+            && let Some(held) = self.shared.compacted_hashes.due()
+        {
+            tracing::warn!(revision = held.at(), "hashing it ended in a panic");
+            self.shared.compacted_hashes.note(held.at(), None);
+        }
+        if self.shared.compacted_hashes.due().is_some() {
+            let shared = Arc::clone(&self.shared);
+            let worker = shared.options.engine.log.worker;
+            let body = move || {
+                shared.compacted_hashes.take();
+                Ok(())
+            };
+            self.hashing = Some(Task::start(worker, "hash-compacted", body)?);
+        }
+        Ok(())
+    }
+
+    /// Stops the hashing thread, if there is one, and waits for its end.
+    pub(crate) fn end_hashing(&mut self) {
+        let hashes = &self.shared.compacted_hashes;
+        hashes.stop();
+        if let Some(task) = self.hashing.take()
+            && task.has_panicked()
+        {
+            tracing::warn!("hashing a compacted revision ended in a panic");
+        }
+    }
+
+    /// Returns commands that revoke expired leases, for the caller to propose; on average at most
+    /// `lease_revocations_per_second` of them in a second.
+    pub fn expired(&mut self, now: Instant) -> Vec<Command> {
+        let limit = self.pace.allowance(now);
+        let retry = self.shared.options.lease_revocation_retry;
+        let ids = self.shared.applied().lessor.take_expired(now, retry, limit);
+        self.pace.take(ids.len());
+        let revoke = |id| Command::LeaseRevoke(LeaseRevokeRequest { id });
+        ids.into_iter().map(revoke).collect()
+    }
+
+    /// Begins an export of the applied state, in pieces of about `piece_bytes` bytes. This call
+    /// costs as much as the beginning of a checkpoint; another thread reads the pieces. The
+    /// snapshot has the members of this moment.
+    pub fn export(&self, piece_bytes: usize) -> Export {
+        let state = self.shared.checkpoint_state();
+        self.applier.export(state, piece_bytes)
+    }
+
+    /// Begins to receive a snapshot. The machine continues to work until it is installed.
+    pub fn import(&self, notice: ImportNotice) -> Result<Import, Error> {
+        Ok(self.shared.engine.import(notice)?)
+    }
+
+    /// Replaces the whole state by a complete import, atomically and durably. Readers and watches
+    /// stay valid and see the new state; the entries of the log do not count any more. Must not
+    /// be called while this machine leads.
+    ///
+    /// After [`engine::Error::InstallUnsettled`] the machine is closed; after any other error it
+    /// continues with its old state.
+    pub fn install(&mut self, import: Import) -> Result<Installed, Error> {
+        assert!(!self.leading, "what was decided here would be lost");
+        let compacted = import.info().map(|info| info.compacted);
+        let mut applied = Applied::new(Arc::clone(&self.clock));
+        let installed = self.applier.install(import, &mut |blob| {
+            let decoded = checkpoint::decode(blob, &mut applied);
+            decoded.map_err(|error| engine::Error::Replay(error.to_string()))?;
+            if Some(applied.compacted) == compacted {
+                return Ok(());
+            }
+            let what = "its state and its versions are of different compactions";
+            Err(engine::Error::Replay(what.into()))
+        })?;
+        {
+            let mut now = self.shared.applied();
+            applied.lessor.succeed(&now.lessor);
+            *now = applied;
+        }
+        self.shared.hub.skip_to(installed.revision);
+        self.abandon();
+        self.shared.update_used_bytes();
+        Ok(installed)
+    }
 }
 
 /// Ends the hashing thread, which keeps the directory open, and wakes the tasks that wait for a
@@ -395,13 +430,5 @@ impl Drop for Machine {
     fn drop(&mut self) {
         self.end_hashing();
         self.shared.applied().lessor.demote();
-    }
-}
-
-impl Shared {
-    /// Encodes the state that a checkpoint keeps besides keys.
-    pub fn checkpoint_state(&self) -> Vec<u8> {
-        let revision = self.engine.snapshot().revision();
-        checkpoint::encode(&self.applied(), revision)
     }
 }

@@ -21,8 +21,8 @@ use std::ops::Bound;
 use bytes::Bytes;
 use engine::{KeyChange, Revision};
 
-use crate::delete_range::deletion_bytes;
 use crate::key_range::{End, KeyRange};
+use crate::key_value::deletion_bytes;
 
 /// Effects that are decided and not applied.
 #[derive(Debug, Default)]

@@ -1,14 +1,14 @@
 //! Puts: a new version of one key.
 
-use bytes::Bytes;
 use engine::{KeyChange, Lineage};
 use etcd_api::Error as Refusal;
+use etcd_api::Fields;
 use etcd_api::etcdserverpb::{PutRequest, PutResponse};
-use etcd_api::{EncodedKeyValue, Fields};
 
 use crate::Error;
 use crate::evaluate::Evaluation;
-use crate::range::header;
+use crate::header::header;
+use crate::key_value::encode;
 use crate::view::KeyVersion;
 
 impl Evaluation<'_> {
@@ -99,19 +99,4 @@ impl Evaluation<'_> {
 
 fn keeps_something(request: &PutRequest) -> bool {
     request.ignore_value || request.ignore_lease
-}
-
-/// Encodes a version once for the log, ranges, watches and hashes. The key
-/// comes back as a slice of the same bytes.
-pub(crate) fn encode(version: &Fields<'_>) -> (Bytes, Bytes) {
-    assert!(
-        !version.key.is_empty(),
-        "requests without a key are refused before"
-    );
-    let EncodedKeyValue(kv) = version.encode();
-    // Field 1 comes first: tag, length, key.
-    let start = 1 + prost::length_delimiter_len(version.key.len());
-    let key = kv.slice(start..start + version.key.len());
-    assert_eq!(key, version.key, "the key is the first field");
-    (key, kv)
 }

@@ -13,20 +13,13 @@
 //! order is by value.
 
 use etcd_api::etcdserverpb::range_request::{SortOrder, SortTarget};
-use etcd_api::etcdserverpb::{RangeRequest, RangeResponse, ResponseHeader};
+use etcd_api::etcdserverpb::{RangeRequest, RangeResponse};
 use etcd_api::{EncodedKeyValue, Fields};
 
 use crate::Error;
+use crate::header::header;
 use crate::key_range::KeyRange;
 use crate::view::{Direction, Found, KeyVersion, View};
-
-/// A header with the revision; the caller fills in the other fields.
-pub fn header(revision: i64) -> Option<ResponseHeader> {
-    Some(ResponseHeader {
-        revision,
-        ..ResponseHeader::default()
-    })
-}
 
 /// The answer comes in key order, ascending, without sorting.
 pub fn is_default_order(request: &RangeRequest) -> bool {

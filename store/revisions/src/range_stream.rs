@@ -9,8 +9,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 use etcd_api::etcdserverpb::{RangeRequest, RangeResponse};
 use prost::Message;
 
+use crate::header::header;
 use crate::key_range::KeyRange;
-use crate::range::header;
 use crate::{Error, Reader};
 
 /// Keys in the first chunk.

@@ -8,16 +8,21 @@ use etcd_api::etcdserverpb::{
     AlarmMember, AlarmType, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
 };
 
+use crate::hash::hash_versions;
+use etcd_api::Error as Refusal;
+
 use crate::key_range::KeyRange;
-use crate::machine::Shared;
+use crate::machine_state::MachineState;
 use crate::member::Members;
 use crate::view::{KeyVersion, View};
-use crate::{Error, FoundRange, RangeStream, WatchHub, range, transaction};
+use crate::{
+    Error, FoundRange, KeyValueHash, RangeStream, WatchHub, checkpoint, range, transaction,
+};
 
 /// Reads of applied state. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<MachineState>,
 }
 
 impl Reader {
@@ -141,5 +146,45 @@ impl Reader {
             compacted: snapshot.compacted(),
             budget: None,
         }
+    }
+
+    /// Computes etcd's HashKV at a revision; 0 is the newest. A negative revision has no
+    /// versions; etcd accepts it without an error.
+    pub fn hash_kv(&self, revision: i64) -> Result<KeyValueHash, Error> {
+        let snapshot = self.shared.engine.snapshot();
+        let (newest, compacted) = (snapshot.revision(), snapshot.compacted());
+        drop(snapshot);
+        if let Some(hash) = self.shared.compacted_hashes.of(revision, newest)? {
+            return Ok(hash);
+        }
+        if revision > 0 && revision < compacted {
+            return Err(Refusal::Compacted.into());
+        }
+        if revision > newest {
+            return Err(Refusal::FutureRevision.into());
+        }
+        if revision < 0 {
+            return Ok(KeyValueHash::of_nothing(revision, compacted, newest));
+        }
+        let hash_revision = if revision == 0 { newest } else { revision };
+        let engine = &self.shared.engine;
+        let versions = engine.versions_in_revision_order(hash_revision)?;
+        // The revision may have been compacted just now. If it was requested as 0, the remaining
+        // versions are hashed nevertheless, as in etcd.
+        if revision > 0
+            && versions.compacted() == hash_revision
+            && let Some(hash) = self.shared.compacted_hashes.of(hash_revision, newest)?
+        {
+            return Ok(hash);
+        }
+        hash_versions(versions, hash_revision, || true)
+    }
+
+    /// Returns a hash of the whole state and the revision that was hashed. Nodes with equal state
+    /// have equal hashes; etcd's hash is another one.
+    pub fn hash(&self) -> Result<(u32, i64), Error> {
+        let keys = self.hash_kv(0)?;
+        let state = checkpoint::encode(&self.shared.applied(), keys.hash_revision);
+        Ok((keys.with_state(&state), keys.revision))
     }
 }

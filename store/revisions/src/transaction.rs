@@ -18,7 +18,8 @@ use etcd_api::etcdserverpb::{RangeRequest, ResponseHeader, ResponseOp, TxnReques
 use crate::Error;
 use crate::compare::Branch;
 use crate::evaluate::Evaluation;
-use crate::range::{header, range};
+use crate::header::header;
+use crate::range::range;
 use crate::view::View;
 
 impl Evaluation<'_> {

@@ -15,12 +15,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::{Batch, Change, HeldVersions, Task};
+use engine::HeldVersions;
 
 use super::{KeyValueHash, hash_versions};
 use crate::Error;
-use crate::machine::Machine;
-use crate::state::StateRecord;
 
 /// Number of hashes that are kept, as in etcd.
 const REMEMBERED_MAX: usize = 10;
@@ -50,6 +48,11 @@ impl Remembered {
 }
 
 impl CompactedHashes {
+    /// Stops hashing: the machine closes.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Remembered>> {
         let locked = self.remembered.lock();
         locked.unwrap_or_else(PoisonError::into_inner)
@@ -81,7 +84,7 @@ impl CompactedHashes {
         hash_versions(held.versions()?, held.at(), goes_on)
     }
 
-    fn add(&self, held: HeldVersions) {
+    pub fn add(&self, held: HeldVersions) {
         let mut remembered = self.lock();
         remembered.push(Remembered::Due(Arc::new(held)));
         if remembered.len() > REMEMBERED_MAX {
@@ -90,7 +93,7 @@ impl CompactedHashes {
     }
 
     /// The oldest versions that are still to be hashed.
-    fn due(&self) -> Option<Arc<HeldVersions>> {
+    pub fn due(&self) -> Option<Arc<HeldVersions>> {
         let remembered = self.lock();
         remembered.iter().find_map(|known| match known {
             Remembered::Due(held) => Some(Arc::clone(held)),
@@ -100,7 +103,7 @@ impl CompactedHashes {
 
     /// Replaces held versions by their hash. Nothing is kept if the hash failed, or if newer
     /// compactions have displaced the versions.
-    fn note(&self, revision: i64, hash: Option<KeyValueHash>) {
+    pub fn note(&self, revision: i64, hash: Option<KeyValueHash>) {
         let mut remembered = self.lock();
         let place = remembered
             .iter()
@@ -113,76 +116,13 @@ impl CompactedHashes {
     }
 
     /// Hashes all held versions.
-    fn take(&self) {
+    pub fn take(&self) {
         while let Some(held) = self.due() {
             let (revision, hash) = (held.at(), self.hash(&held));
             if let Err(error) = &hash {
                 tracing::warn!(%error, revision, "no hash is remembered of a compacted revision");
             }
             self.note(revision, hash.ok());
-        }
-    }
-}
-
-impl Machine {
-    /// Holds the versions that the physical compactions of a batch would remove, so that they can
-    /// be hashed. A batch that was in the log at the start may have been applied and swept before
-    /// the restart, so for such a batch nothing is held and no hash is kept.
-    pub(crate) fn hold_for_hashes(&self, batch: &Batch, mut compacted: i64) {
-        if batch.index <= self.last_at_start {
-            return;
-        }
-        for change in &batch.changes {
-            if let Change::State { kind, payload } = change
-                && let Ok(StateRecord::Compacted { revision, physical }) =
-                    StateRecord::decode(*kind, payload)
-            {
-                // etcd accepts a compaction to 0, which has nothing to hash.
-                if physical && revision > 0 {
-                    let held = self.applier.hold_versions(revision, compacted);
-                    self.shared.compacted_hashes.add(held);
-                }
-                compacted = revision;
-            }
-        }
-    }
-
-    /// Starts the thread that hashes held versions, if there are any and none runs.
-    pub(crate) fn take_hashes(&mut self) -> Result<(), Error> {
-        if self
-            .hashing
-            .as_ref()
-            .is_some_and(|task| !task.is_finished())
-        {
-            return Ok(());
-        }
-        let ended = self.hashing.take();
-        if ended.is_some_and(Task::has_panicked)
-            && let Some(held) = self.shared.compacted_hashes.due()
-        {
-            tracing::warn!(revision = held.at(), "hashing it ended in a panic");
-            self.shared.compacted_hashes.note(held.at(), None);
-        }
-        if self.shared.compacted_hashes.due().is_some() {
-            let shared = Arc::clone(&self.shared);
-            let worker = shared.options.engine.log.worker;
-            let body = move || {
-                shared.compacted_hashes.take();
-                Ok(())
-            };
-            self.hashing = Some(Task::start(worker, "hash-compacted", body)?);
-        }
-        Ok(())
-    }
-
-    /// Stops the hashing thread, if there is one, and waits for its end.
-    pub(crate) fn end_hashing(&mut self) {
-        let hashes = &self.shared.compacted_hashes;
-        hashes.stopping.store(true, Ordering::Relaxed);
-        if let Some(task) = self.hashing.take()
-            && task.has_panicked()
-        {
-            tracing::warn!("hashing a compacted revision ended in a panic");
         }
     }
 }

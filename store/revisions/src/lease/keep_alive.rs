@@ -10,7 +10,7 @@ use etcd_api::etcdserverpb::{
 };
 
 use super::lessor::Renewal;
-use crate::range::header;
+use crate::header::header;
 use crate::{Error, LeaseAnswer, LeaseQuestion, Reader};
 
 impl Reader {

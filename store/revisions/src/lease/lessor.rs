@@ -11,7 +11,7 @@ use bytes::Bytes;
 use environment::{Clock, Instant};
 use tokio::sync::Notify;
 
-use crate::delete_range::deletion_bytes;
+use crate::key_value::deletion_bytes;
 
 /// One lease.
 #[derive(Debug)]

@@ -3,10 +3,6 @@
 use std::time::Duration;
 
 use environment::Instant;
-use etcd_api::etcdserverpb::LeaseRevokeRequest;
-
-use crate::Command;
-use crate::machine::Machine;
 
 /// A token bucket that fills with `per_second` tokens and holds those of half a second.
 #[derive(Debug)]
@@ -27,7 +23,7 @@ impl Pace {
     }
 
     /// Refills the bucket and returns the number of leases that may be revoked now.
-    fn allowance(&mut self, now: Instant) -> usize {
+    pub fn allowance(&mut self, now: Instant) -> usize {
         let elapsed: Duration = now.saturating_since(self.filled);
         self.filled = self.filled.max(now);
         let per_second = f64::from(self.per_second);
@@ -35,21 +31,8 @@ impl Pace {
         self.tokens as usize
     }
 
-    fn take(&mut self, tokens: usize) {
+    pub fn take(&mut self, tokens: usize) {
         self.tokens -= tokens as f64;
         assert!(self.tokens >= 0.0, "no more is taken than was allowed");
-    }
-}
-
-impl Machine {
-    /// Returns commands that revoke expired leases, for the caller to propose; on average at most
-    /// `lease_revocations_per_second` of them in a second.
-    pub fn expired(&mut self, now: Instant) -> Vec<Command> {
-        let limit = self.pace.allowance(now);
-        let retry = self.shared.options.lease_revocation_retry;
-        let ids = self.shared.applied().lessor.take_expired(now, retry, limit);
-        self.pace.take(ids.len());
-        let revoke = |id| Command::LeaseRevoke(LeaseRevokeRequest { id });
-        ids.into_iter().map(revoke).collect()
     }
 }

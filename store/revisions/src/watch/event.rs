@@ -5,7 +5,7 @@ use engine::{KeyChange, Stored};
 use etcd_api::mvccpb::event::EventType;
 use etcd_api::{EncodedKeyValue, Fields};
 
-use crate::put::encode;
+use crate::key_value::encode;
 
 /// An event before it is made part of a response. Cloning shares its bytes.
 #[derive(Clone, Debug)]

@@ -505,6 +505,36 @@ impl WatchStream {
         }
         (revision, events)
     }
+
+    /// Requests a progress notice for all watches of the stream.
+    pub fn request_progress(&self) {
+        let hub = self.hub.lock();
+        let mut state = self.shared.lock();
+        state.progress_requested = true;
+        state.answer_progress(&hub);
+        drop((state, hub));
+        self.wake();
+    }
+
+    /// Queues a progress notice for each watch that asked for them and had no event since the
+    /// last call. The server's timer calls this, every 10 minutes by default.
+    pub fn progress_tick(&self) {
+        let hub = self.hub.lock();
+        let mut state = self.shared.lock();
+        let mut seen = Vec::new();
+        for (&id, registered) in &mut state.watchers {
+            if registered.watcher.progress_notify {
+                if registered.quiet && registered.has_seen(hub.published) {
+                    seen.push(id);
+                }
+                registered.quiet = true;
+            }
+        }
+        seen.into_iter()
+            .for_each(|id| state.push_control(notice(id, hub.published)));
+        drop((state, hub));
+        self.wake();
+    }
 }
 
 impl Drop for WatchStream {
@@ -521,7 +551,15 @@ impl Drop for WatchStream {
     }
 }
 
+pub(super) fn notice(watch_id: i64, revision: i64) -> WatchResponse {
+    WatchResponse {
+        header: watch_header(revision),
+        watch_id,
+        ..WatchResponse::default()
+    }
+}
+
 /// A header with the revision; the caller fills in the other fields.
 pub(crate) fn watch_header(revision: i64) -> Option<ResponseHeader> {
-    crate::range::header(revision)
+    crate::header::header(revision)
 }

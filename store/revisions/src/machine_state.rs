@@ -1,0 +1,115 @@
+//! What the machine shares with its readers: apply writes it, request tasks read it.
+//!
+//! The lock of `applied` is held for lookups and for absorbing a batch, never while waiting or
+//! while another lock is taken.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use engine::Engine;
+
+use crate::alarm::Alarms;
+use crate::apply::Applied;
+use crate::hash::CompactedHashes;
+use crate::member::Members;
+use crate::overlay::Overlay;
+use crate::{Options, WatchHub, checkpoint};
+
+/// Bytes that are reserved in a batch for state records of earlier commands.
+const STATE_RECORDS_BYTES: u64 = 4096;
+
+/// The state that apply writes and request tasks read.
+#[derive(Debug)]
+pub(crate) struct MachineState {
+    pub engine: Engine,
+    applied: Mutex<Applied>,
+    pub hub: Arc<WatchHub>,
+    pub compacted_hashes: CompactedHashes,
+    pub options: Options,
+    /// Bytes in the log's segments at the last measurement, and those that were applied since.
+    used_bytes: AtomicU64,
+    /// The empty overlay of request tasks.
+    pub no_overlay: Overlay,
+}
+
+/// The state after all evaluated commands.
+#[derive(Clone, Debug)]
+pub(crate) struct Decided {
+    /// Newest revision.
+    pub revision: i64,
+    /// Newest compaction; -1 before the first.
+    pub compacted: i64,
+    /// Raised alarms.
+    pub alarms: Alarms,
+    pub members: Arc<Members>,
+}
+
+impl MachineState {
+    pub fn new(engine: Engine, applied: Applied, options: Options) -> MachineState {
+        let state = MachineState {
+            hub: Arc::new(WatchHub::new(engine.clone(), options.watch)),
+            engine,
+            applied: Mutex::new(applied),
+            compacted_hashes: CompactedHashes::default(),
+            options,
+            used_bytes: AtomicU64::new(0),
+            no_overlay: Overlay::default(),
+        };
+        state.update_used_bytes();
+        state
+    }
+
+    /// Locks leases, alarms, compaction and members. The guard must be held briefly.
+    pub fn applied(&self) -> MutexGuard<'_, Applied> {
+        self.applied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes that count against the quota.
+    pub fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Most log bytes of one command's changes without its deletions: half of a batch, so that a
+    /// batch which is not full has room for any command. A batch is half a segment at most, and
+    /// segments may be smaller than the options say, because a directory keeps the segment size
+    /// it was created with.
+    pub fn command_bytes_max(&self) -> u64 {
+        let half_segment_bytes = self.engine.batch_log_bytes_max() / 2;
+        self.options.engine.batch_bytes_max.min(half_segment_bytes) / 2
+    }
+
+    /// Most log bytes of one command's changes with its deletions: the part of a segment that a
+    /// batch which is not full leaves free. It does not depend on the options, so that a lease
+    /// that was filled up to this limit can end after the options have changed.
+    pub fn deletion_bytes_max(&self) -> u64 {
+        self.engine.batch_log_bytes_max() / 4 * 3 - STATE_RECORDS_BYTES
+    }
+
+    pub fn update_used_bytes(&self) {
+        self.used_bytes
+            .store(self.engine.status().log_bytes, Ordering::Relaxed);
+    }
+
+    /// Adds written bytes to the used bytes until the next measurement.
+    pub fn count_used(&self, bytes: u64) {
+        self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The state after all applied batches.
+    pub fn decided(&self) -> Decided {
+        let revision = self.engine.snapshot().revision();
+        let applied = self.applied();
+        Decided {
+            revision,
+            compacted: applied.compacted,
+            alarms: applied.alarms.clone(),
+            members: Arc::clone(&applied.members),
+        }
+    }
+
+    /// Encodes the state that a checkpoint keeps besides keys.
+    pub fn checkpoint_state(&self) -> Vec<u8> {
+        let revision = self.engine.snapshot().revision();
+        checkpoint::encode(&self.applied(), revision)
+    }
+}
