@@ -31,6 +31,7 @@ pub mod member_command;
 pub mod packages;
 mod peaks;
 pub mod peer;
+pub mod peer_wire;
 pub mod process;
 pub mod puts;
 pub mod server_process;

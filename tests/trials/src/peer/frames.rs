@@ -6,6 +6,7 @@ use environment::randomness::Random;
 
 use super::Ids;
 use crate::attack::{End, Script, Step};
+use crate::peer_wire::{self, frame};
 
 const LANES: u64 = 5;
 /// Kinds of frames that members use are below this.
@@ -73,7 +74,7 @@ fn mutated_hellos(random: &mut Random, ids: &Ids, to: usize) -> (&'static str, V
         bytes[at] = random.next_u64() as u8;
     }
     if random.chance(1, 2) {
-        seal_hello(&mut bytes);
+        peer_wire::seal(&mut bytes);
     }
     bytes.extend(bytes_of(random, 100));
     ("mutated hellos", bytes)
@@ -161,41 +162,15 @@ fn role(random: &mut Random) -> u8 {
 
 /// A hello, mostly of a member of this cluster, sometimes of another.
 fn hello(random: &mut Random, ids: &Ids, to: usize) -> Vec<u8> {
-    let release = b"3.7.3";
-    let agreement: &[u8] = b"";
     let lane = 1 + random.below(LANES) as u8;
     let sender = match random.below(4) {
         0 => random.next_u64(),
         _ => *random.pick(&ids.members),
     };
-    let mut bytes = b"INKPEERS".to_vec();
-    bytes.extend(1_u16.to_le_bytes());
-    bytes.extend([lane, release.len() as u8]);
-    bytes.extend((agreement.len() as u16).to_le_bytes());
-    bytes.extend([0, 0]);
-    bytes.extend(ids.cluster.to_le_bytes());
-    bytes.extend(sender.to_le_bytes());
-    bytes.extend(ids.members[to].to_le_bytes());
-    bytes.extend(release);
-    bytes.extend(agreement);
-    bytes.extend([0; 4]);
-    seal_hello(&mut bytes);
-    bytes
-}
-
-/// Sets the correct checksum of a hello.
-fn seal_hello(bytes: &mut [u8]) {
-    let (body, crc) = bytes.split_at_mut(bytes.len() - 4);
-    crc.copy_from_slice(&crc_fast::crc32_iscsi(body).to_le_bytes());
-}
-
-/// A frame with correct length and checksum.
-fn frame(kind: u8, role: u8, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![0; 4];
-    bytes.extend((payload.len() as u32).to_le_bytes());
-    bytes.extend([kind, role, 0, 0]);
-    bytes.extend(payload);
-    let crc = crc_fast::crc32_iscsi(&bytes[4..]);
-    bytes[..4].copy_from_slice(&crc.to_le_bytes());
-    bytes
+    let ids = peer_wire::Ids {
+        cluster: ids.cluster,
+        sender,
+        receiver: ids.members[to],
+    };
+    peer_wire::greeting(lane, ids, "3.7.3", "")
 }

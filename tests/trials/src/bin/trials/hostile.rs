@@ -19,7 +19,6 @@ mod attack;
 mod load;
 mod record;
 mod stub;
-mod wire;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

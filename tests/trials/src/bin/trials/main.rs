@@ -24,6 +24,7 @@ mod live_line;
 mod load;
 mod peer_secret;
 mod recorder;
+mod request;
 mod restarts;
 mod soak;
 mod strain;

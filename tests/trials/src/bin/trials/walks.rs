@@ -23,7 +23,6 @@ mod perform;
 mod place;
 mod ports;
 mod recovery;
-mod request;
 mod step;
 mod summary;
 mod system;

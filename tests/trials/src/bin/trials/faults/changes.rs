@@ -14,19 +14,17 @@
 use std::time::Duration;
 
 use environment::randomness::Random;
-use etcd_api::etcdserverpb::{
-    Member as Listed, MemberAddRequest, MemberListRequest, MemberPromoteRequest,
-    MemberRemoveRequest, cluster_client::ClusterClient,
-};
-use tokio::time::{Instant, sleep, timeout};
-use tonic::{Status, transport::Channel};
+use etcd_api::etcdserverpb::Member as Listed;
+use tokio::time::{Instant, sleep};
 
 use super::{
-    call::dial,
     member::{Company, Standing},
     trial::{MEMBERS, Trial},
 };
-use crate::process::Outcome;
+use crate::{
+    process::Outcome,
+    request::{Reply, Request},
+};
 
 /// Time limit of a change during other faults.
 const FAULT_TIME: Duration = Duration::from_secs(30);
@@ -43,45 +41,6 @@ pub enum Leaver {
     /// Any voter, including the new one.
     Any,
     Leader,
-}
-
-/// A request for a change of the members.
-#[derive(Clone, Debug)]
-enum Change {
-    Add(String),
-    Promote(u64),
-    Remove(u64),
-}
-
-impl Change {
-    fn name(&self) -> &'static str {
-        match self {
-            Change::Add(_) => "add a learner",
-            Change::Promote(_) => "promote",
-            Change::Remove(_) => "remove",
-        }
-    }
-
-    async fn ask(self, channel: Channel) -> Result<(), Status> {
-        let mut client = ClusterClient::new(channel);
-        match self {
-            Change::Add(peer_url) => {
-                let request = MemberAddRequest {
-                    peer_ur_ls: vec![peer_url],
-                    is_learner: true,
-                };
-                client.member_add(request).await.map(drop)
-            }
-            Change::Promote(id) => {
-                let request = MemberPromoteRequest { id };
-                client.member_promote(request).await.map(drop)
-            }
-            Change::Remove(id) => {
-                let request = MemberRemoveRequest { id };
-                client.member_remove(request).await.map(drop)
-            }
-        }
-    }
 }
 
 /// Adds a member and then removes one, sometimes in the other order. Returns false if
@@ -164,7 +123,7 @@ impl<'a> Way<'a> {
         let (voters, absent) = (self.trial.voters(), places(Standing::Absent));
         if let Some(&place) = leaving.first() {
             match self.find(&listed, place) {
-                Some(member) => self.ask(Change::Remove(member.id)).await,
+                Some(member) => self.ask("remove", Request::Remove(member.id)).await,
                 None => self.see_off(place)?,
             }
         } else if let Some(&place) = learners.first() {
@@ -174,7 +133,9 @@ impl<'a> Way<'a> {
         } else if voters.len() < self.voters {
             let place = absent.first().ok_or("no place is left")?;
             let peer_url = self.trial.members[*place].peer_url();
-            self.ask(Change::Add(peer_url)).await;
+            let learner = true;
+            let add = Request::Add { peer_url, learner };
+            self.ask("add a learner", add).await;
         } else if voters.len() > self.voters {
             let leaver = self.draw_leaver(&voters).await;
             self.trial.members[leaver].set_standing(Standing::Leaving);
@@ -262,7 +223,7 @@ impl<'a> Way<'a> {
             self.promoting = None;
             self.tell("learner given up".to_owned());
         } else if let Some(id) = id {
-            self.ask(Change::Promote(id)).await;
+            self.ask("promote", Request::Promote(id)).await;
         }
     }
 
@@ -297,32 +258,27 @@ impl<'a> Way<'a> {
 
     /// The cluster's member list.
     async fn list(&mut self) -> Option<Vec<Listed>> {
-        let channel = self.channel().await?;
-        let request = MemberListRequest { linearizable: true };
-        let mut client = ClusterClient::new(channel);
-        let answer = timeout(CALL_TIME, client.member_list(request)).await;
-        Some(answer.ok()?.ok()?.into_inner().members)
+        let list = Request::List { linearizable: true };
+        match list.send(&self.voter(), CALL_TIME).await {
+            Ok(Reply::Members(members)) => Some(members),
+            _ => None,
+        }
     }
 
     /// Sends the request once, to any member, and counts the answer.
-    async fn ask(&mut self, change: Change) {
-        let Some(channel) = self.channel().await else {
-            return;
-        };
-        let name = change.name();
-        let words = match timeout(CALL_TIME, change.ask(channel)).await {
-            Ok(Ok(())) => "done".to_owned(),
-            Ok(Err(status)) => format!("{:?}: {}", status.code(), status.message()),
-            Err(_) => "no answer in time".to_owned(),
+    async fn ask(&mut self, name: &str, change: Request) {
+        let words = match change.send(&self.voter(), CALL_TIME).await {
+            Ok(_) => "done".to_owned(),
+            Err(status) => format!("{:?}: {}", status.code(), status.message()),
         };
         self.tell(format!("{name}: {words}"));
     }
 
-    /// A connection to any voter, including one that is being removed.
-    async fn channel(&mut self) -> Option<Channel> {
+    /// The address of any voter, including one that is being removed.
+    fn voter(&mut self) -> String {
         let may = |it| it == Standing::Voter || it == Standing::Leaving;
         let place = *self.random.pick(&self.trial.standing(may));
-        dial(&self.trial.members[place]).await
+        self.trial.members[place].address().to_owned()
     }
 
     fn tell(&self, words: String) {

@@ -42,7 +42,8 @@ pub struct Member {
     /// Directory of its data; a separate file system if the trial runs as root.
     pub root: PathBuf,
     pub clock: SkewedClock,
-    url: String,
+    /// Where clients connect, as `host:port`.
+    address: String,
     peer_url: String,
     standing: Mutex<Standing>,
     server: Mutex<Server>,
@@ -95,7 +96,7 @@ impl Member {
             name: home.name,
             root: home.root,
             clock,
-            url: format!("http://{}", config.client),
+            address: config.client.clone(),
             peer_url: config.peer_url(),
             standing: Mutex::new(Standing::Absent),
             server: Mutex::new(Server {
@@ -108,7 +109,12 @@ impl Member {
 
     /// Where clients connect.
     pub fn url(&self) -> String {
-        self.url.clone()
+        format!("http://{}", self.address)
+    }
+
+    /// [`Member::url`] as `host:port`.
+    pub fn address(&self) -> &str {
+        &self.address
     }
 
     /// Where other members connect.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use environment::randomness::Random;
 
 use super::stub::Stub;
-use super::wire::{self, COMMAND, RAFT, WELCOME};
 use super::{Counts, Ids};
+use trials::peer_wire::{self as wire, COMMAND, RAFT, WELCOME};
 
 /// Most frames of one connection.
 const FRAMES_MAX: u64 = 200;
@@ -134,7 +134,7 @@ impl Attacker {
         if self.halves.len() >= HALVES_MAX {
             self.halves.remove(0);
         }
-        let mut header = wire::frame(RAFT, &[]);
+        let mut header = wire::frame(RAFT, 0, &[]);
         header[4..8].copy_from_slice(&LARGE_BYTES.to_le_bytes());
         let written = socket.write_all(&header);
         let piece = vec![1; 1 << 20];
@@ -151,14 +151,14 @@ impl Attacker {
         counts.frames.fetch_add(1, Ordering::Relaxed);
         let captured = self.stub.frame(self.random.next_u64());
         match (self.random.below(6), captured) {
-            (0, Some((kind, payload))) => wire::frame(kind, &payload),
-            (1, Some((kind, payload))) => wire::frame(kind, &self.altered(payload)),
+            (0, Some((kind, payload))) => wire::frame(kind, 0, &payload),
+            (1, Some((kind, payload))) => wire::frame(kind, 0, &self.altered(payload)),
             (2, _) => self.random_frame(),
             (3, _) if self.ids != Ids::OwnMembers => {
-                wire::frame(COMMAND, &wire::put("stolen/key", "by nothing that may"))
+                wire::frame(COMMAND, 0, &wire::put("stolen/key", "by nothing that may"))
             }
-            (4, _) => wire::frame(COMMAND, &wire::put("", "a key of no bytes")),
-            _ => wire::frame(RAFT, &self.absurd(ids)),
+            (4, _) => wire::frame(COMMAND, 0, &wire::put("", "a key of no bytes")),
+            _ => wire::frame(RAFT, 0, &self.absurd(ids)),
         }
     }
 
@@ -183,8 +183,8 @@ impl Attacker {
         let mut payload = vec![0; self.random.below(400) as usize];
         self.random.fill(&mut payload);
         match kind {
-            COMMAND | WELCOME => wire::frame(0, &payload),
-            kind => wire::frame(kind, &payload),
+            COMMAND | WELCOME => wire::frame(0, 0, &payload),
+            kind => wire::frame(kind, 0, &payload),
         }
     }
 

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::wire;
 use crate::process::Outcome;
+use trials::peer_wire as wire;
 
 /// Number of newest frames that are kept.
 const FRAMES_MAX: usize = 2_000;

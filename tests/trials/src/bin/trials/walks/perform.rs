@@ -12,11 +12,13 @@ use tokio::time::{Instant, sleep};
 use super::{
     answer::{Answer, Expected},
     model::Model,
-    request::{Reply, Request},
     step::{Address, At, Call, Target},
     system::System,
 };
-use crate::process::Outcome;
+use crate::{
+    process::Outcome,
+    request::{Reply, Request},
+};
 
 /// A server gives up after 5 s and two election timeouts.
 const CALL_TIME: Duration = Duration::from_secs(9);

@@ -16,12 +16,11 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{
-    model::Model,
+use super::{model::Model, system::System};
+use crate::{
+    process::Outcome,
     request::{Reply, Request},
-    system::System,
 };
-use crate::process::Outcome;
 
 /// A system that does not serve by then has failed.
 pub const SERVE_MAX: Duration = Duration::from_secs(10);

@@ -14,10 +14,9 @@ use super::{
     model::Model,
     place::{Place, Process},
     ports::Ports,
-    request::PREFIX,
     step::{Address, Ending, SLOTS},
 };
-use crate::process::Outcome;
+use crate::{process::Outcome, request::PREFIX};
 
 /// The pause of a supervisor before it starts an ended process again.
 const SUPERVISOR_PAUSE: Duration = Duration::from_millis(300);

@@ -21,26 +21,34 @@ pub struct Ids {
     pub receiver: u64,
 }
 
-fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
-    let crc = crc_fast::crc32_iscsi(&bytes);
-    bytes.extend_from_slice(&crc.to_le_bytes());
+/// A hello or a welcome: `what` is the lane or the answer, the texts are the release and the
+/// addresses.
+pub fn greeting(what: u8, ids: Ids, release: &str, addresses: &str) -> Vec<u8> {
+    let mut bytes = b"INKPEERS\x01\x00".to_vec();
+    bytes.extend([what, release.len() as u8, 0, 0]);
+    bytes.extend((addresses.len() as u16).to_le_bytes());
+    for id in [ids.cluster, ids.sender, ids.receiver] {
+        bytes.extend(id.to_le_bytes());
+    }
+    bytes.extend([release.as_bytes(), addresses.as_bytes(), &[0; 4]].concat());
+    seal(&mut bytes);
     bytes
 }
 
-/// A greeting with a third text, which is the addresses of a hello.
-fn greeting(what: u8, ids: [u64; 3], addresses: &str) -> Vec<u8> {
-    let mut bytes = b"INKPEERS\x01\x00\x00\x00\x00\x00\x00\x00".to_vec();
-    bytes[10] = what;
-    bytes[14..16].copy_from_slice(&(addresses.len() as u16).to_le_bytes());
-    ids.iter()
-        .for_each(|id| bytes.extend_from_slice(&id.to_le_bytes()));
-    bytes.extend_from_slice(addresses.as_bytes());
-    sealed(bytes)
+/// Sets the checksum at the end of a greeting.
+pub fn seal(greeting: &mut [u8]) {
+    let (body, crc) = greeting.split_at_mut(greeting.len() - 4);
+    crc.copy_from_slice(&crc_fast::crc32_iscsi(body).to_le_bytes());
 }
 
 /// The welcome of a listener that accepts.
 pub fn welcome(cluster: u64, member: u64) -> Vec<u8> {
-    greeting(0, [cluster, member, 0], "")
+    let ids = Ids {
+        cluster,
+        sender: member,
+        receiver: 0,
+    };
+    greeting(0, ids, "", "")
 }
 
 /// Reads a hello or a welcome, and returns the byte after the version.
@@ -54,6 +62,7 @@ pub fn read_greeting(socket: &mut TcpStream) -> io::Result<u8> {
     Ok(head[10])
 }
 
+/// Opens a connection whose reads and writes end in time.
 pub fn connect(address: &str) -> io::Result<TcpStream> {
     let socket = TcpStream::connect(address)?;
     socket.set_read_timeout(Some(PATIENCE))?;
@@ -63,14 +72,14 @@ pub fn connect(address: &str) -> io::Result<TcpStream> {
 
 /// Sends a hello with addresses. Returns whether the listener lets this side in.
 pub fn enter(socket: &mut TcpStream, ids: Ids, lane: u8, addresses: &str) -> io::Result<bool> {
-    let ids = [ids.cluster, ids.sender, ids.receiver];
-    socket.write_all(&greeting(lane, ids, addresses))?;
+    socket.write_all(&greeting(lane, ids, "", addresses))?;
     Ok(read_greeting(socket)? == 0)
 }
 
-pub fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+/// A frame with the right length and checksum.
+pub fn frame(kind: u8, role: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = (payload.len() as u32).to_le_bytes().to_vec();
-    bytes.extend_from_slice(&[kind, 0, 0, 0]);
+    bytes.extend_from_slice(&[kind, role, 0, 0]);
     bytes.extend_from_slice(payload);
     let crc = crc_fast::crc32_iscsi(&bytes);
     [&crc.to_le_bytes()[..], &bytes].concat()
