@@ -13,12 +13,12 @@ use etcd_api::etcdserverpb::{
     watch_client::WatchClient, watch_request::RequestUnion,
 };
 use etcd_api::mvccpb::{Event, event::EventType};
-use history::{Answer, Change, Entry, Outcome as Known, Request};
+use history::{Answer, Change, Entry, Operation, Outcome as Known, Request};
 use tokio::{sync::mpsc, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming, transport::Channel};
 
-use crate::{process::Outcome, values};
+use crate::{process::Outcome, recorder::Recorder, values};
 
 /// The range of all keys that trials write.
 pub const FIRST_KEY: &str = "a";
@@ -279,6 +279,39 @@ async fn lease(channel: Channel, request: &Request) -> Result<Answer, Status> {
 fn revision(header: Option<ResponseHeader>) -> Result<i64, Status> {
     let header = header.ok_or_else(|| Status::data_loss("an answer without a header"))?;
     Ok(header.revision)
+}
+
+/// Sends a request for a client that stays with one member, and records it.
+pub async fn ask(
+    (client, member): (u32, u32),
+    channel: &Channel,
+    request: Request,
+    patience: Duration,
+    recorder: &Recorder,
+) -> Operation {
+    let called = recorder.moment();
+    let outcome = outcome(channel.clone(), &request, patience).await;
+    let operation = Operation {
+        client,
+        member,
+        life: None,
+        called,
+        returned: recorder.moment(),
+        request,
+        outcome,
+    };
+    recorder.record(operation.clone());
+    operation
+}
+
+/// A linearizable read of all keys at a revision; 0: the newest.
+pub fn read_of_all(revision: i64) -> Request {
+    Request::Get {
+        key: FIRST_KEY.to_owned(),
+        end: END_KEY.to_owned(),
+        revision,
+        serializable: false,
+    }
 }
 
 /// HashKV at a revision; 0: the newest.

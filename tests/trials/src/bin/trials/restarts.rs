@@ -29,7 +29,7 @@ use std::{
 
 use environment::randomness::Random;
 use harness::{Member, MemberConfig, Program, initial_cluster};
-use history::{Entry, Operation, Outcome as Known, Request, Restarts};
+use history::{Entry, Operation, Outcome as Known, Restarts};
 use tokio::{
     signal::unix::{SignalKind, signal},
     task::JoinHandle,
@@ -37,8 +37,7 @@ use tokio::{
 use tonic::{Code, transport::Channel};
 
 use crate::{
-    client::{self, END_KEY, FIRST_KEY},
-    live_line,
+    client, live_line,
     machine::Machine,
     process::{Outcome, inkstone_binary, is_root},
     recorder::Recorder,
@@ -284,7 +283,6 @@ impl Trial<'_> {
         };
         let newest = answer.revision;
         let shown = self.shown(channel.clone(), newest).await?;
-        self.recorder.record(all);
         let (operations, _) = self.recorder.take();
         let verdict = self.restarts.judge(operations, shown);
         self.totals.add(&verdict, newest);
@@ -315,23 +313,8 @@ impl Trial<'_> {
 
     /// Reads all keys at a revision; 0: the newest.
     async fn read(&self, channel: &Channel, revision: i64) -> Operation {
-        let request = Request::Get {
-            key: FIRST_KEY.to_owned(),
-            end: END_KEY.to_owned(),
-            revision,
-            serializable: false,
-        };
-        let called = self.recorder.moment();
-        let outcome = client::outcome(channel.clone(), &request, PATIENCE).await;
-        Operation {
-            client: READER,
-            member: 0,
-            life: None,
-            called,
-            returned: self.recorder.moment(),
-            request,
-            outcome,
-        }
+        let all = client::read_of_all(revision);
+        client::ask((READER, 0), channel, all, PATIENCE, &self.recorder).await
     }
 
     /// Every revision after the floor.

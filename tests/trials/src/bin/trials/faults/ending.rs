@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use etcd_api::etcdserverpb::{LeaseLeasesRequest, lease_client::LeaseClient};
-use history::{Entry, Request};
+use history::Entry;
 use tokio::{task::JoinSet, time::Instant};
 
 use super::{
@@ -11,11 +11,7 @@ use super::{
     recovery::Probe,
     trial::Trial,
 };
-use crate::{
-    client::{self, END_KEY, FIRST_KEY},
-    process::Outcome,
-    recorder::Recorder,
-};
+use crate::{client, process::Outcome, recorder::Recorder};
 
 /// Time limit for the last calls of clients.
 const CALLS_END: Duration = Duration::from_secs(30);
@@ -105,13 +101,9 @@ async fn quiet(trial: &Trial, recorder: &Arc<Recorder>) -> Outcome<i64> {
     let deadline = Instant::now() + PATIENCE;
     let mut seen = (0, Instant::now());
     while Instant::now() < deadline {
-        let get = Request::Get {
-            key: FIRST_KEY.to_owned(),
-            end: END_KEY.to_owned(),
-            revision: 0,
-            serializable: false,
-        };
-        let called = caller.call(get, Duration::from_secs(10), &mut random).await;
+        let called = caller
+            .call(client::read_of_all(0), Duration::from_secs(10), &mut random)
+            .await;
         let answer = called.as_ref().and_then(|it| it.answer());
         let revision = answer.ok_or("a healed cluster answers no read")?.revision;
         if revision != seen.0 {

@@ -3,11 +3,10 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use history::{Entry, History, Operation, Outcome as Known, Request, check};
-use tonic::transport::Channel;
+use history::{Entry, History, Outcome as Known, Request, check};
 
 use super::Counts;
-use crate::client::{self, END_KEY, FIRST_KEY};
+use crate::client;
 use crate::process::Outcome;
 use crate::recorder::Recorder;
 use crate::servers::Servers;
@@ -18,8 +17,9 @@ const KEYS: u64 = 1000;
 /// Failures in a row after which the load ends.
 const FAILURES_MAX: u32 = 100;
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Number of the client that puts; the readers follow it.
+/// Number of the client that puts, and of the first that reads at the end.
 const CLIENT: u32 = 1;
+const READERS: u32 = 100;
 /// Most violations that an error shows.
 const SHOWN_MAX: usize = 5;
 
@@ -43,7 +43,8 @@ async fn put_all(url: &str, counts: &Counts, recorder: &Recorder) -> Outcome {
             lease: 0,
             previous: false,
         };
-        match ask(&channel, put, CLIENT, recorder).await.outcome {
+        let asked = client::ask((CLIENT, 0), &channel, put, PATIENCE, recorder);
+        match asked.await.outcome {
             Known::Done(_) => failures = 0,
             other if failures > FAILURES_MAX => return Err(format!("{other:?}").into()),
             _ => {
@@ -55,35 +56,14 @@ async fn put_all(url: &str, counts: &Counts, recorder: &Recorder) -> Outcome {
     Ok(())
 }
 
-async fn ask(channel: &Channel, request: Request, client: u32, recorder: &Recorder) -> Operation {
-    let called = recorder.moment();
-    let outcome = client::outcome(channel.clone(), &request, PATIENCE).await;
-    let operation = Operation {
-        client,
-        member: client - CLIENT,
-        life: None,
-        called,
-        returned: recorder.moment(),
-        request,
-        outcome,
-    };
-    recorder.record(operation.clone());
-    operation
-}
-
 /// Reads all keys and all revisions from every member, and judges them with what was put:
 /// each answered put is there, and nothing else.
 pub async fn judge(servers: &Servers, recorder: &Recorder) -> Outcome {
     let mut ledgers: Vec<Vec<Entry>> = Vec::new();
-    for (number, member) in (1..).zip(&servers.cluster.members) {
+    for (number, member) in (0..).zip(&servers.cluster.members) {
         let channel = client::dial(member.client_url()).await?;
-        let all = Request::Get {
-            key: FIRST_KEY.to_owned(),
-            end: END_KEY.to_owned(),
-            revision: 0,
-            serializable: false,
-        };
-        let read = ask(&channel, all, CLIENT + number, recorder).await;
+        let (reader, all) = ((READERS + number, number), client::read_of_all(0));
+        let read = client::ask(reader, &channel, all, PATIENCE, recorder).await;
         let answer = read.answer().ok_or(format!("a last read: {read:?}"))?;
         ledgers.push(client::revisions(channel, 2, answer.revision).await?);
     }
