@@ -167,7 +167,7 @@ impl Member {
         let process = self.process()?;
         let ready = wait_for("the server is ready", READY_MAX, || {
             process.check_running()?;
-            Ok(is_ready(&client).unwrap_or(false).then_some(()))
+            Ok(shows(&client, "etcd_server_has_leader").then_some(()))
         });
         ready.map_err(|error| process.error(&error.to_string()))
     }
@@ -248,8 +248,7 @@ impl Member {
 
     /// Whether the member leads its cluster. False if it does not answer.
     pub fn leads(&self) -> bool {
-        let leads = page::metric(self.client_address(), "etcd_server_is_leader");
-        matches!(leads, Ok(Some(1.0)))
+        shows(self.client_address(), "etcd_server_is_leader")
     }
 
     /// Removes the member's data. No process may run.
@@ -262,10 +261,9 @@ impl Member {
     }
 }
 
-fn is_ready(client: &str) -> io::Result<bool> {
-    let status = page::get(client, "/readyz")?.status;
-    // etcd has the page since its version 3.5.11.
-    Ok(status == 200 || status == 404 && page::get(client, "/health")?.status == 200)
+/// Whether a metric is 1. Unlike the pages about health, metrics write no lines to the log.
+fn shows(client: &str, metric: &str) -> bool {
+    matches!(page::metric(client, metric), Ok(Some(1.0)))
 }
 
 /// The address in the line of the log that contains `text`.
