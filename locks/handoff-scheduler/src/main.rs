@@ -17,15 +17,17 @@ mod counts;
 mod load;
 mod monitor;
 mod options;
+mod output;
 mod page;
 mod refusal;
 mod scheduler;
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::process::ExitCode;
 
 use counts::Counts;
 use options::Options;
+use output::print_line;
 use page::KernelPage;
 use refusal::Refusal;
 
@@ -50,7 +52,7 @@ fn serve(options: &Options) -> Result<(), Refusal> {
     let monitor = options.monitor.then(|| monitor::load(&page)).transpose()?;
     let scheduler = options.scheduler.map(|rule| scheduler::load(rule, &page));
     let scheduler = scheduler.transpose()?;
-    say(&format!("ready {}", page.path()));
+    print_line(&format!("ready {}", page.path()));
     wait_for_the_end();
     let mut counts = Counts::default();
     if let Some(monitor) = &monitor {
@@ -60,14 +62,8 @@ fn serve(options: &Options) -> Result<(), Refusal> {
         counts.add(scheduler.loaded())?;
         scheduler.unload()?;
     }
-    say(&format!("ended {counts}"));
+    print_line(&format!("ended {counts}"));
     Ok(())
-}
-
-/// Prints a line. A failure is ignored: the process that reads it may have ended.
-fn say(line: &str) {
-    let mut out = std::io::stdout();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
 fn wait_for_the_end() {

@@ -55,7 +55,7 @@ impl Refusal {
 
     /// Prints the refusal in the lines that `handoff run` reads.
     pub fn report(&self) {
-        crate::say(&format!("refused {}\n{}", self.what, self.remedy));
+        crate::output::print_line(&format!("refused {}\n{}", self.what, self.remedy));
     }
 }
 

@@ -218,7 +218,7 @@ impl<Op, Out> Node<Op, Out> {
     /// Waits awake until a leader sets the word, while `others` threads wait as well; `None`
     /// if that takes too long.
     fn wait_awake(&self, others: u32) -> Option<u32> {
-        self.spin().or_else(|| self.give_way(others))
+        self.spin().or_else(|| self.yield_until_answered(others))
     }
 
     fn spin(&self) -> Option<u32> {
@@ -232,11 +232,11 @@ impl<Op, Out> Node<Op, Out> {
         None
     }
 
-    fn give_way(&self, others: u32) -> Option<u32> {
+    fn yield_until_answered(&self, others: u32) -> Option<u32> {
         let mut patience = Patience::new(others as usize)?;
-        while patience.give_way() {
+        while patience.yield_core() {
             if let Some(word) = self.announced() {
-                patience.paid_off();
+                patience.was_answered();
                 return Some(word);
             }
         }

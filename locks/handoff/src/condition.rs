@@ -122,7 +122,7 @@ impl Condition {
         is_interrupted: impl Fn(*const AtomicU32) -> bool,
     ) -> Wake {
         let ticket = Ticket::new(self, lock);
-        slices::uses_condition(lock);
+        slices::uses_condition(lock.address());
         ticket.enlist();
         // SAFETY: the caller's promise.
         unsafe { lock.unlock() };
@@ -224,7 +224,7 @@ unsafe fn move_or_wake(waiter: *const Waiter) {
     unsafe {
         let lock = (*waiter).lock.as_ref();
         if let Some(lock) = lock {
-            slices::uses_condition(lock);
+            slices::uses_condition(lock.address());
         }
         if (*waiter).step(CLAIMED_WATCHING, NOTIFIED) {
             return;

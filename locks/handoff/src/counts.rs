@@ -5,8 +5,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::waiters::{DUE, HEIR, OWNER};
-
 static WANTED: AtomicBool = AtomicBool::new(false);
 static PARKS: AtomicU64 = AtomicU64::new(0);
 static WAKES: AtomicU64 = AtomicU64::new(0);
@@ -50,14 +48,19 @@ pub(crate) fn parks() {
     add(&PARKS);
 }
 
-/// Counts a waiter that is woken with this final word.
-pub(crate) fn wakes(word: u32) {
-    match word {
-        HEIR => add(&WAKES),
-        DUE => add(&TURNS),
-        OWNER => add(&HAND_OFFS),
-        _ => {}
-    }
+/// Counts a waiter that is woken as the newest.
+pub(crate) fn wakes() {
+    add(&WAKES);
+}
+
+/// Counts a waiter that is woken because its turn has come.
+pub(crate) fn turns() {
+    add(&TURNS);
+}
+
+/// Counts a waiter that is handed the lock.
+pub(crate) fn hand_offs() {
+    add(&HAND_OFFS);
 }
 
 /// Counts a waiter that is moved from a condition to its lock.

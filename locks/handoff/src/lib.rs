@@ -49,6 +49,7 @@ mod condition;
 mod condvar;
 mod cores;
 mod counts;
+mod fork;
 mod futex;
 mod guard;
 pub mod hints;
@@ -77,7 +78,7 @@ pub use rw_lock::{RawRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub mod raw {
     pub use crate::condition::{Condition, Ticket, Wake};
     pub use crate::counts::{Counts, count_from_now, counts};
+    pub use crate::fork::forked;
     pub use crate::futex::Deadline;
     pub use crate::lock::{Lock, TURN_MICROS};
-    pub use crate::process::forked;
 }

@@ -234,6 +234,12 @@ impl Lock {
         }
     }
 
+    /// The address, by which a thread remembers the lock; never dereferenced.
+    #[inline(always)]
+    pub(crate) fn address(&self) -> *const () {
+        std::ptr::from_ref(self).cast()
+    }
+
     /// Whether a thread holds the lock; the answer may be outdated when it is returned.
     pub fn is_locked(&self) -> bool {
         self.state.load(Ordering::Relaxed) & LOCKED != 0
@@ -294,8 +300,9 @@ impl Lock {
                 "a lock that no thread held was unlocked"
             );
             if state & (PARKED | HEIR_EXISTS) != PARKED {
-                let is_overdue =
-                    state & PARKED != 0 && !slices::may_step_back(self) && self.is_overdue();
+                let is_overdue = state & PARKED != 0
+                    && !slices::may_step_back(self.address())
+                    && self.is_overdue();
                 if self.step(state, state & !LOCKED, Ordering::Release) {
                     if is_overdue {
                         spinning::yield_now_and_then();

@@ -84,9 +84,9 @@ thread_local! {
 ///     if let Some(mut patience) = handoff::Patience::new(0) {
 ///         loop {
 ///             if done.load(Ordering::Acquire) {
-///                 break patience.paid_off();
+///                 break patience.was_answered();
 ///             }
-///             if !patience.give_way() {
+///             if !patience.yield_core() {
 ///                 break;
 ///             }
 ///         }
@@ -119,7 +119,7 @@ impl Patience {
     }
 
     /// Yields the core to other threads; false when it is time to sleep.
-    pub fn give_way(&mut self) -> bool {
+    pub fn yield_core(&mut self) -> bool {
         yield_now();
         if clock::has_come(self.ends, clock::micros()) {
             HISTORY.set(HISTORY.get().after_a_late_answer());
@@ -130,7 +130,7 @@ impl Patience {
     }
 
     /// Notes that the answer has come in time.
-    pub fn paid_off(self) {
+    pub fn was_answered(self) {
         HISTORY.set(HISTORY.get().after_an_early_answer());
     }
 }
@@ -167,7 +167,7 @@ mod tests {
     fn a_thread_yields_a_limited_number_of_times() {
         HISTORY.set(History::NEW);
         let mut patience = Patience::new(usize::MAX).unwrap();
-        let yields = (0..1000).take_while(|_| patience.give_way()).count();
+        let yields = (0..1000).take_while(|_| patience.yield_core()).count();
         assert!(yields < YIELDS_MAX as usize);
     }
 }

@@ -7,8 +7,6 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::{hints, spinning};
-
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// Number of forks between the first process and this one.
@@ -17,13 +15,9 @@ pub(crate) fn generation() -> u32 {
     FORKS.load(Ordering::Relaxed)
 }
 
-/// Tells the locks that this process is a forked child. It has to be called in the child before
-/// the child uses a lock or starts a thread, for instance by `pthread_atfork`. Without the call
-/// a child must not use locks for which threads of its parent were waiting.
-pub fn forked() {
+/// Counts a fork, in the child.
+pub(crate) fn begin_generation() {
     // 30 bits: the guard's word holds this number + 1, and a bit of its own.
     let next = (generation() + 1) & (u32::MAX >> 2);
     FORKS.store(next, Ordering::Relaxed);
-    spinning::forget_spinners();
-    hints::forked();
 }

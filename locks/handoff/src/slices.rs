@@ -18,7 +18,6 @@
 use std::cell::Cell;
 
 use crate::clock;
-use crate::lock::Lock;
 
 /// Length of a slice.
 const SLICE_MICROS: u32 = 500;
@@ -33,11 +32,14 @@ const ENTRIES_WITHOUT_A_LOOK: u32 = 7;
 /// Number of locks that a thread remembers.
 const PLACES: usize = 4;
 
+/// Address of a lock.
+type Address = *const ();
+
 /// A thread's time at one lock.
 #[derive(Clone, Copy)]
 struct Slice {
     /// Only compared, never dereferenced: the lock may be gone.
-    lock: *const Lock,
+    lock: Address,
     /// Begin of the slice, as [`clock::micros`] counts.
     began: u32,
     /// Moment of the last look at the clock.
@@ -73,17 +75,17 @@ thread_local! {
 }
 
 impl Thread {
-    fn place_of(&self, lock: &Lock) -> &Cell<Slice> {
+    fn place_of(&self, lock: Address) -> &Cell<Slice> {
         // Locks are 40 bytes long.
-        &self.slices[(std::ptr::from_ref(lock).addr() >> 4) % PLACES]
+        &self.slices[(lock.addr() >> 4) % PLACES]
     }
 
-    fn slice_at(&self, lock: &Lock) -> Option<Slice> {
+    fn slice_at(&self, lock: Address) -> Option<Slice> {
         let slice = self.place_of(lock).get();
         std::ptr::eq(slice.lock, lock).then_some(slice)
     }
 
-    fn begin(&self, lock: &Lock, now: u32) {
+    fn begin(&self, lock: Address, now: u32) {
         let slice = self.slice_at(lock).unwrap_or(NO_SLICE);
         self.place_of(lock).set(Slice {
             lock,
@@ -94,7 +96,7 @@ impl Thread {
     }
 
     /// Whether this entry does without a look at the clock; counts it.
-    fn passes_over_a_look(&self, lock: &Lock, slice: Option<Slice>) -> bool {
+    fn passes_over_a_look(&self, lock: Address, slice: Option<Slice>) -> bool {
         let Some(slice) = slice else { return false };
         let Some(without_a_look) = slice.without_a_look.checked_sub(1) else {
             return false;
@@ -106,7 +108,7 @@ impl Thread {
         true
     }
 
-    fn note_a_look(&self, lock: &Lock, now: u32) {
+    fn note_a_look(&self, lock: Address, now: u32) {
         let Some(slice) = self.slice_at(lock) else {
             return;
         };
@@ -122,7 +124,7 @@ impl Thread {
         self.depth.get() == 0 && !slice.is_some_and(|slice| slice.uses_conditions)
     }
 
-    fn is_over(&self, lock: &Lock, slice: Option<Slice>, now: u32) -> bool {
+    fn is_over(&self, lock: Address, slice: Option<Slice>, now: u32) -> bool {
         match slice.map(|slice| now.wrapping_sub(slice.began)) {
             Some(used) if used < FORGOTTEN_MICROS => used >= SLICE_MICROS,
             _ => {
@@ -146,12 +148,12 @@ pub(crate) fn left() {
 }
 
 /// Whether the thread may step back from this lock, because no other can depend on it.
-pub(crate) fn may_step_back(lock: &Lock) -> bool {
+pub(crate) fn may_step_back(lock: Address) -> bool {
     THREAD.with(|thread| thread.may_step_back(thread.slice_at(lock)))
 }
 
 /// Whether the thread should step back: it may, and its slice at this lock is over.
-pub(crate) fn is_over(lock: &Lock) -> bool {
+pub(crate) fn is_over(lock: Address) -> bool {
     THREAD.with(|thread| {
         let slice = thread.slice_at(lock);
         if !thread.may_step_back(slice) || thread.passes_over_a_look(lock, slice) {
@@ -167,12 +169,12 @@ pub(crate) fn is_over(lock: &Lock) -> bool {
 }
 
 /// Begins a new slice, because the thread was chosen after it had stepped back.
-pub(crate) fn begin(lock: &Lock) {
+pub(crate) fn begin(lock: Address) {
     THREAD.with(|thread| thread.begin(lock, clock::micros()));
 }
 
 /// Notes that the thread waits for a condition with this lock, or notifies a thread that does.
-pub(crate) fn uses_condition(lock: &Lock) {
+pub(crate) fn uses_condition(lock: Address) {
     THREAD.with(|thread| {
         let slice = thread.slice_at(lock);
         if !slice.is_some_and(|slice| slice.uses_conditions) {
@@ -188,12 +190,13 @@ pub(crate) fn uses_condition(lock: &Lock) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lock::Lock;
 
-    fn is_over_at(lock: &Lock, now: u32) -> bool {
+    fn is_over_at(lock: Address, now: u32) -> bool {
         THREAD.with(|thread| thread.is_over(lock, thread.slice_at(lock), now))
     }
 
-    fn begin_at(lock: &Lock, now: u32) {
+    fn begin_at(lock: Address, now: u32) {
         THREAD.with(|thread| thread.begin(lock, now));
     }
 
@@ -201,11 +204,11 @@ mod tests {
     fn a_slice_ends_and_a_new_one_begins() {
         let lock = Lock::new();
         let begin = u32::MAX - 100;
-        let after = |micros: u32| is_over_at(&lock, begin.wrapping_add(micros));
+        let after = |micros: u32| is_over_at(lock.address(), begin.wrapping_add(micros));
         assert!(!after(0), "the first look begins it");
         assert!(!after(SLICE_MICROS - 1));
         assert!(after(SLICE_MICROS) && after(FORGOTTEN_MICROS - 1));
-        begin_at(&lock, begin.wrapping_add(SLICE_MICROS));
+        begin_at(lock.address(), begin.wrapping_add(SLICE_MICROS));
         assert!(!after(FORGOTTEN_MICROS - 1), "chosen again");
         assert!(after(2 * SLICE_MICROS));
     }
@@ -215,14 +218,15 @@ mod tests {
         let lock = Lock::new();
         let looks_at = |now: u32| {
             THREAD.with(|thread| {
-                let looks = !thread.passes_over_a_look(&lock, thread.slice_at(&lock));
+                let looks =
+                    !thread.passes_over_a_look(lock.address(), thread.slice_at(lock.address()));
                 if looks {
-                    thread.note_a_look(&lock, now);
+                    thread.note_a_look(lock.address(), now);
                 }
                 looks
             })
         };
-        begin_at(&lock, 0);
+        begin_at(lock.address(), 0);
         let quick = (1..=800_u32).filter(|entry| looks_at(entry / 8)).count();
         assert_eq!(quick, 100);
         let slow = (1..=100).filter(|entry| looks_at(1000 + entry * SOON_MICROS));
@@ -232,28 +236,28 @@ mod tests {
     #[test]
     fn a_forgotten_slice_is_replaced_by_a_new_one() {
         let lock = Lock::new();
-        begin_at(&lock, 0);
-        assert!(!is_over_at(&lock, FORGOTTEN_MICROS));
-        assert!(is_over_at(&lock, FORGOTTEN_MICROS + SLICE_MICROS));
+        begin_at(lock.address(), 0);
+        assert!(!is_over_at(lock.address(), FORGOTTEN_MICROS));
+        assert!(is_over_at(lock.address(), FORGOTTEN_MICROS + SLICE_MICROS));
     }
 
     #[test]
     fn a_thread_on_which_others_may_depend_does_not_step_back() {
         let (outer, inner) = (Lock::new(), Lock::new());
-        assert!(may_step_back(&inner));
+        assert!(may_step_back(inner.address()));
         outer.lock();
-        assert!(!may_step_back(&inner), "inside another lock");
+        assert!(!may_step_back(inner.address()), "inside another lock");
         // SAFETY: locked just now.
         unsafe { outer.unlock() };
-        assert!(may_step_back(&inner));
-        uses_condition(&inner);
-        assert!(!may_step_back(&inner), "a group's leader, perhaps");
+        assert!(may_step_back(inner.address()));
+        uses_condition(inner.address());
+        assert!(!may_step_back(inner.address()), "a group's leader, perhaps");
     }
 
     #[test]
     fn a_lock_left_by_another_thread_leaves_the_depth_alone() {
         let lock = Lock::new();
         left();
-        assert!(may_step_back(&lock));
+        assert!(may_step_back(lock.address()));
     }
 }

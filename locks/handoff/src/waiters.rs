@@ -136,7 +136,12 @@ impl Waiter {
     /// # Safety
     /// The waiter is in no list, has no final word yet, and the caller alone has chosen it.
     pub(crate) unsafe fn wake(waiter: *const Waiter, word: u32) {
-        counts::wakes(word);
+        match word {
+            HEIR => counts::wakes(),
+            DUE => counts::turns(),
+            OWNER => counts::hand_offs(),
+            _ => {}
+        }
         // SAFETY: the waiter exists until the store below.
         let address = unsafe { &raw const (*waiter).word };
         // SAFETY: as above; afterwards only the address is used.

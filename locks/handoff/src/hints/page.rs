@@ -116,17 +116,30 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Error of [`Page::install`]: this process writes into a page already.
+/// Error of [`Page::install`].
 #[derive(Debug)]
-pub struct AlreadyInstalled;
+pub enum NotInstalled {
+    /// This process writes into a page already.
+    Another,
+    /// `pthread_key_create` failed.
+    NoThreadKey(io::Error),
+}
 
-impl fmt::Display for AlreadyInstalled {
+impl fmt::Display for NotInstalled {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "this process has a hint page already and keeps it")
+        match self {
+            NotInstalled::Another => {
+                write!(out, "this process has a hint page already and keeps it")
+            }
+            NotInstalled::NoThreadKey(error) => write!(
+                out,
+                "no key for a thread's slot in the hint page: {error}; the process has too many"
+            ),
+        }
     }
 }
 
-impl std::error::Error for AlreadyInstalled {}
+impl std::error::Error for NotInstalled {}
 
 /// A hint page, mapped into this process.
 pub struct Page {
@@ -216,11 +229,17 @@ impl Page {
         Ok(Page { start, slots })
     }
 
-    /// Makes the locks of this process write into the page until the process ends. Fails if
-    /// they write into another one already.
-    pub fn install(self) -> Result<(), AlreadyInstalled> {
-        let page = std::mem::ManuallyDrop::new(self);
-        super::slots::install(page.start, page.slots)
+    /// Makes the locks of this process write into the page until the process ends. On a
+    /// failure the page is unmapped.
+    ///
+    /// # Errors
+    ///
+    /// The locks write into another page already, or the system has no key left by which a
+    /// thread's slot is given back when the thread ends.
+    pub fn install(self) -> Result<(), NotInstalled> {
+        super::slots::install(self.start, self.slots)?;
+        std::mem::forget(self);
+        Ok(())
     }
 
     /// Whether the page has slots for hints.

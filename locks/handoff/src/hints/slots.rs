@@ -2,11 +2,11 @@
 
 use std::cell::Cell;
 use std::ffi::c_void;
+use std::io;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use super::page::{AlreadyInstalled, Header, PLACES, Slot, place_of, slot_at};
-use crate::lock::Lock;
+use super::page::{Header, NotInstalled, PLACES, Slot, place_of, slot_at};
 
 static PAGE: AtomicPtr<Header> = AtomicPtr::new(null_mut());
 static SLOTS: AtomicU32 = AtomicU32::new(0);
@@ -24,15 +24,21 @@ thread_local! {
     static SLOT: Cell<u32> = const { Cell::new(UNKNOWN) };
 }
 
-pub(super) fn install(start: NonNull<Header>, slots: u32) -> Result<(), AlreadyInstalled> {
+pub(super) fn install(start: NonNull<Header>, slots: u32) -> Result<(), NotInstalled> {
     static INSTALLED: AtomicBool = AtomicBool::new(false);
     if INSTALLED.swap(true, Ordering::Relaxed) {
-        return Err(AlreadyInstalled);
+        return Err(NotInstalled::Another);
     }
     let mut key = 0;
     // SAFETY: `key` is writable, the destructor takes what `find_slot` stores.
-    if unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } == 0 {
-        KEY.store(u64::from(key) + 1, Ordering::Relaxed);
+    match unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } {
+        0 => KEY.store(u64::from(key) + 1, Ordering::Relaxed),
+        code => {
+            INSTALLED.store(false, Ordering::Relaxed);
+            return Err(NotInstalled::NoThreadKey(io::Error::from_raw_os_error(
+                code,
+            )));
+        }
     }
     SLOTS.store(slots, Ordering::Relaxed);
     // Stored last: a thread that sees the page sees the rest.
@@ -62,11 +68,11 @@ pub(crate) fn left(holder: &AtomicU32) {
     }
 }
 
-/// Notes that the thread is about to park at `lock`.
+/// Notes that the thread is about to park at the lock at this address.
 #[inline(always)]
-pub(crate) fn waits(lock: &Lock) {
+pub(crate) fn waits(lock: *const ()) {
     if !PAGE.load(Ordering::Relaxed).is_null() {
-        note_waiting(std::ptr::from_ref(lock).addr() as u64);
+        note_waiting(lock.addr() as u64);
     }
 }
 

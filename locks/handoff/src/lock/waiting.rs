@@ -16,7 +16,7 @@ impl Lock {
         // A timed wait does not step back: it could time out although the lock is free.
         let state = self.state.load(Ordering::Relaxed);
         let may_step_back = deadline.is_none() && state & PARKED != 0;
-        if may_step_back && slices::is_over(self) {
+        if may_step_back && slices::is_over(self.address()) {
             // If no thread takes this core, the heir waits for a different one.
             let leaves_a_core = state & HEIR_EXISTS != 0 && !spinning::yielded_to_another();
             let waiter = Waiter::stepping_back(self);
@@ -24,7 +24,7 @@ impl Lock {
                 && let Some(assigned) = self.sleep(&waiter, role, None)
             {
                 role = assigned;
-                slices::begin(self);
+                slices::begin(self.address());
             }
         }
         self.compete_and_park(role, deadline)
@@ -171,7 +171,7 @@ impl Lock {
     /// Sleeps until the waiter's word assigns a role; none if the deadline passed first.
     fn sleep(&self, waiter: &Waiter, role: Role, deadline: Option<&Deadline>) -> Option<Role> {
         let mut deadline = deadline;
-        hints::waits(self);
+        hints::waits(self.address());
         let assigned = loop {
             if let Some(assigned) = Role::of_word(waiter.word()) {
                 break Some(assigned);

@@ -27,17 +27,18 @@ pub mod cores {
 
 pub mod counts {
     pub fn parks() {}
-    pub fn wakes(_word: u32) {}
+    pub fn wakes() {}
+    pub fn turns() {}
+    pub fn hand_offs() {}
     pub fn moves() {}
 }
 
 pub mod hints {
-    use crate::lock::Lock;
     use crate::sync::AtomicU32;
 
     pub fn entered(_holder: &AtomicU32) {}
     pub fn left(_holder: &AtomicU32) {}
-    pub fn waits(_lock: &Lock) {}
+    pub fn waits(_lock: *const ()) {}
     pub fn waits_no_more() {}
     pub fn holder_is_preempted(_holder: &AtomicU32) -> bool {
         false
@@ -55,16 +56,14 @@ pub mod clock {
 }
 
 pub mod slices {
-    use crate::lock::Lock;
-
     pub fn entered() {}
     pub fn left() {}
-    pub fn begin(_lock: &Lock) {}
-    pub fn uses_condition(_lock: &Lock) {}
-    pub fn may_step_back(_lock: &Lock) -> bool {
+    pub fn begin(_lock: *const ()) {}
+    pub fn uses_condition(_lock: *const ()) {}
+    pub fn may_step_back(_lock: *const ()) -> bool {
         false
     }
-    pub fn is_over(_lock: &Lock) -> bool {
+    pub fn is_over(_lock: *const ()) -> bool {
         crate::checker::a_slice_is_over()
     }
 }

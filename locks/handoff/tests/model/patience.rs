@@ -13,11 +13,11 @@ impl Patience {
         checker::a_core_is_free().then_some(Patience(checker::LOOKS))
     }
 
-    pub fn give_way(&mut self) -> bool {
+    pub fn yield_core(&mut self) -> bool {
         crate::sync::yield_now();
         self.0 = self.0.saturating_sub(1);
         self.0 > 0
     }
 
-    pub fn paid_off(self) {}
+    pub fn was_answered(self) {}
 }

@@ -123,10 +123,10 @@ impl CallerRuns {
                 answer = pending.look();
             }
             if answer.is_some() {
-                patience.paid_off();
+                patience.was_answered();
                 return answer;
             }
-            if !patience.give_way() {
+            if !patience.yield_core() {
                 return pending.look();
             }
         }
