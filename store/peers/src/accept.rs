@@ -13,9 +13,10 @@ use crate::frames::FrameReader;
 use crate::greet::{self, NoGreeting};
 use crate::greetings::Greeting;
 use crate::member::check_addresses;
-use crate::shared::{Received, Shared};
+use crate::senders::Received;
+use crate::shared::Shared;
 use crate::socket::{self, Socket};
-use crate::{Lane, PeerSecret, Refusal, inquiry, prove, stream, visitor};
+use crate::{Lane, PeerSecret, Refusal, inquiry, open_stream, prove, visitor};
 
 /// Pause after `accept` failed, most often because the process has no file descriptor left.
 const REFUSED_PAUSE: Duration = Duration::from_millis(100);
@@ -30,7 +31,7 @@ pub(crate) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
             }
             Err(error) => {
                 let line = format!("cannot take a connection from another member: {error}");
-                shared.refusals.warn(shared.clock.now(), line);
+                shared.refusals.warn(shared.local.clock.now(), line);
                 sleep(REFUSED_PAUSE).await;
             }
         }
@@ -39,7 +40,7 @@ pub(crate) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
 
 /// Serves one connection from its greeting to its end.
 async fn receive(shared: Arc<Shared>, tcp: TcpStream, greeting: Greeting) {
-    let Ok(socket) = socket::prepare(tcp, &shared.limits) else {
+    let Ok(socket) = socket::prepare(tcp, &shared.local.limits) else {
         // The connection has already ended.
         return;
     };
@@ -53,7 +54,10 @@ async fn receive(shared: Arc<Shared>, tcp: TcpStream, greeting: Greeting) {
     };
     // The addresses come from the sender and are ignored if they are invalid.
     if check_addresses(hello.sender, &hello.addresses).is_ok() {
-        shared.handler.announced(hello.sender, &hello.addresses);
+        shared
+            .local
+            .handler
+            .announced(hello.sender, &hello.addresses);
     }
     if let Some(member) = shared.member(hello.sender) {
         member.dialled_us.send_replace(());
@@ -66,7 +70,7 @@ async fn receive(shared: Arc<Shared>, tcp: TcpStream, greeting: Greeting) {
 /// a member.
 async fn let_in(shared: &Shared, mut socket: Socket) -> Option<(Hello, Socket)> {
     let meeting = meet(shared, &mut socket);
-    let hello = match timeout(shared.limits.greeting_timeout, meeting).await {
+    let hello = match timeout(shared.local.limits.greeting_timeout, meeting).await {
         Ok(Ok(hello)) => hello,
         Ok(Err(unmet)) => {
             turn_away(shared, socket, unmet).await;
@@ -78,9 +82,13 @@ async fn let_in(shared: &Shared, mut socket: Socket) -> Option<(Hello, Socket)> 
         refuse(shared, socket, refusal, text).await;
         return None;
     }
-    socket::suit(&socket, hello.lane, &shared.limits).ok()?;
+    socket::suit(&socket, hello.lane, &shared.local.limits).ok()?;
     let welcome = welcome(shared, Ok(()), String::new());
-    let welcomed = timeout(shared.limits.greeting_timeout, socket.write_all(&welcome)).await;
+    let welcomed = timeout(
+        shared.local.limits.greeting_timeout,
+        socket.write_all(&welcome),
+    )
+    .await;
     welcomed.ok()?.ok()?;
     if hello.lane == Lane::Inquiry {
         inquiry::serve(shared, socket).await;
@@ -107,7 +115,7 @@ impl From<NoGreeting> for Unmet {
 /// Waits for a hello, and before it for the dialer's proof if this member has a secret.
 async fn meet(shared: &Shared, socket: &mut Socket) -> Result<Hello, Unmet> {
     let magic = greet::read_magic(socket).await?;
-    let text = match (&shared.secret, magic) {
+    let text = match (&shared.local.secret, magic) {
         (Some(secret), prove::MAGIC) => return meet_proven(secret, socket).await,
         (None, prove::MAGIC) => {
             "the sender has a peer secret, and this member has none; start both with the same \
@@ -137,16 +145,16 @@ async fn meet_proven(secret: &PeerSecret, socket: &mut Socket) -> Result<Hello, 
 
 /// Decides whether the sender of `hello` is let in; the error is the reason for a refusal.
 fn judge(shared: &Shared, hello: &Hello) -> Result<(), (Refusal, String)> {
-    greet::judge(hello, shared.identity)?;
-    greet::compare(hello, shared.identity, &shared.agreement)?;
+    greet::judge(hello, shared.local.identity)?;
+    greet::compare(hello, shared.local.identity, &shared.local.agreement)?;
     if hello.lane == Lane::Inquiry {
         return Ok(());
     }
-    if shared.handler.is_removed(hello.sender) {
+    if shared.local.handler.is_removed(hello.sender) {
         return Err((Refusal::Removed, greet::removed(hello.sender)));
     }
     if !admits(shared, hello.sender) {
-        let text = greet::stranger(hello.sender, shared.identity);
+        let text = greet::stranger(hello.sender, shared.local.identity);
         return Err((Refusal::Stranger, text));
     }
     Ok(())
@@ -155,7 +163,7 @@ fn judge(shared: &Shared, hello: &Hello) -> Result<(), (Refusal, String)> {
 /// Whether the handler admits the sender, or the sender has proved the secret.
 fn admits(shared: &Shared, sender: u64) -> bool {
     // The handler is called in both cases: it may have to find out about the sender.
-    shared.handler.admits(sender) || shared.secret.is_some()
+    shared.local.handler.admits(sender) || shared.local.secret.is_some()
 }
 
 /// Answers a dialer after a missing, unreadable or refused hello.
@@ -190,7 +198,7 @@ async fn refuse(shared: &Shared, mut socket: Socket, refusal: Refusal, text: Str
     log_refusal(shared, &socket, &text);
     let welcome = welcome(shared, Err(refusal), text);
     // A dialer that does not read the refusal is disconnected all the same.
-    let _ = timeout(shared.limits.greeting_timeout, async {
+    let _ = timeout(shared.local.limits.greeting_timeout, async {
         socket.write_all(&welcome).await?;
         socket.shutdown().await
     })
@@ -203,15 +211,15 @@ fn log_refusal(shared: &Shared, socket: &Socket, text: &str) {
         Err(_) => "an unknown address".to_owned(),
     };
     let line = format!("refused a connection from {from}: {text}");
-    shared.refusals.warn(shared.clock.now(), line);
+    shared.refusals.warn(shared.local.clock.now(), line);
 }
 
 fn welcome(shared: &Shared, verdict: Result<(), Refusal>, reason: String) -> Vec<u8> {
     let welcome = Welcome {
         verdict,
-        cluster: shared.identity.cluster,
-        member: shared.identity.member,
-        release: shared.release.clone(),
+        cluster: shared.local.identity.cluster,
+        member: shared.local.identity.member,
+        release: shared.local.release.clone(),
         reason,
     };
     welcome.encode()
@@ -220,12 +228,12 @@ fn welcome(shared: &Shared, verdict: Result<(), Refusal>, reason: String) -> Vec
 async fn serve(shared: &Arc<Shared>, hello: Hello, socket: Socket) {
     let from = hello.sender;
     let reason = match hello.lane {
-        Lane::Snapshot => return stream::serve(shared, from, socket).await,
+        Lane::Snapshot => return open_stream::serve(shared, from, socket).await,
         lane => {
             let entry = Incoming::enter(shared, from, lane);
             // `judge` ran before this entry existed, so a removal in between could not find
             // the connection. A later `Peers::turn_away` does.
-            if shared.handler.is_removed(from) || !admits(shared, from) {
+            if shared.local.handler.is_removed(from) || !admits(shared, from) {
                 return;
             }
             tokio::select! {
@@ -261,15 +269,15 @@ async fn deliver(
     // The write half stays open, because the sender takes its end for the connection's.
     let (read, _write) = socket::split(socket);
     let gate = shared.intake.gate(from);
-    let mut frames = FrameReader::new(read, shared.limits.payload_bytes_max, Some(gate));
+    let mut frames = FrameReader::new(read, shared.local.limits.payload_bytes_max, Some(gate));
     loop {
         match frames.next().await {
             Ok(Some(frame)) => {
                 received.count(lane, frame.wire_bytes());
                 let (kind, payload) = (frame.kind, frame.payload);
-                if let Err(reason) = shared.handler.message(from, lane, kind, payload) {
+                if let Err(reason) = shared.local.handler.message(from, lane, kind, payload) {
                     let line = format!("closed a connection of member {from:x}: {reason}");
-                    shared.refusals.warn(shared.clock.now(), line);
+                    shared.refusals.warn(shared.local.clock.now(), line);
                     return reason;
                 }
             }
@@ -299,8 +307,9 @@ impl<'a> Incoming<'a> {
     fn enter(shared: &'a Shared, from: u64, lane: Lane) -> Incoming<'a> {
         assert!(Lane::KEPT.contains(&lane), "the {lane} lane may have many");
         let replaced = Arc::new(Notify::new());
-        let received = shared.received_from(from);
+        let received = shared.senders.received_from(from);
         let older = shared
+            .senders
             .incoming()
             .insert((from, lane), Arc::clone(&replaced));
         if let Some(older) = older {
@@ -318,7 +327,7 @@ impl<'a> Incoming<'a> {
 
 impl Drop for Incoming<'_> {
     fn drop(&mut self) {
-        let mut incoming = self.shared.incoming();
+        let mut incoming = self.shared.senders.incoming();
         let current = incoming.get(&self.key);
         if current.is_some_and(|current| Arc::ptr_eq(current, &self.replaced)) {
             incoming.remove(&self.key);

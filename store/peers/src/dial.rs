@@ -47,7 +47,7 @@ async fn dial_any_release(
     address: &str,
     lane: Lane,
 ) -> Result<Dialled, LinkError> {
-    let own = &shared.addresses;
+    let own = &shared.local.addresses;
     match dial_one(shared, member, address, lane, own).await {
         Err(LinkError::Refused {
             refusal: Refusal::Damaged,
@@ -64,27 +64,27 @@ async fn dial_one(
     lane: Lane,
     own_addresses: &[String],
 ) -> Result<Dialled, LinkError> {
-    let limits = &shared.limits;
+    let limits = &shared.local.limits;
     let late = |within| LinkError::Timeout {
         address: address.to_owned(),
         within,
     };
-    let began = shared.clock.now();
+    let began = shared.local.clock.now();
     let connecting = timeout(limits.connect_timeout, connect(limits, address));
     let mut socket = connecting
         .await
         .map_err(|_| late(limits.connect_timeout))??;
-    let round_trip = shared.clock.now().saturating_since(began);
+    let round_trip = shared.local.clock.now().saturating_since(began);
     let hello = Hello {
         lane,
-        cluster: shared.identity.cluster,
-        sender: shared.identity.member,
+        cluster: shared.local.identity.cluster,
+        sender: shared.local.identity.member,
         receiver: member,
-        release: shared.release.clone(),
-        agreement: shared.agreement.clone(),
+        release: shared.local.release.clone(),
+        agreement: shared.local.agreement.clone(),
         addresses: own_addresses.to_vec(),
     };
-    let greeting = introduce(address, &mut socket, &hello, shared.secret.as_ref());
+    let greeting = introduce(address, &mut socket, &hello, shared.local.secret.as_ref());
     let greeting = timeout(limits.greeting_timeout, greeting);
     let welcome = greeting
         .await

@@ -132,7 +132,7 @@ fn broken(address: &str, reason: &str) -> LinkError {
 /// Serves an inquiry on the listener's side, after the greetings.
 pub(crate) async fn serve(shared: &Shared, socket: Socket) {
     // A process that sends no question, or does not read the answer, is disconnected.
-    let _ = timeout(shared.limits.greeting_timeout, answer(shared, socket)).await;
+    let _ = timeout(shared.local.limits.greeting_timeout, answer(shared, socket)).await;
 }
 
 async fn answer(shared: &Shared, socket: Socket) {
@@ -144,7 +144,7 @@ async fn answer(shared: &Shared, socket: Socket) {
         Err(error) => return tracing::debug!("a question cannot be read: {error}"),
     };
     let kind = question.kind;
-    let (role, body) = match shared.handler.inquiry(kind, question.payload) {
+    let (role, body) = match shared.local.handler.inquiry(kind, question.payload) {
         Ok(body) => (role::ANSWER, body),
         Err(reason) => (role::REFUSAL, Bytes::from(reason)),
     };

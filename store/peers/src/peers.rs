@@ -10,13 +10,13 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle as Task;
 
-use crate::greet::Identity;
 use crate::keep::keep;
+use crate::local::Local;
 use crate::member::{Member, check_addresses};
-use crate::shared::{Given, Shared};
+use crate::shared::Shared;
 use crate::{
     Dropped, Handler, Lane, MemberError, PeerStatus, PeersOptions, StartError, Stream, StreamError,
-    accept, status, stream,
+    accept, open_stream, status,
 };
 
 /// Name of the network thread.
@@ -52,7 +52,10 @@ struct Owner {
 impl Peers {
     /// Starts the network thread, which listens from then on. The table of
     /// members is empty at first.
-    pub fn start(options: PeersOptions, handler: Arc<dyn Handler>) -> Result<Peers, StartError> {
+    pub fn start(
+        mut options: PeersOptions,
+        handler: Arc<dyn Handler>,
+    ) -> Result<Peers, StartError> {
         options.check()?;
         let random = Random::from_system()?;
         let runtime = Builder::new_current_thread()
@@ -62,21 +65,10 @@ impl Peers {
             .thread_name("peers-resolve")
             .max_blocking_threads(2)
             .build()?;
-        let given = Given {
-            identity: Identity {
-                cluster: options.cluster_id,
-                member: options.member_id,
-            },
-            release: options.release,
-            agreement: options.agreement,
-            addresses: options.addresses,
-            secret: options.secret,
-            limits: options.limits,
-            clock: options.clock,
-            handler,
-        };
-        let shared = Arc::new(Shared::new(given, runtime.handle().clone(), random));
-        for listener in options.listen {
+        let listeners = std::mem::take(&mut options.listen);
+        let local = Local::new(options, handler, random);
+        let shared = Arc::new(Shared::new(local, runtime.handle().clone()));
+        for listener in listeners {
             let entered = runtime.enter();
             listener.set_nonblocking(true)?;
             let listener = TcpListener::from_std(listener)?;
@@ -111,7 +103,7 @@ impl Peers {
     /// there. See [`Peers::moved`].
     pub fn set_member(&self, id: u64, addresses: Vec<String>) -> Result<(), MemberError> {
         let shared = &self.owner.shared;
-        if id == shared.identity.member {
+        if id == shared.local.identity.member {
             return Err(MemberError::Own(id));
         }
         check_addresses(id, &addresses)?;
@@ -127,7 +119,7 @@ impl Peers {
             });
             return Ok(());
         }
-        let member = Arc::new(Member::new(id, addresses, &shared.limits));
+        let member = Arc::new(Member::new(id, addresses, &shared.local.limits));
         for lane in Lane::KEPT {
             let keeper = keep(Arc::clone(shared), Arc::clone(&member), lane);
             member.adopt(shared.runtime.spawn(keeper).abort_handle());
@@ -165,7 +157,7 @@ impl Peers {
     pub fn turn_away(&self, id: u64) {
         let shared = &self.owner.shared;
         for lane in Lane::KEPT {
-            if let Some(connection) = shared.incoming().get(&(id, lane)) {
+            if let Some(connection) = shared.senders.incoming().get(&(id, lane)) {
                 connection.notify_one();
             }
         }
@@ -187,12 +179,12 @@ impl Peers {
     /// If `lane` is not Urgent or Bulk: the other lanes carry no messages.
     pub fn send(&self, to: u64, lane: Lane, kind: u8, parts: &[Bytes]) -> Result<(), Dropped> {
         let shared = &self.owner.shared;
-        let bytes_max = shared.limits.payload_bytes_max;
+        let bytes_max = shared.local.limits.payload_bytes_max;
         let bytes = parts.iter().map(Bytes::len).sum();
         if bytes > bytes_max {
             return Err(Dropped::TooLong { bytes, bytes_max });
         }
-        let now = shared.clock.now();
+        let now = shared.local.clock.now();
         let table = shared.read_table();
         let Some(member) = table.members.get(&to) else {
             return Err(match table.stopped {
@@ -215,7 +207,7 @@ impl Peers {
         header: Bytes,
     ) -> Result<Stream, StreamError> {
         let shared = &self.owner.shared;
-        let bytes_max = shared.limits.payload_bytes_max;
+        let bytes_max = shared.local.limits.payload_bytes_max;
         if header.len() > bytes_max {
             return Err(StreamError::TooLong {
                 bytes: header.len(),
@@ -223,9 +215,9 @@ impl Peers {
             });
         }
         let member = shared.member(to).ok_or_else(|| self.no_stream(to))?;
-        let open = stream::open(Arc::clone(shared), member, kind, header);
+        let open = open_stream::open(Arc::clone(shared), member, kind, header);
         let mut open = AbortOnDrop(shared.runtime.spawn(open));
-        // The task fails if the runtime has ended, or if `stream::open` panicked.
+        // The task fails if the runtime has ended, or if `open_stream::open` panicked.
         (&mut open.0).await.unwrap_or(Err(StreamError::Stopped))
     }
 
@@ -236,11 +228,11 @@ impl Peers {
         }
     }
 
-    /// Runs `guest` on the network thread, where it reacts to received messages without
+    /// Runs `task` on the network thread, where it reacts to received messages without
     /// waking another thread, and its sends need no wake-up either. Other tasks of the
-    /// thread wait while `guest` is polled. It is dropped when the connections are stopped.
-    pub fn run_beside(&self, guest: impl Future<Output = ()> + Send + 'static) {
-        self.owner.shared.runtime.spawn(guest);
+    /// thread wait while `task` is polled. It is dropped when the connections are stopped.
+    pub fn run_beside(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.owner.shared.runtime.spawn(task);
     }
 
     /// Closes all connections and waits until the network thread has ended. Streams end

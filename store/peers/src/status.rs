@@ -48,7 +48,7 @@ pub struct LaneStatus {
 
 pub(crate) fn status(shared: &Shared, member: &Member) -> PeerStatus {
     let urgent = member.urgent.link.state();
-    let received = shared.received_from(member.id);
+    let received = shared.senders.received_from(member.id);
     let (frames, bytes) = received.totals();
     let mut incoming: Vec<Lane> = received.connected().iter().copied().collect();
     incoming.sort_unstable();

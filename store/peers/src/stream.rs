@@ -13,20 +13,15 @@
 //! TCP's flow control slows a fast sender down. An explicit last frame distinguishes a
 //! complete transfer from a lost connection.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use tokio::sync::watch;
-use tokio::time::timeout;
 
-use crate::dial::dial;
+use crate::StreamError;
 use crate::format::{Frame, role};
 use crate::frames::FrameReader;
-use crate::member::Member;
+use crate::intake::Gate;
 use crate::outgoing::Outgoing;
-use crate::shared::Shared;
 use crate::socket::{self, Socket, WriteHalf};
-use crate::{Lane, StreamError};
 
 /// Both directions of a stream. Frames arrive whole, in order, with the kind
 /// that the sender gave them.
@@ -75,22 +70,27 @@ pub struct StreamFrame {
 }
 
 impl Stream {
-    fn new(shared: &Shared, member: u64, socket: Socket) -> Stream {
+    /// A stream to or from `member`; `gate` bounds what is received of it and not yet taken.
+    pub(crate) fn new(
+        member: u64,
+        socket: Socket,
+        payload_bytes_max: usize,
+        gate: Gate,
+        stopping: watch::Receiver<bool>,
+    ) -> Stream {
         let (read, write) = socket::split(socket);
-        let payload_bytes_max = shared.limits.payload_bytes_max;
-        let gate = Some(shared.intake.gate(member));
         Stream {
             sender: StreamSender {
                 member,
                 socket: Some(write),
                 outgoing: Outgoing::default(),
                 payload_bytes_max,
-                stopping: shared.stopping.subscribe(),
+                stopping: stopping.clone(),
             },
             receiver: StreamReceiver {
                 member,
-                state: Receiving::Frames(FrameReader::new(read, payload_bytes_max, gate)),
-                stopping: shared.stopping.subscribe(),
+                state: Receiving::Frames(FrameReader::new(read, payload_bytes_max, Some(gate))),
+                stopping,
             },
         }
     }
@@ -209,48 +209,4 @@ fn broken(member: u64, reason: &str) -> StreamError {
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
     // An error means that the sender of `stopping` is dropped: stopped as well.
     let _ = stopping.wait_for(|stopping| *stopping).await;
-}
-
-/// Connects to `member` and sends the first frame. Runs on the network thread.
-pub(crate) async fn open(
-    shared: Arc<Shared>,
-    member: Arc<Member>,
-    kind: u8,
-    header: Bytes,
-) -> Result<Stream, StreamError> {
-    let addresses = Arc::clone(&member.addresses.borrow());
-    let dialled = dial(&shared, member.id, &addresses, Lane::Snapshot).await;
-    let dialled = dialled.map_err(|error| StreamError::Unreachable {
-        member: member.id,
-        reason: error.to_string(),
-    })?;
-    let mut stream = Stream::new(&shared, member.id, dialled.socket);
-    stream.send(kind, header).await?;
-    Ok(stream)
-}
-
-/// Hands an incoming stream to the handler, and waits until the handler is done with it.
-pub(crate) async fn serve(shared: &Shared, from: u64, socket: Socket) {
-    let Some(_place) = shared.intake.stream(from) else {
-        let line = format!("refused a stream of member {from:x}: it has too many streams open");
-        return shared.refusals.warn(shared.clock.now(), line);
-    };
-    let mut stream = Stream::new(shared, from, socket);
-    match timeout(shared.limits.greeting_timeout, stream.receive()).await {
-        Ok(Ok(Some(StreamFrame { kind, payload }))) => {
-            shared.handler.stream(from, kind, payload, stream).await;
-        }
-        Ok(Ok(None)) => tracing::debug!(
-            member = format!("{from:x}"),
-            "a stream ended before its first frame"
-        ),
-        Ok(Err(error)) => tracing::debug!(
-            member = format!("{from:x}"),
-            "a stream failed before its first frame: {error}"
-        ),
-        Err(_) => tracing::debug!(
-            member = format!("{from:x}"),
-            "the first frame of a stream did not come in time"
-        ),
-    }
 }

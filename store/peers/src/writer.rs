@@ -75,7 +75,7 @@ impl<'a> MessageWriter<'a> {
 
     /// Fills `turn` with messages, and drops those that are too old.
     fn encode(&mut self, shared: &Shared, turn: &mut Turn) {
-        let now = shared.clock.now();
+        let now = shared.local.clock.now();
         while turn.outgoing.bytes() < TURN_BYTES {
             if self.taken.is_empty() {
                 self.lane.take(&mut self.taken);

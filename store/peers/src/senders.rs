@@ -1,0 +1,82 @@
+//! Members that send to this one: their open connections, and counts of their frames. A sender
+//! need not be in the table of members.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::sync::Notify;
+
+use crate::Lane;
+
+#[derive(Default)]
+pub(crate) struct Senders {
+    received: Mutex<HashMap<u64, Arc<Received>>>,
+    /// Open connections by sender and lane; a new one ends its predecessor through the
+    /// `Notify`.
+    incoming: Mutex<HashMap<(u64, Lane), Arc<Notify>>>,
+}
+
+impl Senders {
+    /// Counts of the frames that `from` sends.
+    pub fn received_from(&self, from: u64) -> Arc<Received> {
+        Arc::clone(self.lock_received().entry(from).or_default())
+    }
+
+    /// Locks the table of incoming connections.
+    pub fn incoming(&self) -> MutexGuard<'_, HashMap<(u64, Lane), Arc<Notify>>> {
+        self.incoming
+            .lock()
+            .expect("no code panics while it holds this lock")
+    }
+
+    /// Removes the counts of a sender that has no open connection.
+    pub fn forget_unless_connected(&self, from: u64) {
+        let mut received = self.lock_received();
+        let idle = received
+            .get(&from)
+            .is_some_and(|received| received.connected().is_empty());
+        if idle {
+            received.remove(&from);
+        }
+    }
+
+    fn lock_received(&self) -> MutexGuard<'_, HashMap<u64, Arc<Received>>> {
+        self.received
+            .lock()
+            .expect("no code panics while it holds this lock")
+    }
+}
+
+/// Counts of the frames from one sender.
+#[derive(Default)]
+pub(crate) struct Received {
+    frames: AtomicU64,
+    bytes: AtomicU64,
+    /// Lanes with an open incoming connection.
+    connected: Mutex<HashSet<Lane>>,
+}
+
+impl Received {
+    pub fn count(&self, lane: Lane, bytes: usize) {
+        assert_ne!(
+            lane,
+            Lane::Snapshot,
+            "frames of streams are not counted here"
+        );
+        self.frames.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Frames and bytes so far.
+    pub fn totals(&self) -> (u64, u64) {
+        let frames = self.frames.load(Ordering::Relaxed);
+        (frames, self.bytes.load(Ordering::Relaxed))
+    }
+
+    pub fn connected(&self) -> MutexGuard<'_, HashSet<Lane>> {
+        self.connected
+            .lock()
+            .expect("no code panics while it holds this lock")
+    }
+}
