@@ -62,7 +62,7 @@ pub fn read_greeting(socket: &mut TcpStream) -> io::Result<u8> {
     Ok(head[10])
 }
 
-/// Opens a connection whose reads and writes end in time.
+/// Opens a connection with a time limit on reads and writes.
 pub fn connect(address: &str) -> io::Result<TcpStream> {
     let socket = TcpStream::connect(address)?;
     socket.set_read_timeout(Some(PATIENCE))?;
