@@ -1,7 +1,7 @@
 //! Every chore of the repository: a bare call lists the verbs.
 //!
 //! ```text
-//!   on each change   check  fix  test  ports
+//!   on each change   check  fix  test
 //!   measure the real server   device-work  figures
 //!   fetches etcd itself       etcd
 //!   below handoff             scheduler
@@ -26,7 +26,6 @@ mod figures;
 mod house;
 mod layers;
 mod locks;
-mod ports;
 mod scheduler;
 mod tidy;
 
@@ -56,8 +55,6 @@ enum Verb {
     Test,
     /// Three local members to try things on, until Ctrl-C
     Cluster(cluster::Options),
-    /// Take ports and give them back at random, while a command runs
-    Ports(ports::Options),
     /// Models of the hand-off locks, Miri and the thread sanitizer (needs nightly)
     Locks(locks::Options),
     /// Build etcd, etcdctl, etcdutl, its benchmark and its tests (needs Go)
@@ -86,7 +83,6 @@ fn main() -> process::Outcome {
         Verb::Formats => check::formats(),
         Verb::Test => check::test(),
         Verb::Cluster(options) => cluster::run(&options),
-        Verb::Ports(options) => ports::run(&options),
         Verb::Locks(options) => locks::run(&options),
         Verb::Etcd => etcd::build(),
         Verb::DeviceWork(options) => device_work::run(&options),

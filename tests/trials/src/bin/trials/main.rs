@@ -4,6 +4,7 @@
 //!   does a store keep its promises?    crash  power-cut  soak
 //!   does a cluster?                    faults  walks  hostile
 //!   do clients get what etcd gives?    fuzz  strain  etcd-tests
+//!   do tests on a busy machine?        ports
 //!   do the locks' schedulers?          guest
 //! ```
 //!
@@ -23,6 +24,7 @@ mod hostile;
 mod live_line;
 mod load;
 mod peer_secret;
+mod ports;
 mod recorder;
 mod request;
 mod restarts;
@@ -66,6 +68,8 @@ enum Verb {
     Strain(strain::Options),
     /// Run etcd's own tests/common against our server
     EtcdTests(etcd_tests::Options),
+    /// Take ports and give them back at random, while a command runs
+    Ports(ports::Options),
     /// Boot a kernel with sched_ext in qemu: the schedulers loaded, crashed, measured
     Guest(guest::Options),
 }
@@ -81,6 +85,7 @@ fn main() -> process::Outcome {
         Verb::Fuzz(options) => fuzz::run(&options),
         Verb::Strain(options) => strain::run(&options),
         Verb::EtcdTests(options) => etcd_tests::run(&options),
+        Verb::Ports(options) => ports::run(&options),
         Verb::Guest(options) => guest::run(&options),
     }
 }
