@@ -163,7 +163,7 @@ impl PeerTable {
         }
         for gone in known.table.iter().filter(|id| !table.contains_key(id)) {
             self.peers.remove_member(*gone);
-            self.peers.turn_away(*gone);
+            self.peers.disconnect(*gone);
         }
         known.table = table.into_keys().collect();
     }

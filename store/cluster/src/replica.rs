@@ -65,7 +65,7 @@ use std::sync::Arc;
 
 use engine::{Commitment, Sequence};
 use environment::{Clock, Disk, Instant};
-use peers::Seldom;
+use peers::LimitedWarnings;
 use raft::StateRole;
 use revisions::{Command, LeaseQuestion, Machine};
 
@@ -207,7 +207,7 @@ impl Replica {
             commit_awaited: 0,
             leases_expired: 0,
             failed: None,
-            warnings: Seldom::default(),
+            warnings: LimitedWarnings::default(),
         };
         let mut replica = Replica {
             core,

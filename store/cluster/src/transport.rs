@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use bytes::Bytes;
 use environment::{Clock, Instant};
 use peers::{
-    BoxFuture, Dropped, Handler, Lane, LinkError, PeerSecret, Peers, PeersOptions, Refusal, Seldom,
-    Stream, WeakPeers,
+    BoxFuture, Dropped, Handler, Lane, LimitedWarnings, LinkError, PeerSecret, Peers, PeersOptions,
+    Refusal, Stream, WeakPeers,
 };
 use revisions::{Member, Members, Reader};
 use tokio::time::MissedTickBehavior;
@@ -106,7 +106,7 @@ impl Transport {
             connections: OnceLock::new(),
             member_id,
             clock: Arc::clone(&clock),
-            warnings: Seldom::default(),
+            warnings: LimitedWarnings::default(),
         });
         let peers = Peers::start(options, Arc::clone(&incoming) as Arc<dyn Handler>)?;
         let own = |member: &Member| member.id == member_id && member.is_learner;
@@ -124,7 +124,7 @@ impl Transport {
         set.expect("this is the only place that sets it");
         let set = incoming.connections.set(peers.downgrade());
         set.expect("this is the only place that sets it");
-        peers.run_beside(beat(heart, peers.downgrade()));
+        peers.spawn(beat(heart, peers.downgrade()));
         Ok(Transport {
             senders: SenderThreads::new(peers.clone(), clock),
             peers,
@@ -156,8 +156,8 @@ impl Transport {
     }
 
     /// Runs `guest` on the thread of the connections.
-    pub fn run_beside(&self, guest: impl Future<Output = ()> + Send + 'static) {
-        self.peers.run_beside(guest);
+    pub fn spawn(&self, guest: impl Future<Output = ()> + Send + 'static) {
+        self.peers.spawn(guest);
     }
 
     /// Ends the connections, and waits for the senders of snapshots.
@@ -239,7 +239,7 @@ struct Incoming {
     connections: OnceLock<WeakPeers>,
     member_id: u64,
     clock: Arc<dyn Clock>,
-    warnings: Seldom,
+    warnings: LimitedWarnings,
 }
 
 impl Incoming {

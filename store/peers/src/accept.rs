@@ -73,7 +73,7 @@ async fn let_in(shared: &Shared, mut socket: Socket) -> Option<(Hello, Socket)> 
     let hello = match timeout(shared.local.limits.greeting_timeout, meeting).await {
         Ok(Ok(hello)) => hello,
         Ok(Err(unmet)) => {
-            turn_away(shared, socket, unmet).await;
+            refuse_unmet(shared, socket, unmet).await;
             return None;
         }
         Err(_) => return None,
@@ -167,7 +167,7 @@ fn admits(shared: &Shared, sender: u64) -> bool {
 }
 
 /// Answers a dialer after a missing, unreadable or refused hello.
-async fn turn_away(shared: &Shared, socket: Socket, unmet: Unmet) {
+async fn refuse_unmet(shared: &Shared, socket: Socket, unmet: Unmet) {
     let error = match unmet {
         Unmet::NoGreeting(error) => error,
         Unmet::Refused(refusal, text) => return refuse(shared, socket, refusal, text).await,
@@ -232,7 +232,7 @@ async fn serve(shared: &Arc<Shared>, hello: Hello, socket: Socket) {
         lane => {
             let entry = Incoming::enter(shared, from, lane);
             // `judge` ran before this entry existed, so a removal in between could not find
-            // the connection. A later `Peers::turn_away` does.
+            // the connection. A later `Peers::disconnect` does.
             if shared.local.handler.is_removed(from) || !admits(shared, from) {
                 return;
             }

@@ -30,7 +30,7 @@ const QUESTION_BYTES_MAX: usize = 4 << 10;
 
 /// An answer, with the ids of the member that gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct Reply {
     /// Id of the member's cluster.
     pub cluster: u64,
     /// Id of the member.
@@ -48,7 +48,7 @@ pub async fn ask(
     question: Bytes,
     limits: &Limits,
     secret: Option<&PeerSecret>,
-) -> Result<Told, LinkError> {
+) -> Result<Reply, LinkError> {
     let late = |within| LinkError::Timeout {
         address: address.to_owned(),
         within,
@@ -68,7 +68,7 @@ async fn exchange(
     limits: &Limits,
     mut socket: Socket,
     secret: Option<&PeerSecret>,
-) -> Result<Told, LinkError> {
+) -> Result<Reply, LinkError> {
     let hello = Hello {
         lane: Lane::Inquiry,
         cluster: 0,
@@ -91,7 +91,7 @@ async fn exchange(
     }
     let frame = question_and_answer(kind, question, limits, socket).await;
     match frame {
-        Ok(frame) if frame.role == role::ANSWER => Ok(Told {
+        Ok(frame) if frame.role == role::ANSWER => Ok(Reply {
             cluster,
             member,
             answer: frame.payload,

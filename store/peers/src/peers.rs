@@ -154,7 +154,7 @@ impl Peers {
 
     /// Closes the incoming connections of a member, except its streams. The member will
     /// dial again, and then [`Handler::is_removed`] decides.
-    pub fn turn_away(&self, id: u64) {
+    pub fn disconnect(&self, id: u64) {
         let shared = &self.owner.shared;
         for lane in Lane::KEPT {
             if let Some(connection) = shared.senders.incoming().get(&(id, lane)) {
@@ -231,7 +231,7 @@ impl Peers {
     /// Runs `task` on the network thread, where it reacts to received messages without
     /// waking another thread, and its sends need no wake-up either. Other tasks of the
     /// thread wait while `task` is polled. It is dropped when the connections are stopped.
-    pub fn run_beside(&self, task: impl Future<Output = ()> + Send + 'static) {
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.owner.shared.runtime.spawn(task);
     }
 

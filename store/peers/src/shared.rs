@@ -6,7 +6,7 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::Seldom;
+use crate::LimitedWarnings;
 use crate::doorbell::Doorbell;
 use crate::greetings::Greetings;
 use crate::intake::Intake;
@@ -25,7 +25,7 @@ pub(crate) struct Shared {
     /// Becomes true when [`crate::Peers::stop`] is called.
     pub stopping: watch::Sender<bool>,
     /// Rate limit for warnings about refused senders.
-    pub refusals: Seldom,
+    pub refusals: LimitedWarnings,
 }
 
 #[derive(Default)]
@@ -50,7 +50,7 @@ impl Shared {
             table: RwLock::default(),
             senders: Senders::default(),
             stopping: watch::Sender::new(false),
-            refusals: Seldom::default(),
+            refusals: LimitedWarnings::default(),
         }
     }
 

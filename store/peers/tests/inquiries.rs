@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use bytes::Bytes;
-use peers::{Limits, LinkError, Told, ask};
+use peers::{Limits, LinkError, Reply, ask};
 use support::{CLUSTER, GREETING_BYTES, frame, member, read, read_all};
 
 const INQUIRY: u8 = 5;
@@ -27,7 +27,7 @@ fn limits() -> Limits {
 async fn an_answer_has_the_ids_of_the_member_and_its_cluster() {
     let two = member(2);
     let answer = ask(&two.address, ECHO, Bytes::from("ids?"), &limits(), None).await;
-    let expected = Told {
+    let expected = Reply {
         cluster: CLUSTER,
         member: 2,
         answer: Bytes::from("ids?"),

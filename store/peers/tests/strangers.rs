@@ -210,7 +210,7 @@ fn a_removed_member_is_disconnected_and_refused_with_the_reason() {
     one.knows(2, &two);
     one.events.connected(Lane::Bulk);
     two.recorder.removed.lock().unwrap().insert(1);
-    two.peers.turn_away(1);
+    two.peers.disconnect(1);
     let (refusal, text) = one.events.wait(|event| match event {
         Event::Link(2, Lane::Bulk, Err(LinkError::Refused { refusal, text, .. })) => {
             Some((refusal, text))

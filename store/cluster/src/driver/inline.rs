@@ -69,7 +69,7 @@ impl Driver {
     /// calling thread waits for that.
     pub(super) fn run_inline(self, connections: &Transport) -> Driver {
         let (back, returned) = oneshot::channel();
-        connections.run_beside(async move {
+        connections.spawn(async move {
             // The calling thread waits for the result, so it can always be sent.
             let _ = back.send(self.drive_inline().await);
         });

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::Engine;
 use environment::{Clock, Instant};
-use peers::Seldom;
+use peers::LimitedWarnings;
 use raft::StateRole;
 use revisions::{Machine, Reader};
 
@@ -61,7 +61,7 @@ pub(super) struct Core {
     pub leases_expired: u64,
     /// Set by the first failure of the log; never cleared.
     pub failed: Option<Error>,
-    pub warnings: Seldom,
+    pub warnings: LimitedWarnings,
 }
 
 impl Core {

@@ -14,7 +14,7 @@ const LINES_MAX: usize = 20;
 /// Writes the same warning at most once a minute, and at most twenty different ones in that
 /// time. The next line that is written has the number of lines that were left out before it.
 #[derive(Debug, Default)]
-pub struct Seldom {
+pub struct LimitedWarnings {
     state: Mutex<State>,
 }
 
@@ -25,7 +25,7 @@ struct State {
     left_out: u64,
 }
 
-impl Seldom {
+impl LimitedWarnings {
     /// Writes `line` as a warning, or at level debug if the limit is reached.
     pub fn warn(&self, now: Instant, line: String) {
         match self.permit(now, line.clone()) {
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn the_same_line_is_written_once_a_minute() {
-        let seldom = Seldom::default();
+        let seldom = LimitedWarnings::default();
         let start = Instant::default();
         assert_eq!(seldom.permit(start, "a".into()), Some(0));
         assert_eq!(seldom.permit(start, "a".into()), None);
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn ever_different_lines_are_bounded() {
-        let seldom = Seldom::default();
+        let seldom = LimitedWarnings::default();
         let start = Instant::default();
         let permitted = |number: usize| seldom.permit(start, number.to_string()).is_some();
         assert_eq!((0..1000).filter(|&number| permitted(number)).count(), 20);
