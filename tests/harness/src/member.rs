@@ -127,6 +127,7 @@ impl Member {
             // Its default is a fixed port.
             config.peer = ANY_PORT.to_owned();
             config.advertised_peer = ANY_PORT.to_owned();
+            config.initial_cluster = initial_cluster([&config]);
         }
         let mut member = Member::new(program, config);
         member.start_and_wait()?;
@@ -160,6 +161,8 @@ impl Member {
         if self.has_chosen_port() {
             let process = self.process()?;
             process.wait_for_line("ready to serve client requests")?;
+            // etcd says afterwards where it listens.
+            process.wait_for_line("serving client traffic")?;
             self.client = Some(logged_address(process, "serving client traffic")?);
             return Ok(());
         }
