@@ -24,7 +24,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use tracing::warn;
 
 use crate::Error;
-use crate::config::{self, ChosenPort, Config, Place, Url};
+use crate::config::{self, ChosenPort, Config, Address, Url};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
@@ -58,9 +58,9 @@ impl Bound {
 
 /// Listens at `url`. With `share_port` other processes may listen there as well.
 pub(crate) fn bind(url: &Url, share_port: bool) -> io::Result<Bound> {
-    match url.place() {
-        Place::Tcp { host, port } => bind_host(host, *port, share_port),
-        Place::Unix { path } => bind_file(path),
+    match url.address() {
+        Address::Tcp { host, port } => bind_host(host, *port, share_port),
+        Address::Unix { path } => bind_file(path),
     }
 }
 

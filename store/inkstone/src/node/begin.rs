@@ -11,8 +11,7 @@ use cluster::{
 use revisions::{Member, validate};
 use tracing::warn;
 
-use super::NodeOptions;
-use super::options::{Founder, Join};
+use super::options::{Founder, Join, NodeOptions, url};
 use crate::{Error, Remedy};
 
 /// Starts the member; returns when the data of the directory are recovered.
@@ -77,12 +76,6 @@ fn check(options: &NodeOptions) -> Result<(), Error> {
         ));
     }
     Ok(())
-}
-
-/// The peer URL of an address, in etcd's form, so that the ids equal those of a server with
-/// this address.
-pub(super) fn url(address: &str) -> String {
-    format!("http://{address}")
 }
 
 /// The cluster that the options describe; an error if no member can begin with them.

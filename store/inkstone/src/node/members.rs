@@ -11,7 +11,8 @@ use etcd_api::etcdserverpb::{
 use revisions::{Command, Member, MemberPublishRequest, Response};
 use tracing::{info, warn};
 
-use super::{Node, begin};
+use super::Node;
+use super::options::url;
 use crate::{Answer, Error, Remedy, requests};
 
 /// Pause between checks for the data, and after a failed attempt to publish the name.
@@ -91,7 +92,7 @@ impl Node {
 }
 
 fn urls<A: AsRef<str>>(addresses: &[A]) -> Vec<String> {
-    let urls = addresses.iter().map(|address| begin::url(address.as_ref()));
+    let urls = addresses.iter().map(|address| url(address.as_ref()));
     urls.collect()
 }
 

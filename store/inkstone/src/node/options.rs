@@ -5,11 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::PeerSecret;
+use cluster::{Durability, PeerSecret};
 
-use crate::{Durability, Error, Node};
-
-/// Options of a [`Node`].
+/// Options of a [`Node`](crate::Node).
 ///
 /// ```no_run
 /// # fn main() -> Result<(), inkstone::Error> {
@@ -104,7 +102,7 @@ impl NodeOptions {
     }
 
     /// Joins an existing cluster instead of founding one. The member must have been added to
-    /// the cluster before ([`Node::add_learner`], [`Node::add_member`]). `address` is the
+    /// the cluster before ([`Node::add_learner`](crate::Node::add_learner), [`Node::add_member`](crate::Node::add_member)). `address` is the
     /// `host:port` with which it was added and where the others reach it. `members` are the
     /// addresses of some running members, from which this one learns the members of the cluster
     /// and its own id.
@@ -207,9 +205,10 @@ impl NodeOptions {
         self.node.election_timeout = timeout;
         self
     }
+}
 
-    /// Starts the member: see [`Node::start`].
-    pub fn start(self) -> Result<Node, Error> {
-        Node::start(self)
-    }
+/// The peer URL of an address, in etcd's form, so that the ids equal those of a server with
+/// this address.
+pub(super) fn url(address: &str) -> String {
+    format!("http://{address}")
 }

@@ -11,7 +11,7 @@
 //! that. The parser does not know what a flag means, only whether it
 //! exists and whether it is a boolean.
 
-use super::Error;
+use super::error::Error;
 use super::flags::Flag;
 use super::suggest;
 

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use cluster::Durability;
+
+use super::error::Error;
 use super::gather::Gathered;
-use super::{Durability, Error, values};
+use super::values;
 
 const ENTRIES: &str = "flush-entries-max";
 const INTERVAL: &str = "flush-interval";

@@ -10,7 +10,7 @@ use std::path::Path;
 use yaml_rust2::yaml::Hash;
 use yaml_rust2::{Yaml, YamlLoader};
 
-use super::Error;
+use super::error::Error;
 use super::flags::Flag;
 
 /// The settings of a configuration file.

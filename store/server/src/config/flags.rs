@@ -17,8 +17,10 @@ use Support::{Idle, Later, Served};
 use Value::{Boolean, Duration, Signed, Text, Unsigned, Urls};
 use cluster::ReadMode;
 
-use super::urls::{check_bind, check_host};
-use super::{Config, Error, LogConfig, LogFormat, LogOutput, Url, peer_secret, urls, values};
+use super::configuration::{Config, LogConfig, LogFormat, LogOutput};
+use super::error::Error;
+use super::urls::{self, Url, check_bind, check_host};
+use super::{peer_secret, values};
 
 /// What a setter says of a value that cannot be used: the remedy.
 type Checked = Result<(), String>;

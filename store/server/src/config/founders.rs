@@ -12,20 +12,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::configuration::{Config, Founder};
+use super::error::Error;
 use super::gather::Gathered;
-use super::{Config, Error, Place, Url, urls};
+use super::urls::{self, Address, Url};
 
 const CLUSTER: &str = "initial-cluster";
 const STATE: &str = "initial-cluster-state";
 const ADVERTISED: &str = "initial-advertise-peer-urls";
-
-/// A member that the cluster starts with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Founder {
-    pub name: String,
-    /// URLs at which other members reach it: sorted, at least one.
-    pub peer_urls: Vec<Url>,
-}
 
 /// Reads the flags. Says in the configuration why a new data directory cannot begin with them.
 pub(super) fn read(gathered: &Gathered, config: &mut Config) -> Result<(), Error> {
@@ -104,13 +98,13 @@ fn misfit(
             let what = format!("initial cluster {text} has duplicate url {}", url.as_str());
             return Err(Error::Conflict(what));
         }
-        let remedy = match url.place() {
+        let remedy = match url.address() {
             _ if founders.len() == 1 => continue,
-            Place::Unix { .. } => "members of a cluster meet over TCP: write name=http://host:port",
-            Place::Tcp { port: 0, .. } => {
+            Address::Unix { .. } => "members of a cluster meet over TCP: write name=http://host:port",
+            Address::Tcp { port: 0, .. } => {
                 "the other members must know the port: write one that is not 0"
             }
-            Place::Tcp { .. } => continue,
+            Address::Tcp { .. } => continue,
         };
         return Err(Error::bad(CLUSTER, text, remedy));
     }

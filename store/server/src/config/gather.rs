@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use super::error::Error;
 use super::flags::{Flag, Support};
-use super::{Config, Error, Request, arguments, file, help, settings};
+use super::{arguments, file};
 
 /// Sources of a configuration besides the command line.
 pub struct Surroundings<'a> {
@@ -21,39 +22,20 @@ pub(super) struct Gathered {
     given: BTreeMap<&'static str, String>,
     /// Warnings to be logged once logging is set up.
     pub(super) warnings: Vec<String>,
-    origin: Origin,
+    pub(super) origin: Origin,
 }
 
 /// Sources of the texts other than the command line, for error messages.
 #[derive(Clone, Debug, Default)]
-struct Origin {
+pub(super) struct Origin {
     /// The configuration file; if there is one, it is the only source.
     file: Option<PathBuf>,
     /// Flags that were set by their variable.
     variables: BTreeSet<&'static str>,
 }
 
-/// Reads a command line (without program and verb) and what goes with it.
-pub fn resolve(words: &[String], surroundings: &Surroundings<'_>) -> Result<Request, Error> {
-    let arguments = arguments::parse(words)?;
-    if arguments.help {
-        return Ok(Request::Help(help::text()));
-    }
-    if arguments.version {
-        return Ok(Request::Version);
-    }
-    let mut gathered = gather(arguments, surroundings)?;
-    let origin = gathered.origin.clone();
-    let mut config: Config = gathered
-        .judge()
-        .and_then(|()| settings::read(gathered))
-        .map_err(|error| origin.name(error))?;
-    let cannot_begin = &mut config.cluster.cannot_begin;
-    *cannot_begin = cannot_begin.take().map(|error| origin.name(error));
-    Ok(Request::Serve(Box::new(config)))
-}
-
-fn gather(
+/// Combines the sources.
+pub(super) fn gather(
     arguments: arguments::Arguments,
     surroundings: &Surroundings<'_>,
 ) -> Result<Gathered, Error> {
@@ -102,7 +84,7 @@ fn from_file(path: &Path, surroundings: &Surroundings<'_>) -> Result<Gathered, E
 
 impl Origin {
     /// Adds to an error about a flag where the flag was set, if not on the command line.
-    fn name(&self, error: Error) -> Error {
+    pub(super) fn name(&self, error: Error) -> Error {
         let place = match (&self.file, error.flag()) {
             (Some(path), _) => format!("configuration file {}", path.display()),
             (None, Some(flag)) if self.variables.contains(flag) => {
@@ -168,7 +150,7 @@ impl Gathered {
     }
 
     /// Refuses flags of missing features, and warns of flags without effect.
-    fn judge(&mut self) -> Result<(), Error> {
+    pub(super) fn judge(&mut self) -> Result<(), Error> {
         let mut idle = Vec::new();
         for (name, text) in &self.given {
             let flag = Flag::named(name).expect("only flags of the table are gathered");

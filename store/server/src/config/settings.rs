@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use cluster::lease_ttl_min_seconds;
 
+use super::configuration::{AutoCompaction, Config};
+use super::error::Error;
 use super::flags::Flag;
 use super::gather::Gathered;
-use super::{AutoCompaction, Config, Error, Place, Url, durability, founders, values};
+use super::urls::{Address, Url};
+use super::{durability, founders, values};
 
 /// A longer election timeout is taken for a mistake of units.
 const ELECTION_TIMEOUT_MAX: Duration = Duration::from_secs(50);
@@ -64,7 +67,7 @@ fn ports_differ(clients: &[Url], peers: &[Url]) -> Result<(), Error> {
     let shared = clients.iter().find_map(|client| {
         let peer = peers
             .iter()
-            .find(|peer| meet(client.place(), peer.place()))?;
+            .find(|peer| meet(client.address(), peer.address()))?;
         Some((client.as_str(), peer.as_str()))
     });
     match shared {
@@ -77,10 +80,10 @@ fn ports_differ(clients: &[Url], peers: &[Url]) -> Result<(), Error> {
 }
 
 /// Whether both addresses would be one socket.
-fn meet(one: &Place, other: &Place) -> bool {
+fn meet(one: &Address, other: &Address) -> bool {
     let (
-        Place::Tcp { host, port },
-        Place::Tcp {
+        Address::Tcp { host, port },
+        Address::Tcp {
             host: with,
             port: at,
         },
@@ -155,7 +158,7 @@ fn warnings(gathered: Gathered, config: &Config) -> Vec<String> {
     const GATEWAY: &str = "enable-grpc-gateway";
     let asks_for_gateway = gathered.is_given(GATEWAY) && config.http.gateway;
     let mut warnings = gathered.warnings;
-    let is_open = |url: &Url| matches!(url.place(), Place::Tcp { host, .. } if host != "localhost" && !is_loopback(host));
+    let is_open = |url: &Url| matches!(url.address(), Address::Tcp { host, .. } if host != "localhost" && !is_loopback(host));
     if config.addresses.listen_client.iter().any(is_open) {
         let text = "clients are served without TLS and without users on an open address";
         warnings.push(text.to_owned());

@@ -7,19 +7,19 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use super::Error;
+use super::error::Error;
 
 /// One URL of a form that etcd accepts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Url {
     /// The URL as it was written, without surrounding blanks: hashed and advertised.
     text: String,
-    place: Place,
+    address: Address,
 }
 
 /// What a URL points at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum Address {
     /// `http://host:port`.
     Tcp {
         /// Name or address, without the brackets of an IPv6 address.
@@ -40,14 +40,14 @@ impl Url {
         &self.text
     }
 
-    pub fn place(&self) -> &Place {
-        &self.place
+    pub fn address(&self) -> &Address {
+        &self.address
     }
 
     /// Host of a URL with port 0, which lets the system choose the port.
     pub(crate) fn host_with_any_port(&self) -> Option<&str> {
-        match &self.place {
-            Place::Tcp { host, port: 0 } => Some(host),
+        match &self.address {
+            Address::Tcp { host, port: 0 } => Some(host),
             _ => None,
         }
     }
@@ -66,7 +66,7 @@ impl Url {
         let host = host.to_owned();
         Url {
             text: format!("{start}:{port}"),
-            place: Place::Tcp { host, port },
+            address: Address::Tcp { host, port },
         }
     }
 }
@@ -95,9 +95,9 @@ pub(super) fn list(flag: &'static str, text: &str) -> Result<Vec<Url>, Error> {
 fn one(flag: &'static str, text: &str) -> Result<Url, Error> {
     // `unix:path` without the slashes is accepted as well.
     let parts = text.split_once("://").or_else(|| text.split_once(':'));
-    let place = match parts {
+    let address = match parts {
         Some(("http", address)) if text.starts_with("http://") => tcp(flag, text, address)?,
-        Some(("unix", path)) if !path.is_empty() => Place::Unix {
+        Some(("unix", path)) if !path.is_empty() => Address::Unix {
             path: PathBuf::from(path),
         },
         Some((scheme @ ("https" | "unixs"), _)) => {
@@ -115,11 +115,11 @@ fn one(flag: &'static str, text: &str) -> Result<Url, Error> {
     };
     Ok(Url {
         text: text.to_owned(),
-        place,
+        address,
     })
 }
 
-fn tcp(flag: &'static str, text: &str, address: &str) -> Result<Place, Error> {
+fn tcp(flag: &'static str, text: &str, address: &str) -> Result<Address, Error> {
     let refuse = |why| Err(Error::bad(flag, text, why));
     if address.contains('/') {
         return refuse("a URL must not contain a path");
@@ -136,7 +136,7 @@ fn tcp(flag: &'static str, text: &str, address: &str) -> Result<Place, Error> {
     if bare.is_none() && host.contains(':') {
         return refuse("write an IPv6 address in brackets: http://[::1]:2379");
     }
-    Ok(Place::Tcp {
+    Ok(Address::Tcp {
         host: bare.unwrap_or(host).to_owned(),
         port,
     })
@@ -146,7 +146,7 @@ fn tcp(flag: &'static str, text: &str, address: &str) -> Result<Place, Error> {
 /// needs an IP address or `localhost`.
 pub(super) fn check_bind(flag: &'static str, urls: &[Url]) -> Result<(), Error> {
     for url in urls {
-        if let Place::Tcp { host, .. } = &url.place
+        if let Address::Tcp { host, .. } = &url.address
             && host != "localhost"
             && host.parse::<IpAddr>().is_err()
         {
@@ -160,7 +160,7 @@ pub(super) fn check_bind(flag: &'static str, urls: &[Url]) -> Result<(), Error> 
 /// Refuses a URL without a host: clients could not connect to it.
 pub(super) fn check_host(flag: &'static str, urls: &[Url]) -> Result<(), Error> {
     for url in urls {
-        if matches!(&url.place, Place::Tcp { host, .. } if host.is_empty()) {
+        if matches!(&url.address, Address::Tcp { host, .. } if host.is_empty()) {
             return Err(Error::bad(flag, url.as_str(), "the URL has no host"));
         }
     }
@@ -192,14 +192,14 @@ mod tests {
     fn tcp_and_unix_urls_are_parsed() {
         let written = "http://[::1]:2379,unix:///run/x.sock,unix://localhost:20000,unix:b";
         let urls = list("f", written).unwrap();
-        let unix = |path: &str| Place::Unix { path: path.into() };
-        let tcp = Place::Tcp {
+        let unix = |path: &str| Address::Unix { path: path.into() };
+        let tcp = Address::Tcp {
             host: "::1".into(),
             port: 2379,
         };
-        let places: Vec<_> = urls.iter().map(|url| url.place().clone()).collect();
+        let addresses: Vec<_> = urls.iter().map(|url| url.address().clone()).collect();
         assert_eq!(
-            places,
+            addresses,
             [tcp, unix("/run/x.sock"), unix("localhost:20000"), unix("b")]
         );
     }

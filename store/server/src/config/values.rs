@@ -3,7 +3,7 @@
 use std::num::IntErrorKind;
 use std::time::Duration;
 
-use super::Error;
+use super::error::Error;
 
 /// `1`, `t`, `true`, `True`, `TRUE` and their opposites.
 pub(super) fn boolean(flag: &'static str, text: &str) -> Result<bool, Error> {

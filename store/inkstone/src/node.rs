@@ -70,20 +70,27 @@ pub use options::NodeOptions;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Node {
-    shared: Arc<Shared>,
+    shared: Arc<RunningMember>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct RunningMember {
     node: cluster::Node,
     member: u64,
     name: String,
 }
 
-impl Drop for Shared {
+impl Drop for RunningMember {
     fn drop(&mut self) {
         // The thread that publishes the name may hold a handle, too.
         self.node.stop();
+    }
+}
+
+impl NodeOptions {
+    /// Starts the member: see [`Node::start`].
+    pub fn start(self) -> Result<Node, Error> {
+        Node::start(self)
     }
 }
 
@@ -99,7 +106,7 @@ impl Node {
     /// Errors name the file or the address, and the remedy.
     pub fn start(options: NodeOptions) -> Result<Node, Error> {
         let started = begin::begin(&options)?;
-        let shared = Shared {
+        let shared = RunningMember {
             node: started.node,
             member: started.member.member,
             name: options.name,

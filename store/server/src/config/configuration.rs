@@ -1,0 +1,225 @@
+//! The values of the configuration.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cluster::{Durability, NodeOptions, PeerSecret};
+
+use super::error::Error;
+use super::urls::{ChosenPort, Url};
+
+/// A checked configuration.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Human-readable name of this member.
+    pub name: String,
+    /// Options of the node: its directory, limits, elections and durability. Those of
+    /// elections have no effect on a member that is alone, but the election timeout also sets
+    /// the timeout of requests and the shortest lease, as in etcd.
+    pub node: NodeOptions,
+    pub addresses: Addresses,
+    pub cluster: Cluster,
+    pub clients: Clients,
+    pub http: Http,
+    /// Automatic compaction; `None` if it is off.
+    pub auto_compaction: Option<AutoCompaction>,
+    /// When a write counts as done; `node` says the same in its terms.
+    pub durability: Durability,
+    /// Where and how to log.
+    pub log: LogConfig,
+    /// Warnings about the configuration, to be logged.
+    pub warnings: Vec<String>,
+    /// Further warnings, which apply only to a member that is alone in its cluster.
+    pub warnings_alone: Vec<String>,
+}
+
+/// Where the server listens, and where others find it.
+#[derive(Clone, Debug, Default)]
+pub struct Addresses {
+    /// Addresses that serve gRPC, and HTTP unless `listen_client_http` is set.
+    pub listen_client: Vec<Url>,
+    /// Separate addresses for HTTP; empty for the same as gRPC's.
+    pub listen_client_http: Vec<Url>,
+    /// Additional addresses for metrics and health.
+    pub listen_metrics: Vec<Url>,
+    /// Addresses at which this member accepts other members.
+    pub listen_peer: Vec<Url>,
+    /// Whether `listen_peer` was set: then a member that begins alone listens there, too,
+    /// so that others can join it.
+    pub awaits_peers: bool,
+    /// Client URLs shown in the member list.
+    pub advertise_client: Vec<Url>,
+    /// Peer URLs shown in the member list; part of the identity.
+    pub advertise_peer: Vec<Url>,
+    /// `advertise_peer` if the flag was given, else empty: every start announces these URLs
+    /// to the members that it connects to.
+    pub announced_peer: Vec<Url>,
+    /// Whether another process may listen on the same port.
+    pub share_port: bool,
+}
+
+/// The cluster of this member.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    /// The members that a new cluster starts with, ascending by name: this one
+    /// is among them unless `cannot_begin` says otherwise.
+    pub founders: Vec<Founder>,
+    /// Whether the members run already and this one joins them.
+    pub joins: bool,
+    /// Token of the cluster; part of the identity.
+    pub token: String,
+    /// Why a new store cannot begin with these flags; `None` if it can. An existing store
+    /// knows its cluster and ignores them.
+    pub cannot_begin: Option<Error>,
+    /// Secret shared by all members. Both sides of each connection between members prove
+    /// that they know it.
+    pub peer_secret: Option<PeerSecret>,
+    /// Whether changes of the membership are refused while too few members are up. The member
+    /// that a client asks checks it, as in etcd.
+    pub strict_reconfiguration: bool,
+}
+
+/// How clients are served.
+#[derive(Clone, Debug, Default)]
+pub struct Clients {
+    /// Requests one connection may have open.
+    pub concurrent_streams_max: u32,
+    /// Time between the server's pings; `None` for no pings.
+    pub keepalive_interval: Option<Duration>,
+    /// Time limit for a client's answer to a ping.
+    pub keepalive_timeout: Duration,
+    /// Time between progress notices to quiet watches.
+    pub watch_progress_interval: Duration,
+    /// A unary request that takes longer is logged.
+    pub slow_request: Duration,
+    /// A call that occupies its core for longer is logged.
+    pub long_turn: Duration,
+}
+
+/// What is served over HTTP, and to which pages.
+#[derive(Clone, Debug, Default)]
+pub struct Http {
+    /// Whether `/v3/*` is reserved for the JSON gateway, which does not exist yet.
+    pub gateway: bool,
+    /// Whether the time of every call is measured, streams included.
+    pub metrics_extensive: bool,
+    /// Origins that browsers may call from; empty for all.
+    pub origins: Vec<String>,
+    /// Host names that HTTP clients may ask for; empty for all.
+    pub hosts: Vec<String>,
+}
+
+impl Config {
+    /// The values before any flag is read; each flag then sets its own, or its default.
+    pub(super) fn unset() -> Config {
+        Config {
+            name: String::new(),
+            node: NodeOptions::new(""),
+            addresses: Addresses::default(),
+            cluster: Cluster::default(),
+            clients: Clients::default(),
+            http: Http::default(),
+            auto_compaction: None,
+            durability: Durability::default(),
+            log: LogConfig::default(),
+            warnings: Vec::new(),
+            warnings_alone: Vec::new(),
+        }
+    }
+
+    /// Longest time that a request waits for its answer: 5 s and two election timeouts.
+    pub fn request_timeout(&self) -> Duration {
+        Duration::from_secs(5) + 2 * self.node.election_timeout
+    }
+
+    /// Largest message that the server reads.
+    pub fn message_bytes_max(&self) -> usize {
+        let request_bytes_max = self.node.command_limits.request_bytes_max;
+        request_bytes_max.saturating_add(512 * 1024)
+    }
+
+    /// Advertises the ports that the system chose instead of port 0 to clients.
+    pub(crate) fn fill_client_ports(&mut self, chosen: &[ChosenPort]) {
+        fill_ports(&mut self.addresses.advertise_client, chosen);
+    }
+
+    /// The same for URLs of members, and for the URLs at which this one listens.
+    pub(crate) fn fill_peer_ports(&mut self, chosen: &[ChosenPort]) {
+        let founders = self.cluster.founders.iter_mut();
+        let own = founders.filter(|founder| founder.name == self.name);
+        let own = own.map(|founder| &mut founder.peer_urls);
+        [
+            &mut self.addresses.listen_peer,
+            &mut self.addresses.advertise_peer,
+            &mut self.addresses.announced_peer,
+        ]
+        .into_iter()
+        .chain(own)
+        .for_each(|urls| fill_ports(urls, chosen));
+    }
+}
+
+fn fill_ports(urls: &mut [Url], chosen: &[ChosenPort]) {
+    for url in urls.iter_mut() {
+        *url = url.with_chosen_port(chosen);
+    }
+    urls.sort();
+}
+
+/// History that automatic compaction keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AutoCompaction {
+    /// Keep the history of this time.
+    Periodic(Duration),
+    /// Keep this many revisions.
+    Revision(i64),
+}
+
+/// Where and how to log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogConfig {
+    /// Least severe level that is written.
+    pub level: tracing::Level,
+    /// Shape of a line.
+    pub format: LogFormat,
+    /// Destinations; every line goes to each of them.
+    pub outputs: Vec<LogOutput>,
+}
+
+impl Default for LogConfig {
+    fn default() -> LogConfig {
+        LogConfig {
+            level: tracing::Level::INFO,
+            format: LogFormat::Json,
+            outputs: Vec::new(),
+        }
+    }
+}
+
+/// Shape of a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// One JSON object.
+    Json,
+    /// Columns separated by tabs.
+    Console,
+}
+
+/// Where log lines go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogOutput {
+    /// Standard error.
+    Stderr,
+    /// Standard output.
+    Stdout,
+    /// Appended to a file.
+    File(PathBuf),
+}
+
+/// A member that the cluster starts with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Founder {
+    pub name: String,
+    /// URLs at which other members reach it: sorted, at least one.
+    pub peer_urls: Vec<Url>,
+}
