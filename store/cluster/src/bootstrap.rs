@@ -293,7 +293,10 @@ impl Bootstrap {
     fn refuse(&self, member: u64, asked: &rules::Asked) -> Result<(), BootstrapFailure> {
         let holds_data = self.holds_data();
         asked.refuse_if_known(member, holds_data)?;
-        asked.refuse_other_segments(self.options.machine.engine.log.segment_bytes, holds_data)
+        asked.refuse_other_segments(
+            self.options.replica.machine.engine.log.segment_bytes,
+            holds_data,
+        )
     }
 
     /// The members to which a member connects that has joined before, and was stopped before
@@ -309,8 +312,8 @@ impl Bootstrap {
     /// Starts the only member of a cluster, without a network.
     fn start_alone(&self, options: &NodeOptions, own: &MemberFile) -> Result<Node, Error> {
         let mut options = options.clone();
-        options.machine.member_id = own.member;
-        options.machine.initial_members = vec![Member {
+        options.replica.machine.member_id = own.member;
+        options.replica.machine.initial_members = vec![Member {
             id: own.member,
             peer_urls: own.peer_urls.clone(),
             ..Member::default()
@@ -326,8 +329,8 @@ impl Bootstrap {
     ) -> Result<Node, BootstrapFailure> {
         let member = introduction.member.member;
         let mut options = self.options.clone();
-        options.machine.member_id = member;
-        options.machine.initial_members = introduction.founders.clone();
+        options.replica.machine.member_id = member;
+        options.replica.machine.initial_members = introduction.founders.clone();
         let network = Network {
             cluster_id: introduction.member.cluster,
             listeners,

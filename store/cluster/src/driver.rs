@@ -95,7 +95,7 @@ impl Driver {
                 batch_bytes_max: options.batch_bytes_max,
                 patience: options.patience(),
             },
-            tick: options.heartbeat_interval,
+            tick: options.replica.heartbeat_interval,
             observing: Observing {
                 observer: options.observer.clone(),
                 clock: Arc::clone(&options.clock),

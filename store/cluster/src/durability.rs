@@ -30,7 +30,7 @@ pub enum Durability {
 impl Durability {
     /// Sets the options of a node that acknowledges at this point.
     pub fn apply_to(self, node: &mut NodeOptions) {
-        let durability = &mut node.machine.engine.log.durability;
+        let durability = &mut node.replica.machine.engine.log.durability;
         (*durability, node.flushing) = match self {
             Durability::Durable => (engine::Durability::Durable, None),
             Durability::MajorityMemory {

@@ -76,7 +76,7 @@ impl Node {
 
     fn launch(mut options: NodeOptions, network: Option<Network>) -> Result<Node, Error> {
         check_flushing(&options)?;
-        let engine = &mut options.machine.engine;
+        let engine = &mut options.replica.machine.engine;
         let callers_run = network.is_none() && engine.log.durability == engine::Durability::Os;
         if callers_run && engine.log.worker == Worker::Threads {
             engine.log.worker = Worker::CallerWithPool;
@@ -111,8 +111,8 @@ impl Node {
         let published = Arc::new(PublishedStatus::default());
         let heart = Arc::new(Heart::new(
             Arc::clone(&options.clock),
-            options.heartbeat_interval,
-            options.election_timeout,
+            options.replica.heartbeat_interval,
+            options.replica.election_timeout,
         ));
         let transport = match network {
             Some(network) => {
@@ -389,7 +389,7 @@ impl Drop for RunningNode {
 /// Refuses flushing in the background if writes are flushed before their answers, and a
 /// limit of 0 entries.
 fn check_flushing(options: &NodeOptions) -> Result<(), Error> {
-    let durable = options.machine.engine.log.durability == engine::Durability::Durable;
+    let durable = options.replica.machine.engine.log.durability == engine::Durability::Durable;
     match options.flushing {
         Some(_) if durable => Err(Error::InvalidOptions(
             "`flushing` is for `Durability::Os`: leave it out, or choose that".into(),

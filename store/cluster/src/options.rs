@@ -27,44 +27,17 @@ const KEPT_PART_OF_QUOTA: u64 = 8;
 pub struct NodeOptions {
     /// The data directory; it is created if it does not exist.
     pub directory: PathBuf,
-    /// The state machine's and the engine's options.
-    pub machine: revisions::Options,
+    /// Options of the replica: the state machine's, the log's, and those of consensus.
+    pub replica: ReplicaOptions,
     /// Bytes of commands that may wait to be evaluated. A command above this limit is refused
     /// with [`crate::Error::TooManyRequests`], unless no other one waits.
     pub queue_bytes_max: usize,
     /// Bytes of commands that one batch may hold. Larger batches share a
     /// flush among more commands but make each of them wait longer.
     pub batch_bytes_max: usize,
-    /// Time between two heartbeats of a leader, and between two checks of leases and upkeep
-    /// when no request arrives.
-    pub heartbeat_interval: Duration,
-    /// A member that has received nothing from a leader for this time stands for election; at
-    /// least twice the heartbeat interval.
-    pub election_timeout: Duration,
-    /// Changes of the membership are refused while too few members are up (etcd's
-    /// `--strict-reconfig-check`).
-    pub strict_reconfiguration: bool,
-    /// Entries kept in the log for members that are behind (etcd's
-    /// `--snapshot-catchup-entries`): one that is farther behind gets a snapshot.
-    pub entries_kept_max: usize,
-    /// The same limit in bytes; the smaller of the two holds. The entries count against the
-    /// quota, and may take an eighth of it at most: otherwise deleting and defragmenting would
-    /// free no room.
-    pub bytes_kept_max: u64,
-    /// How a leader confirms that it still leads before a linearizable read.
-    pub read_mode: ReadMode,
-    /// Limits that a leader applies to commands that other members forward.
-    pub command_limits: CommandLimits,
     /// With [`engine::Durability::Os`]: when entries are flushed in the background (majority
     /// memory). With `None`, the kernel decides, and a segment is flushed when it is full.
     pub flushing: Option<Flushing>,
-    /// Identifies the current start of the kernel, if it is known. A member that acknowledges
-    /// before it flushes, was not closed, and finds a different value than in its last life
-    /// may have lost the end of its log.
-    pub boot: Option<String>,
-    /// If the end of the log may be lost, the member takes what is left for the whole log. An
-    /// operator sets this, for one start. Acknowledged writes of the cluster may be lost.
-    pub accept_lost_tail: bool,
     /// Seed of this member's randomness, such as its delay before an election; `None` takes
     /// one from the kernel.
     pub seed: Option<u64>,
@@ -88,21 +61,27 @@ impl NodeOptions {
             }],
             ..revisions::Options::default()
         };
-        NodeOptions {
-            directory: directory.into(),
+        let replica = ReplicaOptions {
             machine,
-            queue_bytes_max: 64 << 20,
-            batch_bytes_max: 4 << 20,
             heartbeat_interval: Duration::from_millis(100),
             election_timeout: Duration::from_secs(1),
             strict_reconfiguration: true,
             entries_kept_max: 5000,
             bytes_kept_max: 64 << 20,
+            snapshot_piece_bytes: SNAPSHOT_PIECE_BYTES,
             read_mode: ReadMode::default(),
             command_limits: CommandLimits::default(),
-            flushing: None,
             boot: environment::real::boot_id(),
             accept_lost_tail: false,
+            seed: 0,
+            mutant: crate::mutant::OF_THIS_BUILD,
+        };
+        NodeOptions {
+            directory: directory.into(),
+            replica,
+            queue_bytes_max: 64 << 20,
+            batch_bytes_max: 4 << 20,
+            flushing: None,
             seed: None,
             disk: Arc::new(RealDisk),
             clock: Arc::new(RealClock),
@@ -110,32 +89,24 @@ impl NodeOptions {
         }
     }
 
+    /// The replica's options with a seed. Kept entries count against the quota and may take an
+    /// eighth of it at most: otherwise deleting and defragmenting would free no room.
     pub(crate) fn replica(&self, seed: u64) -> ReplicaOptions {
         ReplicaOptions {
-            machine: self.machine.clone(),
-            heartbeat_interval: self.heartbeat_interval,
-            election_timeout: self.election_timeout,
-            strict_reconfiguration: self.strict_reconfiguration,
-            entries_kept_max: self.entries_kept_max,
-            bytes_kept_max: self.bytes_kept_max.min(self.quota_part()),
-            snapshot_piece_bytes: SNAPSHOT_PIECE_BYTES,
-            read_mode: self.read_mode,
-            command_limits: self.command_limits,
-            boot: self.boot.clone(),
-            accept_lost_tail: self.accept_lost_tail,
             seed,
-            mutant: crate::mutant::OF_THIS_BUILD,
+            bytes_kept_max: self.replica.bytes_kept_max.min(self.quota_part()),
+            ..self.replica.clone()
         }
     }
 
     /// Bytes of the quota that kept entries may take.
     fn quota_part(&self) -> u64 {
-        let quota_bytes = self.machine.quota_bytes.unwrap_or(u64::MAX);
+        let quota_bytes = self.replica.machine.quota_bytes.unwrap_or(u64::MAX);
         quota_bytes / KEPT_PART_OF_QUOTA
     }
 
     /// Time limit for requests that wait for a leader or an answer: etcd's request timeout.
     pub(crate) fn patience(&self) -> Duration {
-        Duration::from_secs(5) + self.election_timeout * 2
+        Duration::from_secs(5) + self.replica.election_timeout * 2
     }
 }

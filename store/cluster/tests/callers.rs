@@ -23,19 +23,19 @@ const WRITERS: u64 = 8;
 fn options(disk: &SimulatedDisk) -> NodeOptions {
     let mut options = NodeOptions::new("/node");
     options.disk = Arc::new(disk.clone());
-    options.machine.engine.log.durability = Durability::Os;
-    options.machine.engine.log.segment_bytes = 64 << 10;
-    options.machine.engine.batch_bytes_max = 32 << 10;
-    options.machine.engine.log.reserve_bytes = 0;
-    options.heartbeat_interval = Duration::from_millis(5);
+    options.replica.machine.engine.log.durability = Durability::Os;
+    options.replica.machine.engine.log.segment_bytes = 64 << 10;
+    options.replica.machine.engine.batch_bytes_max = 32 << 10;
+    options.replica.machine.engine.log.reserve_bytes = 0;
+    options.replica.heartbeat_interval = Duration::from_millis(5);
     options
 }
 
 /// With these options there is no tick that could hide a missing wake-up.
 fn options_without_ticks(disk: &SimulatedDisk) -> NodeOptions {
     let mut options = options(disk);
-    options.heartbeat_interval = Duration::from_secs(3600);
-    options.election_timeout = Duration::from_secs(36_000);
+    options.replica.heartbeat_interval = Duration::from_secs(3600);
+    options.replica.election_timeout = Duration::from_secs(36_000);
     options
 }
 
@@ -214,7 +214,7 @@ fn leases_expire_when_no_caller_writes() {
     let mut options = options(&disk);
     let clock = SimulatedClock::stepped();
     options.clock = Arc::new(clock.clone());
-    options.machine.lease_ttl_min_seconds = 1;
+    options.replica.machine.lease_ttl_min_seconds = 1;
     let node = Node::start(options).unwrap();
     let grant = LeaseGrantRequest { id: 9, ttl: 10 };
     node.carry_out(Command::LeaseGrant(grant)).unwrap();
@@ -239,8 +239,8 @@ fn leases_that_expire_together_end_in_several_batches() {
     let mut options = options(&disk);
     let clock = SimulatedClock::stepped();
     options.clock = Arc::new(clock.clone());
-    options.machine.lease_ttl_min_seconds = 1;
-    options.machine.engine.batch_bytes_max = 4 << 10;
+    options.replica.machine.lease_ttl_min_seconds = 1;
+    options.replica.machine.engine.batch_bytes_max = 4 << 10;
     let node = Node::start(options).unwrap();
     for id in 1..=LEASES {
         let grant = LeaseGrantRequest { id, ttl: 10 };

@@ -32,14 +32,14 @@ fn options(disk: &SimulatedDisk, clock: &SimulatedClock) -> NodeOptions {
     let mut options = NodeOptions::new("/node");
     options.disk = Arc::new(disk.clone());
     options.clock = Arc::new(clock.clone());
-    let engine = &mut options.machine.engine;
+    let engine = &mut options.replica.machine.engine;
     engine.log.segment_bytes = 64 << 10;
     engine.batch_bytes_max = 32 << 10;
     engine.log.spare_segments = 1;
     engine.log.reserve_bytes = 0;
     // Checkpoints are so frequent that crashes hit some.
     engine.checkpoint_bytes = 20 << 10;
-    options.heartbeat_interval = Duration::from_millis(1);
+    options.replica.heartbeat_interval = Duration::from_millis(1);
     options
 }
 

@@ -15,10 +15,10 @@ use revisions::{Command, Response};
 fn options(disk: &SimulatedDisk) -> NodeOptions {
     let mut options = NodeOptions::new("/node");
     options.disk = Arc::new(disk.clone());
-    options.machine.engine.log.segment_bytes = 64 << 10;
-    options.machine.engine.batch_bytes_max = 32 << 10;
-    options.machine.engine.log.reserve_bytes = 64 << 10;
-    options.heartbeat_interval = Duration::from_millis(5);
+    options.replica.machine.engine.log.segment_bytes = 64 << 10;
+    options.replica.machine.engine.batch_bytes_max = 32 << 10;
+    options.replica.machine.engine.log.reserve_bytes = 64 << 10;
+    options.replica.heartbeat_interval = Duration::from_millis(5);
     options
 }
 
@@ -118,10 +118,10 @@ static SMALL: LazyLock<SimulatedDisk> = LazyLock::new(|| SimulatedDisk::new(3));
 async fn a_follower_on_a_full_disk_accepts_no_entries_until_there_is_room() {
     SMALL.set_capacity(6 << 20);
     let mut cluster = meeting::Cluster::start_with(|options| {
-        if options.machine.member_id == 3 {
+        if options.replica.machine.member_id == 3 {
             options.disk = Arc::new(SMALL.clone());
             // It never leads, because the others' disks have room.
-            options.election_timeout = Duration::from_secs(3600);
+            options.replica.election_timeout = Duration::from_secs(3600);
         }
     });
     let value = "v".repeat(100_000);
@@ -160,10 +160,10 @@ static SMALLER: LazyLock<SimulatedDisk> = LazyLock::new(|| SimulatedDisk::new(4)
 async fn a_follower_without_room_for_a_snapshot_installs_it_when_there_is_room() {
     SMALLER.set_capacity(6 << 20);
     let cluster = meeting::Cluster::start_with(|options| {
-        options.entries_kept_max = 5;
-        if options.machine.member_id == 3 {
+        options.replica.entries_kept_max = 5;
+        if options.replica.machine.member_id == 3 {
             options.disk = Arc::new(SMALLER.clone());
-            options.election_timeout = Duration::from_secs(3600);
+            options.replica.election_timeout = Duration::from_secs(3600);
         }
     });
     let value = "v".repeat(100_000);

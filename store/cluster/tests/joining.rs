@@ -22,7 +22,7 @@ const VALUE_BYTES: usize = 10_000;
 
 /// Three members that keep few entries.
 fn forgetful() -> Cluster {
-    Cluster::start_with(|options| options.entries_kept_max = 10)
+    Cluster::start_with(|options| options.replica.entries_kept_max = 10)
 }
 
 /// Writes more entries than the log keeps for members that are behind.

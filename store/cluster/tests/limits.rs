@@ -22,10 +22,10 @@ use revisions::{Command, Response};
 fn options(disk: &SimulatedDisk) -> NodeOptions {
     let mut options = NodeOptions::new("/node");
     options.disk = Arc::new(disk.clone());
-    options.machine.engine.log.segment_bytes = 64 << 10;
-    options.machine.engine.batch_bytes_max = 32 << 10;
-    options.machine.engine.log.reserve_bytes = 0;
-    options.heartbeat_interval = Duration::from_millis(5);
+    options.replica.machine.engine.log.segment_bytes = 64 << 10;
+    options.replica.machine.engine.batch_bytes_max = 32 << 10;
+    options.replica.machine.engine.log.reserve_bytes = 0;
+    options.replica.heartbeat_interval = Duration::from_millis(5);
     options
 }
 
@@ -72,7 +72,7 @@ fn count(node: &Node, key: &str, end: &str) -> i64 {
 fn deletions_pass_when_puts_in_the_same_batch_are_refused_for_lack_of_memory() {
     let disk = SimulatedDisk::new(1);
     let mut options = options(&disk);
-    options.machine.engine.memory_bytes_max = 64 << 10;
+    options.replica.machine.engine.memory_bytes_max = 64 << 10;
     let node = Node::start(options).unwrap();
     let mut refused = 0;
     for burst in 0.. {
@@ -126,10 +126,10 @@ fn a_lease_with_very_many_keys_ends_in_one_revision_when_revoked_or_expired() {
     let mut options = NodeOptions::new("/node");
     options.disk = Arc::new(disk.clone());
     options.clock = Arc::new(clock.clone());
-    options.machine.engine.clock = Arc::new(environment::real::RealClock);
-    options.machine.quota_bytes = None;
+    options.replica.machine.engine.clock = Arc::new(environment::real::RealClock);
+    options.replica.machine.quota_bytes = None;
     options.queue_bytes_max = 1 << 30;
-    options.machine.engine.log.reserve_bytes = 0;
+    options.replica.machine.engine.log.reserve_bytes = 0;
     let node = Node::start(options.clone()).unwrap();
 
     hang_many_keys_on(&node, 1);
@@ -193,8 +193,8 @@ fn a_renewal_of_an_expired_lease_is_answered_when_the_log_fails_or_the_node_stop
         let mut options = options(&disk);
         options.clock = Arc::new(clock.clone());
         // Only requests make the replica check the clock.
-        options.heartbeat_interval = Duration::from_secs(3600);
-        options.machine.lease_revocation_retry = Duration::from_secs(3600);
+        options.replica.heartbeat_interval = Duration::from_secs(3600);
+        options.replica.machine.lease_revocation_retry = Duration::from_secs(3600);
         let node = Node::start(options).unwrap();
         run(&node, grant(1)).unwrap();
         clock.advance(Duration::from_secs(61));

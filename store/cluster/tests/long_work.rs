@@ -30,7 +30,7 @@ impl Observer for Works {
 }
 
 fn works_for_timeouts(options: &mut NodeOptions, timeouts: u32) {
-    options.observer = Some(Arc::new(Works(options.election_timeout * timeouts)));
+    options.observer = Some(Arc::new(Works(options.replica.election_timeout * timeouts)));
 }
 
 /// An election timeout that a busy machine does not use up between two heartbeats.
@@ -47,7 +47,7 @@ fn deletion() -> Command {
 #[tokio::test]
 async fn a_leader_at_work_for_several_election_timeouts_keeps_its_lead() {
     let cluster = Cluster::start_with(|options| {
-        options.election_timeout = LONG_TIMEOUT;
+        options.replica.election_timeout = LONG_TIMEOUT;
         // Followers wait for up to two timeouts.
         works_for_timeouts(options, 3);
     });

@@ -198,7 +198,7 @@ async fn changes_of_the_leader_are_reported_until_the_node_stops() {
 
 #[tokio::test]
 async fn a_leader_reads_under_its_lease_until_no_voter_answers() {
-    let mut cluster = Cluster::start_with(|options| options.read_mode = ReadMode::Lease);
+    let mut cluster = Cluster::start_with(|options| options.replica.read_mode = ReadMode::Lease);
     put_surely(cluster.node(0), "k", "v").await;
     let leased = |cluster: &Cluster| (0..3).find(|&at| cluster.node(at).has_read_lease());
     let leader = poll(|| leased(&cluster)).await;
@@ -232,8 +232,8 @@ async fn poll<T>(mut look: impl FnMut() -> Option<T>) -> T {
 #[tokio::test]
 async fn a_founder_with_another_segment_size_is_refused_by_the_others() {
     let cluster = Cluster::start_with(|options| {
-        if options.machine.member_id == 3 {
-            options.machine.engine.log.segment_bytes = 2 << 20;
+        if options.replica.machine.member_id == 3 {
+            options.replica.machine.engine.log.segment_bytes = 2 << 20;
         }
     });
     for round in 0..50 {

@@ -13,7 +13,7 @@ use meeting::{Cluster, get, in_time, poll, put_surely, surely};
 /// Members join here while another one is down, which etcd's strict check allows only for a
 /// moment.
 fn without_the_strict_check() -> Cluster {
-    Cluster::start_with(|options| options.strict_reconfiguration = false)
+    Cluster::start_with(|options| options.replica.strict_reconfiguration = false)
 }
 
 /// Moves leadership to a member, from any other.

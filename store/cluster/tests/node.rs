@@ -18,10 +18,10 @@ use revisions::{Command, Response};
 fn options(disk: &SimulatedDisk) -> NodeOptions {
     let mut options = NodeOptions::new("/node");
     options.disk = Arc::new(disk.clone());
-    options.machine.engine.log.segment_bytes = 64 << 10;
-    options.machine.engine.batch_bytes_max = 32 << 10;
-    options.machine.engine.log.reserve_bytes = 0;
-    options.heartbeat_interval = Duration::from_millis(5);
+    options.replica.machine.engine.log.segment_bytes = 64 << 10;
+    options.replica.machine.engine.batch_bytes_max = 32 << 10;
+    options.replica.machine.engine.log.reserve_bytes = 0;
+    options.replica.heartbeat_interval = Duration::from_millis(5);
     options
 }
 
@@ -255,7 +255,7 @@ fn only_the_command_that_is_too_large_for_a_batch_is_refused() {
 fn at_the_memory_limit_puts_are_refused_and_deletes_are_carried_out() {
     let disk = SimulatedDisk::new(9);
     let mut options = options(&disk);
-    options.machine.engine.memory_bytes_max = 64 << 10;
+    options.replica.machine.engine.memory_bytes_max = 64 << 10;
     let node = Node::start(options).unwrap();
     let mut kept = 0;
     let refusal = loop {
@@ -287,7 +287,7 @@ fn the_keys_of_an_expired_lease_are_deleted() {
     let mut options = options(&disk);
     let clock = environment::simulated::SimulatedClock::stepped();
     options.clock = Arc::new(clock.clone());
-    options.machine.lease_ttl_min_seconds = 1;
+    options.replica.machine.lease_ttl_min_seconds = 1;
     let node = Node::start(options).unwrap();
     let grant = LeaseGrantRequest { id: 9, ttl: 10 };
     node.propose(Command::LeaseGrant(grant))

@@ -35,10 +35,10 @@ fn every_command_and_every_sweep_is_reported() {
     let (sender, events) = channel();
     let mut options = NodeOptions::new("/node");
     options.disk = Arc::new(SimulatedDisk::new(1));
-    options.machine.engine.log.segment_bytes = 64 << 10;
-    options.machine.engine.batch_bytes_max = 32 << 10;
-    options.machine.engine.log.reserve_bytes = 0;
-    options.heartbeat_interval = Duration::from_millis(5);
+    options.replica.machine.engine.log.segment_bytes = 64 << 10;
+    options.replica.machine.engine.batch_bytes_max = 32 << 10;
+    options.replica.machine.engine.log.reserve_bytes = 0;
+    options.replica.heartbeat_interval = Duration::from_millis(5);
     options.observer = Some(Arc::new(Events(Mutex::new(sender))));
     let node = Node::start(options).unwrap();
     let put = |lease| {

@@ -16,8 +16,8 @@ const QUOTA_BYTES: u64 = 8 << 20;
 /// Only the third member has a quota; another one leads.
 async fn with_a_small_follower() -> Cluster {
     let cluster = Cluster::start_with(|options| {
-        let is_small = options.machine.member_id == 3;
-        options.machine.quota_bytes = is_small.then_some(QUOTA_BYTES);
+        let is_small = options.replica.machine.member_id == 3;
+        options.replica.machine.quota_bytes = is_small.then_some(QUOTA_BYTES);
     });
     put_surely(cluster.node(0), "k", "v").await;
     in_time(async {

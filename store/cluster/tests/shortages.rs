@@ -26,10 +26,10 @@ static DISKS: LazyLock<Vec<[SimulatedDisk; 3]>> = LazyLock::new(|| {
 /// Three members; the last one never stands for election by itself.
 fn start<const TEST: usize>() -> meeting::Cluster {
     meeting::Cluster::start_with(|options| {
-        let number = options.machine.member_id as usize - 1;
+        let number = options.replica.machine.member_id as usize - 1;
         options.disk = Arc::new(DISKS[TEST][number].clone());
         if number == 2 {
-            options.election_timeout = Duration::from_secs(3600);
+            options.replica.election_timeout = Duration::from_secs(3600);
         }
     })
 }
@@ -123,10 +123,10 @@ async fn a_leader_that_may_open_no_file_refuses_writes_without_an_alarm_until_it
     let disk = SimulatedDisk::new(77);
     let mut options = cluster::NodeOptions::new("/node");
     options.disk = Arc::new(disk.clone());
-    options.machine.engine.log.segment_bytes = 256 << 10;
-    options.machine.engine.batch_bytes_max = 128 << 10;
-    options.machine.engine.log.reserve_bytes = 0;
-    options.heartbeat_interval = Duration::from_millis(5);
+    options.replica.machine.engine.log.segment_bytes = 256 << 10;
+    options.replica.machine.engine.batch_bytes_max = 128 << 10;
+    options.replica.machine.engine.log.reserve_bytes = 0;
+    options.replica.heartbeat_interval = Duration::from_millis(5);
     let node = Node::start(options).unwrap();
     for number in NUMBERS {
         disk.fail_opens(Some(number));

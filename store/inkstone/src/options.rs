@@ -21,7 +21,7 @@ impl Options {
     /// Default options for this directory: durable, segments of 64 MiB, no quota.
     pub fn new(directory: impl Into<PathBuf>) -> Options {
         let mut node = NodeOptions::new(directory);
-        node.machine.quota_bytes = None;
+        node.replica.machine.quota_bytes = None;
         Options { node }
     }
 
@@ -36,7 +36,7 @@ impl Options {
     /// batch must fit into one segment. The option applies to new directories only.
     #[must_use]
     pub fn segment_bytes(mut self, bytes: u64) -> Options {
-        self.node.machine.engine.log.segment_bytes = bytes;
+        self.node.replica.machine.engine.log.segment_bytes = bytes;
         self
     }
 
@@ -44,7 +44,7 @@ impl Options {
     /// still work.
     #[must_use]
     pub fn memory_bytes_max(mut self, bytes: u64) -> Options {
-        self.node.machine.engine.memory_bytes_max = bytes;
+        self.node.replica.machine.engine.memory_bytes_max = bytes;
         self
     }
 

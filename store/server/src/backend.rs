@@ -117,7 +117,7 @@ impl Backend {
     /// [`Backend::warm`] has to read it on another thread. An error if the command itself is
     /// too large.
     pub(crate) fn warm_here(&self, command: &Command) -> Result<bool, Status> {
-        if command.size_bytes() > self.config.node.command_limits.request_bytes_max {
+        if command.size_bytes() > self.config.node.replica.command_limits.request_bytes_max {
             return Err(etcd_api::Error::RequestTooLarge.to_status());
         }
         Ok(self.reader().warm(command, BYTES_WARMED_HERE_MAX))

@@ -31,12 +31,10 @@ pub(crate) fn start_node(
     let defaults = NodeOptions::new("");
     // A member that is alone sends no heartbeats and holds no elections: their flags have no
     // effect.
-    let alone = NodeOptions {
-        heartbeat_interval: defaults.heartbeat_interval,
-        election_timeout: defaults.election_timeout,
-        read_mode: defaults.read_mode,
-        ..options.clone()
-    };
+    let mut alone = options.clone();
+    alone.replica.heartbeat_interval = defaults.replica.heartbeat_interval;
+    alone.replica.election_timeout = defaults.replica.election_timeout;
+    alone.replica.read_mode = defaults.replica.read_mode;
     let others = config
         .cluster
         .founders
@@ -186,7 +184,7 @@ fn unreachable_warning(config: &Config, listed: &[String]) -> Option<String> {
 
 /// The warning if `--max-request-bytes` allows requests that no segment can hold.
 fn small_segments(config: &Config, values_bytes_max: u64) -> Option<String> {
-    let request_bytes_max = config.node.command_limits.request_bytes_max;
+    let request_bytes_max = config.node.replica.command_limits.request_bytes_max;
     (request_bytes_max as u64 > values_bytes_max).then(|| {
         format!(
             "--max-request-bytes={request_bytes_max} is more than segments of this size hold: \
@@ -200,7 +198,7 @@ fn small_segments(config: &Config, values_bytes_max: u64) -> Option<String> {
 /// a quarter of one of the directory's segments, which may differ in size from the flag.
 fn values_bytes_max(node: &Node, options: &NodeOptions) -> u64 {
     let half_segment_bytes = node.reader().engine().batch_log_bytes_max() / 2;
-    let batch_bytes_max = options.machine.engine.batch_bytes_max;
+    let batch_bytes_max = options.replica.machine.engine.batch_bytes_max;
     batch_bytes_max.min(half_segment_bytes) / 2
 }
 
@@ -270,7 +268,7 @@ mod tests {
 
     fn options(config: &Config, disk: impl Disk + 'static) -> NodeOptions {
         let mut options = config.node.clone();
-        options.machine.engine.log.reserve_bytes = 0;
+        options.replica.machine.engine.log.reserve_bytes = 0;
         options.disk = Arc::new(disk);
         options
     }

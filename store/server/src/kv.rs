@@ -79,7 +79,10 @@ impl KvService {
 
     async fn answer_txn(&self, request: TxnRequest) -> Result<Answered<TxnResponse>, Status> {
         let backend = &self.client.backend;
-        validate::txn(&request, backend.config.node.command_limits.operations_max)?;
+        validate::txn(
+            &request,
+            backend.config.node.replica.command_limits.operations_max,
+        )?;
         if revisions::is_read_only(&request) {
             if !revisions::is_serializable(&request) {
                 backend.confirm_reads().await?;

@@ -24,7 +24,7 @@ pub(crate) struct LeaderCheck {
 
 impl LeaderCheck {
     pub(crate) fn new(backend: Arc<Backend>) -> LeaderCheck {
-        let period = backend.config.node.election_timeout;
+        let period = backend.config.node.replica.election_timeout;
         let mut looks = interval_at(Instant::now() + period, period);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         LeaderCheck {

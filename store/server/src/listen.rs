@@ -24,7 +24,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use tracing::warn;
 
 use crate::Error;
-use crate::config::{self, ChosenPort, Config, Address, Url};
+use crate::config::{self, Address, ChosenPort, Config, Url};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;

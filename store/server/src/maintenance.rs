@@ -73,6 +73,7 @@ impl MaintenanceService {
             db_size_quota: backend
                 .config
                 .node
+                .replica
                 .machine
                 .quota_bytes
                 .map_or(-1, |bytes| bytes as i64),

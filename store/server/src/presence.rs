@@ -100,7 +100,7 @@ async fn watch_leader(backend: &Backend) {
 
 /// Waits until the cluster has removed this member, which then has to stop.
 async fn watch_removal(backend: &Backend, removed: &watch::Sender<bool>) {
-    let mut looks = interval(backend.config.node.heartbeat_interval);
+    let mut looks = interval(backend.config.node.replica.heartbeat_interval);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while !backend.is_removed() {
         looks.tick().await;

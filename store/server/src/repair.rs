@@ -9,5 +9,5 @@ use ::cluster::{NodeOptions, Repair};
 pub fn plan_repair(directory: &Path) -> Result<Option<Repair>, ::cluster::Error> {
     let options = NodeOptions::new(directory);
     let clock = Arc::clone(&options.clock);
-    Repair::plan(&*options.disk, directory, &options.machine, &clock)
+    Repair::plan(&*options.disk, directory, &options.replica.machine, &clock)
 }

@@ -42,7 +42,7 @@ fn announce(config: &Config) {
         name = config.name,
         data_dir = %config.node.directory.display(),
         durability = ?config.durability,
-        read_mode = %config.node.read_mode,
+        read_mode = %config.node.replica.read_mode,
         "starting inkstone"
     );
     for warning in &config.warnings {

@@ -108,7 +108,7 @@ impl Member {
     }
 
     fn options(&self) -> ReplicaOptions {
-        let mut machine = NodeOptions::new(DIRECTORY).machine;
+        let mut machine = NodeOptions::new(DIRECTORY).replica.machine;
         machine.member_id = self.id;
         machine.initial_members = self.all.clone();
         machine.lease_id_seed = Some(self.id);

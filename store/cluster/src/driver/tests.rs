@@ -17,8 +17,8 @@ pub(super) fn a_driver() -> Driver {
     let mut options = NodeOptions::new("/node");
     options.disk = Arc::new(SimulatedDisk::new(1));
     options.clock = Arc::new(SimulatedClock::stepped());
-    options.machine.engine.log.reserve_bytes = 0;
-    options.machine.engine.log.worker = engine::Worker::Caller;
+    options.replica.machine.engine.log.reserve_bytes = 0;
+    options.replica.machine.engine.log.worker = engine::Worker::Caller;
     let replica = Replica::open(
         Arc::clone(&options.disk),
         &options.directory,

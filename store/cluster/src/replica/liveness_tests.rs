@@ -48,13 +48,13 @@ impl Leader {
             id,
             ..revisions::Member::default()
         };
-        options.machine.member_id = 1;
+        options.replica.machine.member_id = 1;
         let ids = [1].into_iter().chain(others.iter().copied());
-        options.machine.initial_members = ids.map(member).collect();
-        options.machine.engine.log.segment_bytes = 64 << 10;
-        options.machine.engine.batch_bytes_max = 32 << 10;
-        options.machine.engine.log.reserve_bytes = 0;
-        options.machine.engine.log.worker = Worker::Caller;
+        options.replica.machine.initial_members = ids.map(member).collect();
+        options.replica.machine.engine.log.segment_bytes = 64 << 10;
+        options.replica.machine.engine.batch_bytes_max = 32 << 10;
+        options.replica.machine.engine.log.reserve_bytes = 0;
+        options.replica.machine.engine.log.worker = Worker::Caller;
         let disk = Arc::new(SimulatedDisk::new(1));
         let time: Arc<dyn Clock> = Arc::new(clock.clone());
         let replica = Replica::open(disk, Path::new("/data"), options.replica(1), time).unwrap();

@@ -7,7 +7,7 @@ use crate::raft::consensus::{Elections, Retention};
 use crate::{CommandLimits, Mutant, ReadMode};
 
 /// Options of a replica.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ReplicaOptions {
     /// The state machine's and the engine's options, with this member's id and the
     /// members of a new cluster.

@@ -21,7 +21,7 @@ use raft::eraftpb::MessageType;
 
 fn options() -> ReplicaOptions {
     let mut options = NodeOptions::new("/data");
-    let engine = &mut options.machine.engine;
+    let engine = &mut options.replica.machine.engine;
     engine.log.segment_bytes = 64 << 10;
     engine.batch_bytes_max = 32 << 10;
     engine.log.reserve_bytes = 0;

@@ -17,12 +17,12 @@ const MEMBER: u64 = 4;
 
 fn waiting(disk: &SimulatedDisk, clock: &SimulatedClock) -> Replica {
     let mut options = NodeOptions::new("/data");
-    options.machine.member_id = MEMBER;
-    options.machine.initial_members = Vec::new();
-    options.machine.engine.log.segment_bytes = 64 << 10;
-    options.machine.engine.batch_bytes_max = 32 << 10;
-    options.machine.engine.log.reserve_bytes = 0;
-    options.machine.engine.log.worker = Worker::Caller;
+    options.replica.machine.member_id = MEMBER;
+    options.replica.machine.initial_members = Vec::new();
+    options.replica.machine.engine.log.segment_bytes = 64 << 10;
+    options.replica.machine.engine.batch_bytes_max = 32 << 10;
+    options.replica.machine.engine.log.reserve_bytes = 0;
+    options.replica.machine.engine.log.worker = Worker::Caller;
     let clock: Arc<dyn Clock> = Arc::new(clock.clone());
     let disk = Arc::new(disk.clone());
     Replica::open(disk, Path::new("/data"), options.replica(1), clock).unwrap()

@@ -34,10 +34,10 @@ struct Scene {
 fn scene() -> Scene {
     let clock = SimulatedClock::stepped();
     let mut options = NodeOptions::new("/data");
-    options.machine.engine.log.segment_bytes = 64 << 10;
-    options.machine.engine.batch_bytes_max = 32 << 10;
-    options.machine.engine.log.reserve_bytes = 0;
-    options.machine.engine.log.worker = Worker::Caller;
+    options.replica.machine.engine.log.segment_bytes = 64 << 10;
+    options.replica.machine.engine.batch_bytes_max = 32 << 10;
+    options.replica.machine.engine.log.reserve_bytes = 0;
+    options.replica.machine.engine.log.worker = Worker::Caller;
     let disk = Arc::new(SimulatedDisk::new(1));
     let (directory, shared) = (Path::new("/data"), Arc::new(clock.clone()));
     let mut replica = Replica::open(disk, directory, options.replica(1), shared).unwrap();

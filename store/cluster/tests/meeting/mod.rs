@@ -27,12 +27,12 @@ pub struct Cluster {
 
 fn options(place: &tempfile::TempDir, members: &[Member], number: usize) -> NodeOptions {
     let mut options = NodeOptions::new(place.path().join(number.to_string()));
-    options.machine.member_id = members[number].id;
-    options.machine.initial_members = members.to_vec();
-    options.machine.engine.log.segment_bytes = 1 << 20;
-    options.machine.engine.log.reserve_bytes = 0;
-    options.heartbeat_interval = Duration::from_millis(20);
-    options.election_timeout = Duration::from_millis(200);
+    options.replica.machine.member_id = members[number].id;
+    options.replica.machine.initial_members = members.to_vec();
+    options.replica.machine.engine.log.segment_bytes = 1 << 20;
+    options.replica.machine.engine.log.reserve_bytes = 0;
+    options.replica.heartbeat_interval = Duration::from_millis(20);
+    options.replica.election_timeout = Duration::from_millis(200);
     options.seed = Some(number as u64);
     options
 }
@@ -46,8 +46,8 @@ impl Cluster {
     /// leader asks another one to.
     pub fn start_with_patience() -> Cluster {
         Cluster::start_with(|options| {
-            if options.machine.member_id != 1 {
-                options.election_timeout = Duration::from_secs(3600);
+            if options.replica.machine.member_id != 1 {
+                options.replica.election_timeout = Duration::from_secs(3600);
             }
         })
     }
@@ -105,7 +105,7 @@ impl Cluster {
         let mut options = options(&self.place, &self.members, number);
         (self.change)(&mut options);
         let founders = self.members.iter().filter(|member| member.id <= 3);
-        options.machine.initial_members = if self.members[number].id <= 3 {
+        options.replica.machine.initial_members = if self.members[number].id <= 3 {
             founders.cloned().collect()
         } else {
             Vec::new()

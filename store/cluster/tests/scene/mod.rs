@@ -93,7 +93,7 @@ impl Cluster {
 
     fn options(&self, id: u64) -> ReplicaOptions {
         let at = &self.machines[id as usize - 1];
-        let mut machine = NodeOptions::new("/data").machine;
+        let mut machine = NodeOptions::new("/data").replica.machine;
         machine.member_id = id;
         machine.initial_members = members(self.machines.len() as u64);
         machine.engine.log.segment_bytes = 64 << 10;

@@ -18,7 +18,8 @@ use crate::{Error, Remedy};
 pub(super) fn begin(options: &NodeOptions) -> Result<Started, Error> {
     check(options)?;
     let mut node = options.node.clone();
-    node.machine.lease_ttl_min_seconds = lease_ttl_min_seconds(node.election_timeout);
+    node.replica.machine.lease_ttl_min_seconds =
+        lease_ttl_min_seconds(node.replica.election_timeout);
     let bootstrap = Bootstrap {
         options: node,
         alone: None,
@@ -44,8 +45,8 @@ fn wrong<T>(what: String) -> Result<T, Error> {
 
 fn check(options: &NodeOptions) -> Result<(), Error> {
     let (heartbeat, election) = (
-        options.node.heartbeat_interval,
-        options.node.election_timeout,
+        options.node.replica.heartbeat_interval,
+        options.node.replica.election_timeout,
     );
     if options.name.is_empty() {
         return wrong("a member needs a name".to_owned());

@@ -55,7 +55,7 @@ impl NodeOptions {
     /// missing. They have no founders yet.
     pub fn new(name: impl Into<String>, directory: impl Into<PathBuf>) -> NodeOptions {
         let mut node = cluster::NodeOptions::new(directory);
-        node.machine.quota_bytes = None;
+        node.replica.machine.quota_bytes = None;
         NodeOptions {
             name: name.into(),
             token: "inkstone".to_owned(),
@@ -170,7 +170,7 @@ impl NodeOptions {
     /// complete, and writes that others have acknowledged may be lost.
     #[must_use]
     pub fn accept_lost_tail(mut self) -> NodeOptions {
-        self.node.accept_lost_tail = true;
+        self.node.replica.accept_lost_tail = true;
         self
     }
 
@@ -178,14 +178,14 @@ impl NodeOptions {
     /// all members, because a batch must fit into the segments of each.
     #[must_use]
     pub fn segment_bytes(mut self, bytes: u64) -> NodeOptions {
-        self.node.machine.engine.log.segment_bytes = bytes;
+        self.node.replica.machine.engine.log.segment_bytes = bytes;
         self
     }
 
     /// Sets [`Options::memory_bytes_max`](crate::Options::memory_bytes_max).
     #[must_use]
     pub fn memory_bytes_max(mut self, bytes: u64) -> NodeOptions {
-        self.node.machine.engine.memory_bytes_max = bytes;
+        self.node.replica.machine.engine.memory_bytes_max = bytes;
         self
     }
 
@@ -193,7 +193,7 @@ impl NodeOptions {
     /// trip is a good value.
     #[must_use]
     pub fn heartbeat_interval(mut self, interval: Duration) -> NodeOptions {
-        self.node.heartbeat_interval = interval;
+        self.node.replica.heartbeat_interval = interval;
         self
     }
 
@@ -202,7 +202,7 @@ impl NodeOptions {
     /// leader fail after 5 s plus twice this time.
     #[must_use]
     pub fn election_timeout(mut self, timeout: Duration) -> NodeOptions {
-        self.node.election_timeout = timeout;
+        self.node.replica.election_timeout = timeout;
         self
     }
 }

@@ -129,12 +129,12 @@ impl Config {
 
     /// Longest time that a request waits for its answer: 5 s and two election timeouts.
     pub fn request_timeout(&self) -> Duration {
-        Duration::from_secs(5) + 2 * self.node.election_timeout
+        Duration::from_secs(5) + 2 * self.node.replica.election_timeout
     }
 
     /// Largest message that the server reads.
     pub fn message_bytes_max(&self) -> usize {
-        let request_bytes_max = self.node.command_limits.request_bytes_max;
+        let request_bytes_max = self.node.replica.command_limits.request_bytes_max;
         request_bytes_max.saturating_add(512 * 1024)
     }
 

@@ -202,13 +202,13 @@ static TABLE: &[Flag] = &[
     served("listen-client-http-urls", Urls(check_bind, |it, urls| it.addresses.listen_client_http = urls), "", "separate addresses for HTTP; when set, --listen-client-urls serves only gRPC"),
     served("listen-metrics-urls", Urls(check_bind, |it, urls| it.addresses.listen_metrics = urls), "", "additional addresses that serve /metrics, /health, /livez and /readyz"),
     served("listen-peer-urls", Urls(check_bind, |it, urls| it.addresses.listen_peer = urls), "http://localhost:2380", "addresses at which this member accepts other members; a member that begins a cluster alone opens them only when this flag is set"),
-    served("heartbeat-interval", Unsigned(|it, ms| milliseconds(ms, &mut it.node.heartbeat_interval)), "100", "milliseconds between the heartbeats of a leader; a member that is alone sends none, but its value is still checked"),
-    served("election-timeout", Unsigned(|it, ms| milliseconds(ms, &mut it.node.election_timeout)), "1000", "milliseconds without a leader after which a member starts an election; also sets how long a request waits (5 s plus twice this) and the shortest lease (1.5 times this), even for a member that is alone and holds no election"),
-    served("snapshot-catchup-entries", Unsigned(|it, entries| at_most(U32_MAX, entries, &mut it.node.entries_kept_max)), "5000", "log entries kept for members that are behind; a member that needs older entries receives a snapshot"),
-    served("snapshot-catchup-bytes", Unsigned(|it, bytes| { it.node.bytes_kept_max = bytes; Ok(()) }), "67108864", "bytes of log entries kept for members that are behind; the smaller of the two limits applies"),
+    served("heartbeat-interval", Unsigned(|it, ms| milliseconds(ms, &mut it.node.replica.heartbeat_interval)), "100", "milliseconds between the heartbeats of a leader; a member that is alone sends none, but its value is still checked"),
+    served("election-timeout", Unsigned(|it, ms| milliseconds(ms, &mut it.node.replica.election_timeout)), "1000", "milliseconds without a leader after which a member starts an election; also sets how long a request waits (5 s plus twice this) and the shortest lease (1.5 times this), even for a member that is alone and holds no election"),
+    served("snapshot-catchup-entries", Unsigned(|it, entries| at_most(U32_MAX, entries, &mut it.node.replica.entries_kept_max)), "5000", "log entries kept for members that are behind; a member that needs older entries receives a snapshot"),
+    served("snapshot-catchup-bytes", Unsigned(|it, bytes| { it.node.replica.bytes_kept_max = bytes; Ok(()) }), "67108864", "bytes of log entries kept for members that are behind; the smaller of the two limits applies"),
     served("quota-backend-bytes", Signed(quota), "0", "bytes that the store may use before the alarm NOSPACE stops puts; 0 means 2 GiB, a negative number no limit"),
-    served("max-txn-ops", Unsigned(|it, operations| at_most(U32_MAX, operations, &mut it.node.command_limits.operations_max)), "128", "largest number of operations in one transaction"),
-    served("max-request-bytes", Unsigned(|it, bytes| at_most(1 << 30, bytes, &mut it.node.command_limits.request_bytes_max)), "1572864", "largest size of one request, in bytes"),
+    served("max-txn-ops", Unsigned(|it, operations| at_most(U32_MAX, operations, &mut it.node.replica.command_limits.operations_max)), "128", "largest number of operations in one transaction"),
+    served("max-request-bytes", Unsigned(|it, bytes| at_most(1 << 30, bytes, &mut it.node.replica.command_limits.request_bytes_max)), "1572864", "largest size of one request, in bytes"),
     served("max-concurrent-streams", Unsigned(|it, streams| at_most(U32_MAX, streams, &mut it.clients.concurrent_streams_max)), "4294967295", "requests that one connection may have open at a time"),
     served("grpc-keepalive-interval", Duration(|it, time| it.clients.keepalive_interval = Some(time).filter(|it| !it.is_zero())), "2h0m0s", "time between the server's pings to a client; 0 switches them off"),
     served("grpc-keepalive-timeout", Duration(|it, time| it.clients.keepalive_timeout = time), "20s", "time that a client has to answer a ping"),
@@ -222,7 +222,7 @@ static TABLE: &[Flag] = &[
     served("durability", TEXT, "durable", "when a write is answered. durable: once a majority of the members has it on their devices; majority-memory: once a majority has it in memory, and the devices are flushed a little later; os: the same, but the kernel decides when to flush"),
     served("flush-entries-max", UNSIGNED, "1024", "with --durability=majority-memory: flush after this many entries"),
     served("flush-interval", DURATION, "100ms", "with --durability=majority-memory: flush after this time, unless --flush-entries-max is reached before"),
-    served("accept-lost-tail", Boolean(|it, yes| it.node.accept_lost_tail = yes), "false", "for one start only, when a member that lost power waits for a member that will never come back: accept the log as it is. Answered writes may be lost"),
+    served("accept-lost-tail", Boolean(|it, yes| it.node.replica.accept_lost_tail = yes), "false", "for one start only, when a member that lost power waits for a member that will never come back: accept the log as it is. Answered writes may be lost"),
     served("read-mode", Text(read_mode), "read-index", "how a leader confirms that it still leads before a linearizable read. read-index: it asks a majority each time; lease: it asks no member while its lease holds, which is safe only if the clocks of the members run at rates that differ by less than 10 % and no clock stops while its machine goes on (a virtual machine that is frozen or moved)"),
     served("memory-bytes-max", Unsigned(memory_bytes_max), "0", "bytes of memory that keys may take before writes are refused; 0 means three quarters of the memory of the machine or container"),
     served("segment-bytes", Unsigned(segment_bytes), "67108864", "size of a log segment in bytes, a power of two from 1 MiB to 128 MiB; it is fixed when the data directory begins and must be the same on all members. On a disk below 1 GiB, 8388608 leaves more room for keys: there puts are refused when less is free than a segment plus a sixteenth of the disk (on larger disks, a segment plus 64 MiB)"),
@@ -352,7 +352,7 @@ fn at_most<T: TryFrom<u64>>(max: u64, number: u64, to: &mut T) -> Checked {
 }
 
 fn quota(config: &mut Config, bytes: i64) -> Checked {
-    config.node.machine.quota_bytes = match bytes {
+    config.node.replica.machine.quota_bytes = match bytes {
         0 => Some(QUOTA_BYTES),
         bytes => u64::try_from(bytes).ok(),
     };
@@ -361,13 +361,13 @@ fn quota(config: &mut Config, bytes: i64) -> Checked {
 
 fn learners_max(config: &mut Config, number: i64) -> Checked {
     let learners = usize::try_from(number).ok().filter(|&number| number > 0);
-    config.node.machine.learners_max = learners.ok_or("at least 1")?;
+    config.node.replica.machine.learners_max = learners.ok_or("at least 1")?;
     Ok(())
 }
 
 /// Memory limit of the keys, all of which live in memory.
 fn memory_bytes_max(config: &mut Config, bytes: u64) -> Checked {
-    config.node.machine.engine.memory_bytes_max = match bytes {
+    config.node.replica.machine.engine.memory_bytes_max = match bytes {
         0 => environment::real::memory_bytes() / 4 * 3,
         bytes if bytes >= MEMORY_BYTES_MIN => bytes,
         _ => {
@@ -384,7 +384,7 @@ fn segment_bytes(config: &mut Config, bytes: u64) -> Checked {
         let remedy = "write a power of two from 1 MiB (1048576) to 128 MiB (134217728)";
         return Err(remedy.to_owned());
     }
-    let engine = &mut config.node.machine.engine;
+    let engine = &mut config.node.replica.machine.engine;
     engine.log.segment_bytes = bytes;
     engine.batch_bytes_max = engine.batch_bytes_max.min(bytes / 2);
     Ok(())
@@ -392,7 +392,7 @@ fn segment_bytes(config: &mut Config, bytes: u64) -> Checked {
 
 fn read_mode(config: &mut Config, text: &str) -> Checked {
     let mode: Result<ReadMode, ()> = text.parse();
-    config.node.read_mode = mode.map_err(|()| "write read-index or lease")?;
+    config.node.replica.read_mode = mode.map_err(|()| "write read-index or lease")?;
     Ok(())
 }
 

@@ -100,7 +100,9 @@ fn misfit(
         }
         let remedy = match url.address() {
             _ if founders.len() == 1 => continue,
-            Address::Unix { .. } => "members of a cluster meet over TCP: write name=http://host:port",
+            Address::Unix { .. } => {
+                "members of a cluster meet over TCP: write name=http://host:port"
+            }
             Address::Tcp { port: 0, .. } => {
                 "the other members must know the port: write one that is not 0"
             }

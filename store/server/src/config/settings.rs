@@ -31,11 +31,11 @@ pub(super) fn read(mut gathered: Gathered) -> Result<Config, Error> {
     config.durability = durability::read(&mut gathered)?;
     config.durability.apply_to(&mut config.node);
     // The strict check is done by the member that a client asks (reconfiguration.rs).
-    config.node.strict_reconfiguration = false;
+    config.node.replica.strict_reconfiguration = false;
     let response_bytes_max = config.message_bytes_max();
-    let machine = &mut config.node.machine;
+    let machine = &mut config.node.replica.machine;
     machine.watch.response_bytes_max = response_bytes_max;
-    machine.lease_ttl_min_seconds = lease_ttl_min_seconds(config.node.election_timeout);
+    machine.lease_ttl_min_seconds = lease_ttl_min_seconds(config.node.replica.election_timeout);
     config.warnings = warnings(gathered, &config);
     Ok(config)
 }
@@ -100,7 +100,10 @@ fn meet(one: &Address, other: &Address) -> bool {
 fn elections(gathered: &Gathered, config: &mut Config) -> Result<(), Error> {
     const HEARTBEAT: &str = "heartbeat-interval";
     const ELECTION: &str = "election-timeout";
-    let times = (config.node.heartbeat_interval, config.node.election_timeout);
+    let times = (
+        config.node.replica.heartbeat_interval,
+        config.node.replica.election_timeout,
+    );
     let (heartbeat, election) = (times.0.as_millis(), times.1.as_millis());
     if heartbeat.saturating_mul(5) > election {
         return Err(Error::Conflict(format!(

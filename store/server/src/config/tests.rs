@@ -56,9 +56,12 @@ fn an_empty_command_line_has_etcd_s_defaults() {
         config.addresses.advertise_peer[0].as_str(),
         "http://localhost:2380"
     );
-    assert_eq!(config.node.machine.quota_bytes, Some(2 << 30));
-    assert_eq!(config.node.command_limits.operations_max, 128);
-    assert_eq!(config.node.command_limits.request_bytes_max, 1_572_864);
+    assert_eq!(config.node.replica.machine.quota_bytes, Some(2 << 30));
+    assert_eq!(config.node.replica.command_limits.operations_max, 128);
+    assert_eq!(
+        config.node.replica.command_limits.request_bytes_max,
+        1_572_864
+    );
     assert_eq!(config.message_bytes_max(), 1_572_864 + 524_288);
     assert_eq!(config.request_timeout(), Duration::from_secs(7));
     assert_eq!(
@@ -90,7 +93,7 @@ fn the_harness_of_etcd_s_own_tests_is_understood() {
         "--quota-backend-bytes=53248",
         "--snapshot-count=10000",
     ]);
-    assert_eq!(config.node.machine.quota_bytes, Some(53_248));
+    assert_eq!(config.node.replica.machine.quota_bytes, Some(53_248));
     assert_eq!(config.cluster.token, "new");
     assert!(!config.cluster.strict_reconfiguration);
     assert!(config.warnings.is_empty(), "{:?}", config.warnings);
@@ -124,7 +127,7 @@ fn a_file_silences_flags_and_variables() {
     ));
     assert_eq!(config.name, "n1");
     assert_eq!(config.node.directory, Path::new("n1.inkstone"));
-    assert_eq!(config.node.election_timeout, Duration::from_secs(2));
+    assert_eq!(config.node.replica.election_timeout, Duration::from_secs(2));
     assert!(config.warnings.iter().any(|text| text.contains("frob")));
     let variable = [("ETCD_CONFIG_FILE", "x.yaml")];
     assert_eq!(served(resolve_with(&[], &variable, Some(file))).name, "n1");
@@ -282,7 +285,10 @@ fn a_cluster_of_several_is_what_its_list_says() {
             ("c", vec!["http://h:4"]),
         ]
     );
-    assert_eq!(config.node.heartbeat_interval, Duration::from_millis(50));
+    assert_eq!(
+        config.node.replica.heartbeat_interval,
+        Duration::from_millis(50)
+    );
 }
 
 #[test]
@@ -441,6 +447,7 @@ fn a_negative_quota_is_no_limit() {
     assert_eq!(
         config(&["--quota-backend-bytes=-1"])
             .node
+            .replica
             .machine
             .quota_bytes,
         None
@@ -448,6 +455,7 @@ fn a_negative_quota_is_no_limit() {
     assert_eq!(
         config(&["--quota-backend-bytes", "0"])
             .node
+            .replica
             .machine
             .quota_bytes,
         Some(2 << 30)
@@ -496,9 +504,9 @@ fn weaker_durability_is_named_in_a_warning() {
 
 #[test]
 fn reads_ask_a_majority_unless_a_lease_is_asked_for() {
-    assert_eq!(config(&[]).node.read_mode, ReadMode::ReadIndex);
+    assert_eq!(config(&[]).node.replica.read_mode, ReadMode::ReadIndex);
     assert_eq!(
-        config(&["--read-mode=lease"]).node.read_mode,
+        config(&["--read-mode=lease"]).node.replica.read_mode,
         ReadMode::Lease
     );
 }

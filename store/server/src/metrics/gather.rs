@@ -109,7 +109,7 @@ fn server(backend: &Backend) -> Vec<Row> {
         gauge("etcd_server_proposals_applied_total", "Newest applied index.", status.applied_index),
         gauge("etcd_server_proposals_pending", "Commands that wait for their outcome.", status.waiting),
         counter("etcd_server_proposals_failed_total", "Proposals that failed.", &metrics.proposals_failed),
-        gauge("etcd_server_quota_backend_bytes", "Bytes the store may use.", config.node.machine.quota_bytes.unwrap_or(0)),
+        gauge("etcd_server_quota_backend_bytes", "Bytes the store may use.", config.node.replica.machine.quota_bytes.unwrap_or(0)),
         counter("etcd_server_health_success", "Health checks that passed.", &metrics.health_success),
         counter("etcd_server_health_failures", "Health checks that failed.", &metrics.health_failures),
         counter("etcd_network_client_grpc_received_bytes_total", "Bytes from clients.", &metrics.received_bytes),
