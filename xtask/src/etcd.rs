@@ -6,7 +6,6 @@
 
 use std::{fs, path::Path, process::Command};
 
-pub use trials::etcd::binary;
 use trials::etcd::{TESTS_OF_ONE_NODE, TESTS_OF_THREE_NODES, directory};
 
 use crate::process::{Outcome, capture, run};

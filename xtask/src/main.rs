@@ -2,7 +2,6 @@
 //!
 //! ```text
 //!   on each change   check  fix  test
-//!   measure the real server   device-work  figures
 //!   fetches etcd itself       etcd
 //!   below handoff             scheduler
 //!   to try things on          cluster
@@ -20,9 +19,7 @@
 
 mod check;
 mod cluster;
-mod device_work;
 mod etcd;
-mod figures;
 mod house;
 mod layers;
 mod locks;
@@ -30,7 +27,7 @@ mod scheduler;
 mod tidy;
 
 use clap::{Parser, Subcommand};
-use trials::{group, machine, packages, process, puts};
+use trials::{packages, process};
 
 #[derive(Parser)]
 #[command(
@@ -59,12 +56,8 @@ enum Verb {
     Locks(locks::Options),
     /// Build etcd, etcdctl, etcdutl, its benchmark and its tests (needs Go)
     Etcd,
-    /// Flushes and bytes that one put costs the device (needs root)
-    DeviceWork(device_work::Options),
     /// Build what `handoff run --monitor` and `--sched fifo|hint` load into the kernel
     Scheduler(SchedulerOptions),
-    /// Our server and etcd in alternating runs of etcd's benchmark
-    Figures(figures::Options),
     /// Measures of the sources: file and function lengths, assertions
     House,
 }
@@ -85,10 +78,8 @@ fn main() -> process::Outcome {
         Verb::Cluster(options) => cluster::run(&options),
         Verb::Locks(options) => locks::run(&options),
         Verb::Etcd => etcd::build(),
-        Verb::DeviceWork(options) => device_work::run(&options),
         Verb::Scheduler(options) if options.test => scheduler::test(),
         Verb::Scheduler(_) => scheduler::build().map(drop),
-        Verb::Figures(options) => figures::run(&options),
         Verb::House => house::print(),
     }
 }

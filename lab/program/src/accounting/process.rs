@@ -65,14 +65,17 @@ impl ProcessCounters {
     }
 }
 
-/// User and system seconds: fields 14 and 15 of `stat` in proc(5). The name in brackets
-/// may itself contain brackets and blanks.
+/// User and system seconds, those of ended children included (a generator may be one):
+/// fields 14 to 17 of `stat` in proc(5). The name in brackets may itself contain brackets
+/// and blanks.
 fn times(stat: &str) -> Option<(f64, f64)> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);
     let per_second = rustix::param::clock_ticks_per_second() as f64;
     let mut seconds = || Some(fields.next()?.parse::<u64>().ok()? as f64 / per_second);
-    Some((seconds()?, seconds()?))
+    let [user, system, children_user, children_system] =
+        [seconds()?, seconds()?, seconds()?, seconds()?];
+    Some((user + children_user, system + children_system))
 }
 
 #[derive(Default)]
@@ -114,7 +117,7 @@ mod tests {
         let fields = "S 1 1 1 0 -1 4194560 1 2 3 4 500 250 7 8";
         let per_second = rustix::param::clock_ticks_per_second() as f64;
         let times = times(&format!("12 (a) b) {fields}")).unwrap();
-        assert_eq!(times, (500.0 / per_second, 250.0 / per_second));
+        assert_eq!(times, (507.0 / per_second, 258.0 / per_second));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::workloads;
 use crate::report::number::{counted, grouped};
 use crate::schedule::{Arm, Experiment, LoopFs, Point};
 use crate::verdict::FailOn;
-use crate::workload::{DurabilityLevel, Span, ValueLength, Warmup, Workload};
+use crate::workload::{DurabilityLevel, KeyKind, KeySpec, Span, ValueLength, Warmup, Workload};
 
 /// Options of the measurement.
 #[derive(Args, Clone, Debug)]
@@ -84,6 +84,9 @@ pub struct Changes {
     /// Instead of the workload's: 5s, or auto,max=30s
     #[arg(long, value_name = "TIME")]
     pub warmup: Option<Warmup>,
+    /// etcd's benchmark program as the clients of servers, which `cargo xtask etcd` builds
+    #[arg(long, value_name = "PATH")]
+    pub generator: Option<PathBuf>,
 }
 
 /// A measured part has at least this many intervals, and so points in its plot.
@@ -138,6 +141,9 @@ impl Changes {
             clients,
             self.connections
                 .map(|count| counted(u64::from(count), "connection")),
+            self.generator
+                .as_ref()
+                .map(|_| "etcd's benchmark as clients".to_owned()),
         ];
         let changed: Vec<String> = changed.into_iter().flatten().collect();
         changed.join(", ")
@@ -168,6 +174,14 @@ impl Changes {
         }
         if let Some(warmup) = self.warmup {
             workload.time.warmup = warmup;
+        }
+        if let Some(generator) = &self.generator {
+            workload.clients.generator = Some(generator.clone());
+            // A key that is a word of a command line.
+            workload.load.key = KeySpec {
+                kind: KeyKind::DbBench,
+                size: 0,
+            };
         }
         let checked = workload.check();
         checked.map_err(|what| format!("workload {}: {what}", workload.name))?;

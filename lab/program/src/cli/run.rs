@@ -2,8 +2,10 @@
 
 use super::finish::{finish, measure};
 use super::options::{MeasureOptions, WorkloadOptions};
+use crate::record::Run;
 use crate::schedule::{Arm, Point};
 use crate::targets::TargetSpec;
+use crate::verdict::Exit;
 use crate::workload::Workload;
 
 #[derive(clap::Args)]
@@ -15,6 +17,9 @@ pub struct Options {
     workload: WorkloadOptions,
     #[command(flatten)]
     measure: MeasureOptions,
+    /// End with 3 where a run flushed the device more often; needs --loopfs
+    #[arg(long, value_name = "COUNT", requires = "loopfs")]
+    flushes_per_put_max: Option<f64>,
 }
 
 pub fn run(options: &Options) -> super::Outcome {
@@ -23,7 +28,18 @@ pub fn run(options: &Options) -> super::Outcome {
     let experiment = options.measure.experiment(Point::of(&workload), arms, 1);
     let title = title(&workload, &options.workload.changes.words());
     let (record, folder) = measure("run", &title, &options.measure, &experiment)?;
-    finish(&record, &folder, options.measure.fail_on)
+    let exit = finish(&record, &folder, options.measure.fail_on)?;
+    let too_many = options.flushes_per_put_max.and_then(|max| {
+        let flushes = record.valid_runs().filter_map(Run::flushes_per_put);
+        flushes.max_by(f64::total_cmp).filter(|most| *most > max)
+    });
+    match too_many {
+        Some(most) => {
+            print_error!("a put costs up to {most:.4} flushes");
+            Ok(Exit::Regression.under(options.measure.fail_on))
+        }
+        None => Ok(exit),
+    }
 }
 
 /// The workload's description, and the changes to it in words.

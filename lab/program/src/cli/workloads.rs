@@ -12,11 +12,12 @@ macro_rules! workloads {
     };
 }
 
-const ALL: [(&str, &str); 9] = workloads![
+const ALL: [(&str, &str); 10] = workloads![
     "put",
     "get",
     "mixed",
     "range",
+    "range-first",
     "open",
     "search",
     "fillrandom",

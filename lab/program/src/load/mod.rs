@@ -15,6 +15,7 @@ mod arrivals;
 mod client;
 mod coarse;
 mod coordinator;
+pub mod etcd_benchmark;
 mod plan;
 mod recorder;
 mod remote;

@@ -54,6 +54,11 @@ impl Histogram {
         self.0.saturating_record(nanoseconds.max(1));
     }
 
+    /// Counts the same time `count` times.
+    pub fn record_many(&mut self, nanoseconds: u64, count: u64) {
+        self.0.saturating_record_n(nanoseconds.max(1), count);
+    }
+
     /// The sum of several histograms. For display only: verdicts compare percentiles run by
     /// run.
     pub fn merged<'a>(histograms: impl Iterator<Item = &'a Histogram>) -> Histogram {

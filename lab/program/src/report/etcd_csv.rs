@@ -196,6 +196,7 @@ fn workload_of(map: &RwHeatmap, row: &RwCell, cell: &Cell) -> Workload {
         clients: Clients {
             connections: cell.connections,
             clients: vec![cell.clients],
+            generator: None,
         },
         arrival: Arrival::default(),
         durability: Durability::default(),

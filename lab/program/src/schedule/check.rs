@@ -4,12 +4,13 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::Experiment;
+use super::{Arm, Experiment};
 use crate::load::Remote;
 use crate::targets::{Failure, Place, TargetSpec};
 
 /// Remedy for a missing program `handoff`.
 const HANDOFF_REMEDY: &str = "`cargo build --release -p handoff-preload -p handoff-run` makes it";
+const ETCD_REMEDY: &str = "`cargo xtask etcd` builds etcd's benchmark";
 const SERVER_REMEDY: &str = "correct the path; `cargo build --release -p cli` makes Inkstone's \
                              server, `cargo xtask etcd` makes etcd";
 
@@ -19,6 +20,15 @@ impl Experiment {
     pub fn check(&self) -> Result<(), String> {
         if self.loop_fs.is_some() && !rustix::process::geteuid().is_root() {
             return Err("--loopfs makes a device and mounts it, which needs root".into());
+        }
+        let workloads = self.points.iter().map(|point| &point.workload);
+        let mut generators = workloads.filter_map(|it| it.clients.generator.as_deref());
+        if let Some(generator) = generators.next() {
+            let is_server = |arm: &Arm| matches!(arm.target.place, Place::Server { .. });
+            if !self.arms.iter().all(is_server) {
+                return Err("--generator sends to servers: targets are server:PATH".into());
+            }
+            executable(generator).map_err(|what| format!("--generator: {what}; {ETCD_REMEDY}"))?;
         }
         for arm in &self.arms {
             self.worker(&arm.target)?;

@@ -92,6 +92,12 @@ impl Stage {
 impl Run {
     /// A run of this job without results yet.
     pub fn of(job: &Job) -> Run {
+        let mut workload = job.workload.clone();
+        // Records are published, and the user's folders are private.
+        let generator = &mut workload.clients.generator;
+        *generator = generator
+            .as_ref()
+            .and_then(|path| Some(path.file_name()?.into()));
         let nothing_yet = "the run did not get so far";
         Run {
             cell: job.cell.clone(),
@@ -101,7 +107,7 @@ impl Run {
             number: 0,
             replaced: false,
             target: job.target.identity(job.binary.clone()),
-            workload: job.workload.clone(),
+            workload,
             seed: job.seed,
             started_unix_ms: unix_ms(),
             outcome: Outcome::Interrupted,

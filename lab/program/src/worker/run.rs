@@ -9,7 +9,7 @@ use super::job::{Job, Stage};
 use super::measure::{Accounts, send_progress};
 use crate::accounting::{dirty_bytes, footprint_bytes, wait_until_quiet};
 use crate::load::{
-    Arrivals, Plan, Remote, STEADY_CHANGE_MAX, preload_embedded, preload_remote,
+    Arrivals, Plan, Remote, STEADY_CHANGE_MAX, etcd_benchmark, preload_embedded, preload_remote,
     read_back_embedded, read_back_remote, run_embedded,
 };
 use crate::record::{Kind, LoadResult, Outcome, Run, Steadiness, Taint, TaintKind, Verification};
@@ -310,7 +310,15 @@ fn once(
         }
         Opened::Servers(cluster, remote) => {
             let mut accounts = Accounts::new(device, Some(cluster));
-            (remote.run(&plan, &mut accounts)?, accounts)
+            let measured = match &job.workload.clients.generator {
+                None => remote.run(&plan, &mut accounts)?,
+                Some(program) => {
+                    let ran = etcd_benchmark::run(&plan, program, &remote.urls, &mut accounts);
+                    let (load, steadiness) = ran.map_err(Failure)?;
+                    (load, Vec::new(), steadiness)
+                }
+            };
+            (measured, accounts)
         }
         Opened::Foreign(remote) => {
             let mut accounts = Accounts::new(None, None);
@@ -430,6 +438,9 @@ fn verify(
 fn skip_reason(job: &Job, opened: &Opened) -> Option<String> {
     if job.verify_keys_max == 0 {
         return Some("it was not wanted".into());
+    }
+    if job.workload.clients.generator.is_some() {
+        return Some("the lab does not know what etcd's benchmark wrote".into());
     }
     match opened {
         Opened::Embedded(offer, _) if !offer.keeps_data => {

@@ -106,6 +106,9 @@ impl Workload {
 
     fn check_clients(&self) -> Result<(), String> {
         let clients = &self.clients;
+        if clients.generator.is_some() {
+            crate::load::etcd_benchmark::check(self)?;
+        }
         if clients.connections == 0 {
             return Err("clients.connections = 0: write at least 1".into());
         }

@@ -45,6 +45,8 @@ pub use size::ValueLength;
 pub use span::{Span, Warmup};
 pub use values::{Stamp, Values, mixed};
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 /// A workload; `clients` may name several points of a curve.
@@ -173,6 +175,9 @@ pub struct Clients {
     /// client is a thread.
     #[serde(with = "one_or_many")]
     pub clients: Vec<u32>,
+    /// etcd's benchmark program, where it sends the load instead of the lab's own clients.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generator: Option<PathBuf>,
 }
 
 /// Durability of acknowledged puts.
@@ -259,6 +264,7 @@ impl Default for Clients {
         Clients {
             connections: 1,
             clients: vec![1],
+            generator: None,
         }
     }
 }
