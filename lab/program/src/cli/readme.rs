@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::report::files::replace;
-use crate::report::readme::{Place, rewrite};
+use crate::report::readme::{PagePaths, rewrite};
 use crate::verdict::Exit;
 
 #[derive(clap::Args)]
@@ -29,12 +29,12 @@ pub fn run(options: &Options) -> super::Outcome {
 fn one(page: &Path, options: &Options) -> Result<(), String> {
     let shown = page.display();
     let text = std::fs::read_to_string(page).map_err(|error| format!("{shown}: {error}"))?;
-    let place = Place {
+    let paths = PagePaths {
         root: Path::new(""),
         page,
         records: &options.records,
     };
-    let made = rewrite(place, &text)?;
+    let made = rewrite(paths, &text)?;
     if made == text {
         return Ok(());
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Plan;
-use super::recorder::Progress;
+use super::recorder::ThreadCounters;
 use crate::record::Steadiness;
 use crate::statistics::steadiness;
 use crate::workload::Warmup;
@@ -48,7 +48,7 @@ pub trait Edges {
 /// The coordinator's view of a run.
 struct Watch<'a> {
     plan: &'a Plan,
-    threads: &'a [Arc<Progress>],
+    threads: &'a [Arc<ThreadCounters>],
     operations: u64,
     at_ns: u64,
     /// Time of the last sample that saw a new answer.
@@ -60,7 +60,7 @@ struct Watch<'a> {
 /// stuck, most operations fail, or `edges` ends the run.
 pub fn coordinate(
     plan: &Plan,
-    threads: &[Arc<Progress>],
+    threads: &[Arc<ThreadCounters>],
     edges: &mut dyn Edges,
 ) -> Result<Steadiness, String> {
     let mut watch = Watch {
@@ -157,7 +157,7 @@ impl Watch<'_> {
         rate
     }
 
-    fn sum(&self, counter: impl Fn(&Progress) -> u64) -> u64 {
+    fn sum(&self, counter: impl Fn(&ThreadCounters) -> u64) -> u64 {
         self.threads.iter().map(|thread| counter(thread)).sum()
     }
 

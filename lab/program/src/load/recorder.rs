@@ -14,7 +14,7 @@ const ERRORS_KEPT: usize = 5;
 
 /// Outcome of one operation.
 #[derive(Clone, Debug, Default)]
-pub struct Answer {
+pub struct OperationResult {
     /// Error text of a failed operation.
     pub failure: Option<String>,
     /// The operation was a point read and found no key.
@@ -29,7 +29,7 @@ pub struct Answer {
 /// line of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct Progress {
+pub struct ThreadCounters {
     /// Operations of all kinds, failed ones included.
     pub operations: AtomicU64,
     pub failed: AtomicU64,
@@ -39,7 +39,7 @@ pub struct Progress {
 #[derive(Debug)]
 pub struct Recorder {
     plan: Arc<Plan>,
-    progress: Arc<Progress>,
+    progress: Arc<ThreadCounters>,
     kinds: [Option<Box<Part>>; 3],
     series: Vec<IntervalCounts>,
     backlog_max: u64,
@@ -81,7 +81,7 @@ pub struct Recorded {
 
 impl Recorder {
     /// An empty recorder. It counts finished operations in `progress`, for the coordinator.
-    pub fn new(plan: &Arc<Plan>, progress: Arc<Progress>) -> Recorder {
+    pub fn new(plan: &Arc<Plan>, progress: Arc<ThreadCounters>) -> Recorder {
         Recorder {
             plan: Arc::clone(plan),
             progress,
@@ -97,7 +97,7 @@ impl Recorder {
     /// it equals `begun`.
     ///
     /// Returns whether the operation counts: it succeeded in the measured part.
-    pub fn note(&mut self, kind: Kind, due: u64, begun: u64, ended: u64, answer: &Answer) -> bool {
+    pub fn note(&mut self, kind: Kind, due: u64, begun: u64, ended: u64, answer: &OperationResult) -> bool {
         let failed = answer.failure.is_some();
         if let Some(failure) = &answer.failure {
             self.note_error(failure);
@@ -313,7 +313,7 @@ mod tests {
             let begun = due.max(ready);
             let stalled = (400 * MS..600 * MS).contains(&begun);
             let ended = if stalled { 600 * MS } else { begun + MS / 10 };
-            recorder.note(Kind::Put, due, begun, ended, &Answer::default());
+            recorder.note(Kind::Put, due, begun, ended, &OperationResult::default());
             ready = match plan.arrivals {
                 Some(_) => ended,
                 None => (begun + MS).max(ended),
@@ -348,7 +348,7 @@ mod tests {
         let mut recorder = Recorder::new(&plan, Arc::default());
         for ended in [50, 150, 250, 350] {
             let begun = (ended - 1) * MS;
-            recorder.note(Kind::Get, begun, begun, ended * MS, &Answer::default());
+            recorder.note(Kind::Get, begun, begun, ended * MS, &OperationResult::default());
         }
         let result = Recorded::merge(&plan, vec![recorder.into_recorded()]);
         assert_eq!(result.operations(), 2);
@@ -366,7 +366,7 @@ mod tests {
             let mut recorder = Recorder::new(&plan, Arc::default());
             let counted = moments
                 .iter()
-                .filter(|at| recorder.note(Kind::Put, **at, **at, **at + MS, &Answer::default()));
+                .filter(|at| recorder.note(Kind::Put, **at, **at, **at + MS, &OperationResult::default()));
             let counted = counted.count() as u64;
             recorder.client_ended(counted);
             recorder.into_recorded()
@@ -380,9 +380,9 @@ mod tests {
     fn failures_are_counted_and_have_no_latency() {
         let plan = plan(false);
         let mut recorder = Recorder::new(&plan, Arc::default());
-        let failed = Answer {
+        let failed = OperationResult {
             failure: Some("no".into()),
-            ..Answer::default()
+            ..OperationResult::default()
         };
         recorder.note(Kind::Put, 0, 0, MS, &failed);
         let result = Recorded::merge(&plan, vec![recorder.into_recorded()]);

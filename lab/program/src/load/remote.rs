@@ -22,10 +22,10 @@ use etcd_api::etcdserverpb::{
 use tokio::task::LocalSet;
 use tonic::transport::{Channel, Endpoint};
 
-use super::recorder::Progress;
+use super::recorder::ThreadCounters;
 use super::sessions::with_errors;
 use super::timer::{Timer, wake_precisely};
-use super::{Answer, Client, Due, Edges, Plan, Recorded, Recorder, coordinate};
+use super::{OperationResult, Client, Due, Edges, Plan, Recorded, Recorder, coordinate};
 use crate::record::{Kind, LoadResult, Steadiness};
 use crate::targets::Failure;
 use crate::verify::{Acknowledged, Ledger};
@@ -66,7 +66,7 @@ impl Remote {
         edges: &mut dyn Edges,
     ) -> Result<(LoadResult, Vec<Acknowledged>, Steadiness), Failure> {
         let threads = self.threads.min(self.connections).min(plan.clients).max(1);
-        let progress: Vec<Arc<Progress>> = (0..threads).map(|_| Arc::default()).collect();
+        let progress: Vec<Arc<ThreadCounters>> = (0..threads).map(|_| Arc::default()).collect();
         let (ended, steadiness) = std::thread::scope(|scope| {
             let handles: Vec<_> = (0..threads)
                 .map(|thread| {
@@ -130,7 +130,7 @@ struct Share<'a> {
     plan: &'a Arc<Plan>,
     thread: u32,
     threads: u32,
-    progress: Arc<Progress>,
+    progress: Arc<ThreadCounters>,
 }
 
 impl Share<'_> {
@@ -278,8 +278,8 @@ impl Asked {
         }
     }
 
-    async fn send(self, kv: &mut KvClient<Channel>) -> Answer {
-        let mut answer = Answer::default();
+    async fn send(self, kv: &mut KvClient<Channel>) -> OperationResult {
+        let mut answer = OperationResult::default();
         let outcome = match self {
             Asked::Put(put) => {
                 answer.user_bytes = (put.key.len() + put.value.len()) as u64;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::recorder::Progress;
+use super::recorder::ThreadCounters;
 use super::timer::wake_precisely;
-use super::{Answer, Client, Due, Edges, Plan, Recorded, Recorder, coordinate};
+use super::{OperationResult, Client, Due, Edges, Plan, Recorded, Recorder, coordinate};
 use crate::record::{Kind, LoadResult, Steadiness};
 use crate::targets::{Embedded, Failure, Session};
 use crate::verify::{Acknowledged, Ledger};
@@ -21,7 +21,7 @@ pub fn run_embedded(
     target: &dyn Embedded,
     edges: &mut dyn Edges,
 ) -> Result<(LoadResult, Vec<Acknowledged>, Steadiness), Failure> {
-    let progress: Vec<Arc<Progress>> = (0..plan.clients).map(|_| Arc::default()).collect();
+    let progress: Vec<Arc<ThreadCounters>> = (0..plan.clients).map(|_| Arc::default()).collect();
     let mut sessions = Vec::new();
     for _ in 0..plan.clients {
         sessions.push(target.session()?);
@@ -119,9 +119,9 @@ fn perform(
     session: &mut dyn Session,
     read: &mut Vec<u8>,
     range_limit: u64,
-) -> Answer {
+) -> OperationResult {
     let (key, value) = (&client.key, &client.value);
-    let mut answer = Answer::default();
+    let mut answer = OperationResult::default();
     let outcome = match client.kind {
         Kind::Put => session.put(key, value).map(|()| {
             answer.user_bytes = (key.len() + value.len()) as u64;

@@ -21,7 +21,7 @@ const END: &str = "<!-- lab end -->";
 
 /// Paths of a page and of the records.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct PagePaths<'a> {
     /// Folder that the other two are relative to; empty for the current folder.
     pub root: &'a Path,
     /// The page, relative to the root.
@@ -32,11 +32,11 @@ pub struct Place<'a> {
 
 /// The text of a page with all its tables written again. Fails where a marker is wrong or a
 /// record cannot be read; the error names page and line.
-pub fn rewrite(place: Place, text: &str) -> Result<String, String> {
+pub fn rewrite(paths: PagePaths, text: &str) -> Result<String, String> {
     if !text.contains(BEGIN) && !text.contains(END) {
         return Ok(text.to_owned());
     }
-    let page = place.page;
+    let page = paths.page;
     let shown = page.display();
     let mut written = String::with_capacity(text.len());
     let mut lines = text.lines().enumerate();
@@ -59,7 +59,7 @@ pub fn rewrite(place: Place, text: &str) -> Result<String, String> {
             .trim()
             .strip_suffix("-->")
             .ok_or_else(|| format!("{shown}:{}: the marker does not end in `-->`", at + 1))?;
-        let made = of_marker(place, marker);
+        let made = of_marker(paths, marker);
         let made = made.map_err(|what| format!("{shown}:{}: {what}", at + 1))?;
         written.push_str(&made);
         let closed = lines.by_ref().find(|(_, line)| line.trim() == END);
@@ -75,7 +75,7 @@ pub fn rewrite(place: Place, text: &str) -> Result<String, String> {
     Ok(written)
 }
 
-fn of_marker(place: Place, marker: &str) -> Result<String, String> {
+fn of_marker(paths: PagePaths, marker: &str) -> Result<String, String> {
     let mut words = marker.split_whitespace();
     let folder = words
         .next()
@@ -91,9 +91,9 @@ fn of_marker(place: Place, marker: &str) -> Result<String, String> {
         true => vec![THROUGHPUT],
         false => columns,
     };
-    let records = place.root.join(place.records);
+    let records = paths.root.join(paths.records);
     let record = Record::load(&records.join(folder)).map_err(|error| error.to_string())?;
-    let link = link(place.page, &place.records.join(folder).join("summary.md"));
+    let link = link(paths.page, &paths.records.join(folder).join("summary.md"));
     Ok(section(&record, &columns, &link))
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Arm, Experiment};
 use crate::load::Remote;
-use crate::targets::{Failure, Place, TargetSpec};
+use crate::targets::{Failure, TargetKind, TargetSpec};
 
 /// Remedy for a missing program `handoff`.
 const HANDOFF_REMEDY: &str = "`cargo build --release -p handoff-preload -p handoff-run` makes it";
@@ -24,7 +24,7 @@ impl Experiment {
         let workloads = self.points.iter().map(|point| &point.workload);
         let mut generators = workloads.filter_map(|it| it.clients.generator.as_deref());
         if let Some(generator) = generators.next() {
-            let is_server = |arm: &Arm| matches!(arm.target.place, Place::Server { .. });
+            let is_server = |arm: &Arm| matches!(arm.target.kind, TargetKind::Server { .. });
             if !self.arms.iter().all(is_server) {
                 return Err("--generator sends to servers: targets are server:PATH".into());
             }
@@ -39,8 +39,8 @@ impl Experiment {
 }
 
 fn check(target: &TargetSpec) -> Result<(), String> {
-    match &target.place {
-        Place::Embedded {
+    match &target.kind {
+        TargetKind::Embedded {
             worker, handoff, ..
         } => {
             if let Some(worker) = worker {
@@ -52,10 +52,10 @@ fn check(target: &TargetSpec) -> Result<(), String> {
             }
             Ok(())
         }
-        Place::Server { binary, .. } => {
+        TargetKind::Server { binary, .. } => {
             executable(binary).map_err(|what| format!("{what}; {SERVER_REMEDY}"))
         }
-        Place::Endpoints(urls) => {
+        TargetKind::Endpoints(urls) => {
             let remote = Remote {
                 urls: urls.clone(),
                 connections: 1,

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::interrupt::Interrupt;
-use super::progress::Progress;
+use super::progress::ProgressDisplay;
 use super::run_directory::RunDirectory;
-use super::{Arm, LoopFs, Plan, Planned, Point};
+use super::{Arm, LoopFs, RunPlan, Planned, Point};
 use crate::record::{ARM_NULL, Record};
-use crate::targets::{Place, Programs, TargetSpec};
+use crate::targets::{TargetKind, Programs, TargetSpec};
 use crate::worker::{Job, WorkerProgram};
 
 use running::{Draws, Running, Stop};
@@ -55,8 +55,8 @@ pub struct Experiment {
 
 impl Experiment {
     /// The plan of all runs, including those beyond `repetitions`.
-    pub fn plan(&self) -> Plan {
-        Plan::new(
+    pub fn plan(&self) -> RunPlan {
+        RunPlan::new(
             self.points.len(),
             self.arms.len(),
             self.repetitions_max,
@@ -85,7 +85,7 @@ impl Experiment {
         };
         save(record)?;
         let mut running = Running {
-            progress: Progress::new(record.schedule.len() as u64),
+            progress: ProgressDisplay::new(record.schedule.len() as u64),
             experiment: self,
             record,
             file,
@@ -138,7 +138,7 @@ impl Experiment {
     /// embedded targets. The generator of servers is limited by the protocol; for it reports
     /// show the processor time of the clients.
     fn has_ceilings(&self) -> bool {
-        let is_embedded = |arm: &Arm| matches!(arm.target.place, Place::Embedded { .. });
+        let is_embedded = |arm: &Arm| matches!(arm.target.kind, TargetKind::Embedded { .. });
         let is_null = |arm: &Arm| arm.name == ARM_NULL;
         self.arms.iter().any(is_embedded) && !self.arms.iter().any(is_null)
     }
@@ -176,11 +176,11 @@ impl Experiment {
             program,
             handoff: None,
         };
-        let Place::Embedded {
+        let TargetKind::Embedded {
             target,
             worker,
             handoff,
-        } = &target.place
+        } = &target.kind
         else {
             return own().map(plain);
         };

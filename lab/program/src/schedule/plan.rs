@@ -38,7 +38,7 @@ pub struct Planned {
 
 /// All planned runs, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct RunPlan {
     pub runs: Vec<Planned>,
     /// Number of arms in each group.
     pub arms: usize,
@@ -46,9 +46,9 @@ pub struct Plan {
     pub seed: u64,
 }
 
-impl Plan {
+impl RunPlan {
     /// Plans `repetitions` groups of `arms` runs for each of `cells`.
-    pub fn new(cells: usize, arms: usize, repetitions: usize, seed: u64) -> Plan {
+    pub fn new(cells: usize, arms: usize, repetitions: usize, seed: u64) -> RunPlan {
         assert!(arms > 0, "a plan without arms runs nothing");
         let mut random = Random::from_seed(seed);
         let mut orders: Vec<std::vec::IntoIter<Vec<usize>>> = (0..cells)
@@ -65,7 +65,7 @@ impl Plan {
                 runs.extend(group(cell, repetition, &order, &mut random));
             }
         }
-        Plan { runs, arms, seed }
+        RunPlan { runs, arms, seed }
     }
 
     /// A repetition of a disturbed group, with the number `group_number`: the same work in a
@@ -162,13 +162,13 @@ mod tests {
 
     #[test]
     fn a_seed_decides_everything() {
-        assert_eq!(Plan::new(4, 3, 8, 7), Plan::new(4, 3, 8, 7));
-        assert_ne!(Plan::new(4, 3, 8, 7).runs, Plan::new(4, 3, 8, 8).runs);
+        assert_eq!(RunPlan::new(4, 3, 8, 7), RunPlan::new(4, 3, 8, 7));
+        assert_ne!(RunPlan::new(4, 3, 8, 7).runs, RunPlan::new(4, 3, 8, 8).runs);
     }
 
     #[test]
     fn arms_of_a_group_are_adjacent_and_do_the_same_work() {
-        let plan = Plan::new(5, 3, 4, 1);
+        let plan = RunPlan::new(5, 3, 4, 1);
         assert_eq!(plan.runs.len(), 60);
         for runs in plan.runs.chunks(3) {
             let mut arms: Vec<usize> = runs.iter().map(|run| run.arm).collect();
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn every_arm_has_every_position_equally_often() {
         for (arms, repetitions) in [(2, 2), (3, 3), (3, 6), (3, 9), (5, 10)] {
-            let plan = Plan::new(2, arms, repetitions, 3);
+            let plan = RunPlan::new(2, arms, repetitions, 3);
             for cell in 0..2 {
                 for place in 0..arms {
                     let mut counts = vec![0; arms];
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn each_repetition_has_another_order_of_cells() {
-        let plan = Plan::new(16, 1, 2, 9);
+        let plan = RunPlan::new(16, 1, 2, 9);
         let walk = |repetition: usize| -> Vec<usize> {
             plan.runs[repetition * 16..][..16]
                 .iter()
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_disturbed_group_is_repeated_with_the_same_work() {
-        let plan = Plan::new(1, 3, 2, 5);
+        let plan = RunPlan::new(1, 3, 2, 5);
         let again = plan.again(&plan.runs[0], 2);
         assert_eq!(again.len(), 3);
         assert!(again.iter().all(|run| run.group == 2));

@@ -10,9 +10,9 @@ use crate::record::{Outcome, Run};
 use crate::report::number::short;
 use crate::worker::Stage;
 
-/// Progress of an experiment.
+/// ProgressDisplay of an experiment.
 #[derive(Debug)]
-pub struct Progress {
+pub struct ProgressDisplay {
     bar: Option<ProgressBar>,
     begun: Instant,
     done: u64,
@@ -20,14 +20,14 @@ pub struct Progress {
     label: String,
 }
 
-impl Progress {
-    /// Progress of an experiment with `planned` runs.
-    pub fn new(planned: u64) -> Progress {
+impl ProgressDisplay {
+    /// ProgressDisplay of an experiment with `planned` runs.
+    pub fn new(planned: u64) -> ProgressDisplay {
         let bar = std::io::stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template("{bar:24} {pos}/{len}  {prefix}  {msg}");
             ProgressBar::new(planned).with_style(style.expect("the template is valid"))
         });
-        Progress {
+        ProgressDisplay {
             bar,
             begun: Instant::now(),
             done: 0,

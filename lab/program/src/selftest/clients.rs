@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use crate::load::{Answer, Arrivals, Plan, Recorded, Recorder};
+use crate::load::{OperationResult, Arrivals, Plan, Recorded, Recorder};
 use crate::record::{Kind, LoadResult};
 use crate::workload::{Process, parse};
 
@@ -98,7 +98,7 @@ impl Clients {
         let [due, begun, answered] = [due_ms, begun_ms, answered_ms].map(|ms| (ms * 1e6) as u64);
         self.plan.take_arrival();
         self.recorder
-            .note(Kind::Put, due, begun, answered, &Answer::default());
+            .note(Kind::Put, due, begun, answered, &OperationResult::default());
         self.free_ms = answered_ms;
     }
 

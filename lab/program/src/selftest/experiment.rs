@@ -1,7 +1,7 @@
 //! Experiments in virtual time, with the plans and verdicts of real ones.
 
 use super::machine::{Drift, Machine};
-use crate::schedule::Plan;
+use crate::schedule::RunPlan;
 use crate::statistics::log_ratio::percent;
 use crate::verdict::{
     ArmReport, Better, Comparison, Judgement, Measured, Metric, Rules, Unpaired, arm,
@@ -59,7 +59,7 @@ const SPEED: f64 = 10_000.0;
 
 /// The judgement of the lab's comparison in a world.
 pub fn interleaved(world: &World, triples: usize, seed: u64) -> Judgement {
-    let plan = Plan::new(1, arm::COUNT, triples, seed);
+    let plan = RunPlan::new(1, arm::COUNT, triples, seed);
     let mut machine = Machine::new(world.drift, world.noise, plan.runs.len(), !seed);
     let runs: Vec<Measured> = plan
         .runs

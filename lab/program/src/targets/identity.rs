@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sha1::{Digest, Sha1};
 
-use super::{Place, TargetSpec};
+use super::{TargetKind, TargetSpec};
 use crate::record::{Binary, TargetIdentity};
 
 /// Cache of program hashes: hashing a large program takes a tenth of a second, and an
@@ -65,29 +65,29 @@ impl TargetSpec {
     }
 
     fn product(&self) -> String {
-        match &self.place {
-            Place::Embedded { target, .. } => match target.as_str() {
+        match &self.kind {
+            TargetKind::Embedded { target, .. } => match target.as_str() {
                 "engine" => "inkstone (engine)".into(),
                 "store" => "inkstone (embedded)".into(),
                 "log" => "inkstone (value log)".into(),
                 target => target.into(),
             },
-            Place::Server { binary, .. } => match harness::Program::new(binary).is_etcd() {
+            TargetKind::Server { binary, .. } => match harness::Program::new(binary).is_etcd() {
                 true => "etcd".into(),
                 false => "inkstone".into(),
             },
-            Place::Endpoints(_) => "etcd API".into(),
+            TargetKind::Endpoints(_) => "etcd API".into(),
         }
     }
 
     fn program(&self) -> Option<std::path::PathBuf> {
-        match &self.place {
-            Place::Embedded { worker, .. } => match worker {
+        match &self.kind {
+            TargetKind::Embedded { worker, .. } => match worker {
                 Some(worker) => Some(worker.clone()),
                 None => std::env::current_exe().ok(),
             },
-            Place::Server { binary, .. } => Some(binary.clone()),
-            Place::Endpoints(_) => None,
+            TargetKind::Server { binary, .. } => Some(binary.clone()),
+            TargetKind::Endpoints(_) => None,
         }
     }
 }

@@ -7,29 +7,29 @@ use std::sync::{PoisonError, RwLock};
 /// Number of shards, large enough that threads rarely contend for one.
 const SHARDS: usize = 256;
 
-type Shard<Place> = RwLock<HashMap<Box<[u8]>, Place>>;
+type Shard<ValuePosition> = RwLock<HashMap<Box<[u8]>, ValuePosition>>;
 
 /// A hash table in shards, each with its own lock.
 #[derive(Debug)]
-pub struct Index<Place> {
+pub struct Index<ValuePosition> {
     hasher: RandomState,
-    shards: Vec<Shard<Place>>,
+    shards: Vec<Shard<ValuePosition>>,
 }
 
-impl<Place: Copy> Index<Place> {
-    pub fn new() -> Index<Place> {
+impl<ValuePosition: Copy> Index<ValuePosition> {
+    pub fn new() -> Index<ValuePosition> {
         Index {
             hasher: RandomState::new(),
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
         }
     }
 
-    fn shard(&self, key: &[u8]) -> &Shard<Place> {
+    fn shard(&self, key: &[u8]) -> &Shard<ValuePosition> {
         &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
     }
 
     /// The place of a key; `None` for an unknown key.
-    pub fn get(&self, key: &[u8]) -> Option<Place> {
+    pub fn get(&self, key: &[u8]) -> Option<ValuePosition> {
         let shard = self
             .shard(key)
             .read()
@@ -39,7 +39,7 @@ impl<Place: Copy> Index<Place> {
 
     /// Replaces the place of a key by `next` of the present one, under the shard's lock;
     /// returns the new place.
-    pub fn change(&self, key: &[u8], next: impl FnOnce(Option<Place>) -> Place) -> Place {
+    pub fn change(&self, key: &[u8], next: impl FnOnce(Option<ValuePosition>) -> ValuePosition) -> ValuePosition {
         let mut shard = self
             .shard(key)
             .write()

@@ -31,16 +31,16 @@ const KEY_LENGTH_BYTES: usize = 4;
 const STOCK_TIME_MAX: Duration = Duration::from_secs(10);
 const STOCK_LOOK: Duration = Duration::from_millis(5);
 
-/// Place of a value: position and payload length of its record.
+/// ValuePosition of a value: position and payload length of its record.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct ValuePosition {
     position: Position,
     payload_bytes: u32,
 }
 
 pub(super) struct ValueLog {
     pub(super) log: Log,
-    index: Index<Place>,
+    index: Index<ValuePosition>,
     durable: bool,
     buffer_bytes: u64,
     /// Whether a record was put that is not in the index.
@@ -70,7 +70,7 @@ fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Fa
         None,
         &mut |group| {
             for (position, _, record) in &group.records {
-                let place = Place {
+                let place = ValuePosition {
                     position: *position,
                     payload_bytes: record.len() as u32,
                 };
@@ -130,7 +130,7 @@ impl ValueLog {
 
     fn append(&self, key: &[u8], value: &[u8]) -> Result<value_log::Sequence, Failure> {
         let appended = self.append_only(key, value)?;
-        let place = Place {
+        let place = ValuePosition {
             position: appended.positions[0],
             payload_bytes: (KEY_LENGTH_BYTES + key.len() + value.len()) as u32,
         };

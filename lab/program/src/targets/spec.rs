@@ -32,12 +32,13 @@ pub struct TargetSpec {
     pub text: String,
     /// Name in reports.
     pub name: String,
-    pub place: Place,
+    #[serde(rename = "place")]
+    pub kind: TargetKind,
 }
 
 /// Kind and location of a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Place {
+pub enum TargetKind {
     /// A target in the worker's own process.
     Embedded {
         /// Name of the offer.
@@ -69,11 +70,11 @@ impl FromStr for TargetSpec {
             Some((name, rest)) if is_name(name) => (Some(name.to_owned()), rest),
             _ => (None, text),
         };
-        let place = place(rest).map_err(|what| format!("target `{text}`: {what}"))?;
+        let kind = kind(rest).map_err(|what| format!("target `{text}`: {what}"))?;
         Ok(TargetSpec {
             text: text.to_owned(),
-            name: name.unwrap_or_else(|| place.default_name()),
-            place,
+            name: name.unwrap_or_else(|| kind.default_name()),
+            kind,
         })
     }
 }
@@ -85,13 +86,13 @@ fn is_name(text: &str) -> bool {
             .all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
 }
 
-fn place(text: &str) -> Result<Place, String> {
+fn kind(text: &str) -> Result<TargetKind, String> {
     if let Some(rest) = text.strip_prefix("server:") {
         return server(rest);
     }
     if let Some(rest) = text.strip_prefix("endpoints:") {
         let endpoints = rest.split(',').map(endpoint).collect::<Result<_, _>>();
-        return endpoints.map(Place::Endpoints);
+        return endpoints.map(TargetKind::Endpoints);
     }
     let (target, program) = match text.split_once('@') {
         Some((target, program)) => (target, Some(PathBuf::from(program))),
@@ -99,7 +100,7 @@ fn place(text: &str) -> Result<Place, String> {
     };
     let is_handoff = |program: &PathBuf| file_name(program) == HANDOFF;
     match is_name(target) {
-        true => Ok(Place::Embedded {
+        true => Ok(TargetKind::Embedded {
             target: target.to_owned(),
             worker: program.clone().filter(|program| !is_handoff(program)),
             handoff: program.filter(is_handoff),
@@ -111,7 +112,7 @@ fn place(text: &str) -> Result<Place, String> {
     }
 }
 
-fn server(text: &str) -> Result<Place, String> {
+fn server(text: &str) -> Result<TargetKind, String> {
     let mut words = text.split(',');
     let binary = PathBuf::from(words.next().unwrap_or_default());
     if binary.as_os_str().is_empty() {
@@ -137,7 +138,7 @@ fn server(text: &str) -> Result<Place, String> {
             }
         }
     }
-    Ok(Place::Server {
+    Ok(TargetKind::Server {
         binary,
         members,
         flags,
@@ -158,10 +159,10 @@ fn endpoint(text: &str) -> Result<String, String> {
     }
 }
 
-impl Place {
+impl TargetKind {
     fn default_name(&self) -> String {
         match self {
-            Place::Embedded {
+            TargetKind::Embedded {
                 target,
                 worker,
                 handoff,
@@ -169,13 +170,13 @@ impl Place {
                 Some(program) => format!("{target}@{}", file_name(program)),
                 None => target.clone(),
             },
-            Place::Server {
+            TargetKind::Server {
                 binary, members, ..
             } => match members {
                 1 => file_name(binary),
                 members => format!("{members}x{}", file_name(binary)),
             },
-            Place::Endpoints(endpoints) => match endpoints.len() {
+            TargetKind::Endpoints(endpoints) => match endpoints.len() {
                 1 => "endpoint".to_owned(),
                 count => format!("{count} endpoints"),
             },
@@ -209,7 +210,7 @@ mod tests {
         assert_eq!(spec("engine").name, "engine");
         let other = spec("old=engine@/builds/inkstone-lab");
         assert_eq!(other.name, "old");
-        let Place::Embedded { worker, .. } = other.place else {
+        let TargetKind::Embedded { worker, .. } = other.kind else {
             panic!("{other:?}");
         };
         assert_eq!(worker.unwrap(), PathBuf::from("/builds/inkstone-lab"));
@@ -219,30 +220,30 @@ mod tests {
     fn handoff_is_no_worker_but_starts_one() {
         let under = spec("leveldb@bin/handoff");
         assert_eq!(under.name, "leveldb@handoff");
-        let expected = Place::Embedded {
+        let expected = TargetKind::Embedded {
             target: "leveldb".into(),
             worker: None,
             handoff: Some("bin/handoff".into()),
         };
-        assert_eq!(under.place, expected);
+        assert_eq!(under.kind, expected);
     }
 
     #[test]
     fn servers_have_members_and_flags() {
         let three = spec("server:bin/etcd,members=3,flag=--snapshot-count=9");
         assert_eq!(three.name, "3xetcd");
-        let expected = Place::Server {
+        let expected = TargetKind::Server {
             binary: "bin/etcd".into(),
             members: 3,
             flags: vec!["--snapshot-count=9".into()],
             ask_leader: false,
         };
-        assert_eq!(three.place, expected);
+        assert_eq!(three.kind, expected);
     }
 
     #[test]
     fn endpoints_are_urls() {
-        let Place::Endpoints(urls) = spec("endpoints:localhost:2379,https://b:1").place else {
+        let TargetKind::Endpoints(urls) = spec("endpoints:localhost:2379,https://b:1").kind else {
             panic!("no endpoints");
         };
         assert_eq!(urls, ["http://localhost:2379", "https://b:1"]);

@@ -14,7 +14,7 @@ use crate::load::{
 };
 use crate::record::{Kind, LoadResult, Outcome, Run, Steadiness, Taint, TaintKind, Verification};
 use crate::targets::{
-    Embedded, Failure, Offer, OpenOptions, Place, UNDER_HANDOFF, command_line, server_program,
+    Embedded, Failure, Offer, OpenOptions, TargetKind, UNDER_HANDOFF, command_line, server_program,
 };
 use crate::verdict::durability;
 use crate::verify::{Acknowledged, Ledger};
@@ -72,7 +72,7 @@ fn with_remedy(because: String, job: &Job) -> String {
 }
 
 fn free_bytes(job: &Job) -> Option<u64> {
-    if matches!(job.target.place, Place::Endpoints(_)) {
+    if matches!(job.target.kind, TargetKind::Endpoints(_)) {
         return None;
     }
     let about = rustix::fs::statvfs(&job.directory).ok()?;
@@ -134,8 +134,8 @@ fn settle(job: &Job) {
 }
 
 fn open(job: &Job, offers: &[Offer], run: &mut Run) -> Result<Opened, Failure> {
-    match &job.target.place {
-        Place::Embedded {
+    match &job.target.kind {
+        TargetKind::Embedded {
             target, handoff, ..
         } => {
             let offer = *find(offers, target)?;
@@ -150,7 +150,7 @@ fn open(job: &Job, offers: &[Offer], run: &mut Run) -> Result<Opened, Failure> {
             }
             Ok(Opened::Embedded(offer, target))
         }
-        Place::Server {
+        TargetKind::Server {
             binary,
             members,
             flags,
@@ -169,7 +169,7 @@ fn open(job: &Job, offers: &[Offer], run: &mut Run) -> Result<Opened, Failure> {
             let remote = remote(job, urls);
             Ok(Opened::Servers(cluster, remote))
         }
-        Place::Endpoints(urls) => {
+        TargetKind::Endpoints(urls) => {
             run.target.members = urls.len() as u32;
             let remote = remote(job, urls.clone());
             run.target.version = remote.version()?;
@@ -250,7 +250,7 @@ fn measure(job: &Job, opened: &mut Opened, run: &mut Run) -> Result<Vec<Acknowle
     run.user_bytes_written = load.kinds.get(&Kind::Put).map_or(0, |put| put.user_bytes);
     run.steadiness = steadiness;
     run.load = load;
-    if !matches!(job.target.place, Place::Endpoints(_)) {
+    if !matches!(job.target.kind, TargetKind::Endpoints(_)) {
         run.footprint_bytes = Some(footprint_bytes(&job.directory));
     }
     Ok(acknowledged)

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use lab::report::quantity::quantity;
-use lab::report::readme::{Place, rewrite, section};
+use lab::report::readme::{PagePaths, rewrite, section};
 
 use crate::{fixture, golden, repository};
 
 /// The rewritten text of a page beside records in one folder.
 fn made(root: &Path, page: &str, text: &str) -> Result<String, String> {
-    let place = Place {
+    let place = PagePaths {
         root,
         page: Path::new(page),
         records: Path::new("records"),
@@ -125,7 +125,7 @@ fn tables_of_this_repository_agree_with_its_records() {
     }
     for page in pages {
         let text = std::fs::read_to_string(root.join(&page)).unwrap();
-        let place = Place {
+        let place = PagePaths {
             root: &root,
             page: &page,
             records: Path::new("lab/records"),

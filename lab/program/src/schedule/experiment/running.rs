@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use super::Experiment;
 use crate::record::{ARM_NULL, Outcome, Record, Run};
 use crate::schedule::interrupt::Interrupt;
-use crate::schedule::progress::{Progress, span};
+use crate::schedule::progress::{ProgressDisplay, span};
 use crate::schedule::run_directory::RunDirectory;
-use crate::schedule::{Arm, Plan, Planned, Point};
+use crate::schedule::{Arm, RunPlan, Planned, Point};
 use crate::targets::Programs;
 use crate::verdict::evidence::ceiling;
 use crate::worker::{Ended, Job, Stage, Watcher, call};
@@ -26,7 +26,7 @@ pub struct Running<'a> {
     pub record: &'a mut Record,
     pub file: &'a Path,
     pub interrupt: &'a Interrupt,
-    pub progress: Progress,
+    pub progress: ProgressDisplay,
     /// Cells for which the ceiling was measured or attempted.
     pub begun: BTreeSet<usize>,
     /// Cells and arms that failed or lost data and are not run again.
@@ -62,7 +62,7 @@ pub enum Stop {
 
 impl Running<'_> {
     /// Runs the plan until it is done, the budget is used up, or the user interrupts.
-    pub fn everything(&mut self, plan: &Plan) -> Result<(), Stop> {
+    pub fn everything(&mut self, plan: &RunPlan) -> Result<(), Stop> {
         let experiment = self.experiment;
         let of_one = experiment.runs_of_one_repetition();
         let (wanted, more) = plan.runs.split_at(of_one * experiment.repetitions);
@@ -115,7 +115,7 @@ impl Running<'_> {
     /// [`REPEATS_MAX`] and the budget allow.
     fn again(
         &mut self,
-        plan: &Plan,
+        plan: &RunPlan,
         mut disturbed: Vec<&[Planned]>,
         next_group: &mut usize,
     ) -> Result<(), Stop> {
@@ -287,7 +287,7 @@ impl Running<'_> {
 }
 
 struct Watch<'a> {
-    progress: &'a mut Progress,
+    progress: &'a mut ProgressDisplay,
     interrupt: &'a Interrupt,
     shown: Instant,
 }

@@ -26,6 +26,6 @@ pub use arrivals::Arrivals;
 pub use client::{Client, Due};
 pub use coordinator::{Edges, Phase, STEADY_CHANGE_MAX, coordinate};
 pub use plan::{NEVER, Plan};
-pub use recorder::{Answer, Recorded, Recorder};
+pub use recorder::{OperationResult, Recorded, Recorder};
 pub use remote::{Remote, preload_remote, read_back_remote};
 pub use sessions::{preload_embedded, read_back_embedded, run_embedded};

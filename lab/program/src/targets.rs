@@ -26,4 +26,4 @@ pub use embedded::{
 };
 pub use identity::Programs;
 pub use server::{command_line, server_program};
-pub use spec::{HANDOFF, Place, TargetSpec, UNDER_HANDOFF};
+pub use spec::{HANDOFF, TargetKind, TargetSpec, UNDER_HANDOFF};
