@@ -32,8 +32,10 @@ use clap::{Parser, Subcommand};
 use crate::targets::{Offer, offer_also, offered};
 use crate::verdict::Exit;
 
+/// Any error; its text names the place and the remedy.
+pub type Error = Box<dyn std::error::Error>;
 /// Result of a verb. `main` prints an error and exits with code 1.
-pub type Outcome = Result<Exit, String>;
+pub type Outcome = Result<Exit, Error>;
 
 #[derive(Parser)]
 #[command(

@@ -11,6 +11,8 @@
 //!
 //! All reports are made from the record alone, so that they can be made again on any machine.
 
+mod error;
+
 pub mod across;
 pub mod etcd_csv;
 pub mod files;
@@ -29,3 +31,5 @@ pub mod sides;
 pub mod svg;
 pub mod terminal;
 pub mod verdicts;
+
+pub use error::ReportError;

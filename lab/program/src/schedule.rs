@@ -21,6 +21,6 @@ pub mod progress;
 pub mod run_directory;
 
 pub use experiment::Experiment;
-pub use plan::{RunPlan, Planned};
+pub use plan::{Planned, RunPlan};
 pub use point::{Arm, Point};
 pub use run_directory::{FileSystem, LoopFs};

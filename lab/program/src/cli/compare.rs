@@ -26,8 +26,7 @@ pub struct Options {
 }
 
 pub fn run(options: &Options) -> super::Outcome {
-    let load = |path| Record::load(path).map_err(|error| error.to_string());
-    let found = across(&load(&options.old)?, &load(&options.new)?)?;
+    let found = across(&Record::load(&options.old)?, &Record::load(&options.new)?)?;
     print_text!("{}", render(&found));
     Ok(found.exit.under(options.fail_on))
 }

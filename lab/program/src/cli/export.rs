@@ -22,7 +22,7 @@ pub struct Options {
 }
 
 pub fn run(options: &Options) -> super::Outcome {
-    let record = Record::load(&options.record).map_err(|error| error.to_string())?;
+    let record = Record::load(&options.record)?;
     let map = to_map(&record, options.side.as_deref());
     let map = map.map_err(|what| format!("{}: {what}", options.record.display()))?;
     let text = to_csv(&map);

@@ -21,13 +21,13 @@ pub fn measure(
     title: &str,
     options: &MeasureOptions,
     experiment: &Experiment,
-) -> Result<(Record, PathBuf), String> {
+) -> Result<(Record, PathBuf), super::Error> {
     let folder = match &options.out {
         Some(out) => out.clone(),
         None => Path::new("lab-results").join(format!("{}-{}", now(), verb.replace(' ', "-"))),
     };
     experiment.check()?;
-    let interrupt = Interrupt::on_signals().map_err(|error| error.to_string())?;
+    let interrupt = Interrupt::on_signals()?;
     let results = Folder::for_record(&folder)?;
     for leftover in remove_leftovers(&experiment.parent) {
         print_error!(
@@ -63,7 +63,7 @@ pub fn measure(
         drop(std::fs::remove_file(results.record()));
         results.remove();
         let because = record.incomplete_because.unwrap_or_default();
-        return Err(format!("nothing was measured: {because}"));
+        return Err(format!("nothing was measured: {because}").into());
     }
     done.map_err(|what| {
         format!(

@@ -30,7 +30,7 @@ pub fn run(options: &Options) -> super::Outcome {
     let text = String::from_utf8(bytes).map_err(|_| {
         format!("{shown}: it is no text; give the CSV that rw-benchmark.sh wrote, unpacked")
     })?;
-    let map = parse(&shown, &text).map_err(|mistake| mistake.to_string())?;
+    let map = parse(&shown, &text)?;
     let name = options.file.file_name().unwrap_or_default();
     let record = from_map(&name.to_string_lossy(), &map, &options.side)?;
     let folder = options.out.clone().unwrap_or_else(|| {

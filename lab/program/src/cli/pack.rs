@@ -25,8 +25,8 @@ pub fn run(options: &Options) -> super::Outcome {
     Ok(Exit::Fine)
 }
 
-fn pack(folder: &Path, digits: Option<u8>) -> Result<(), String> {
-    let mut record = Record::load(folder).map_err(|error| error.to_string())?;
+fn pack(folder: &Path, digits: Option<u8>) -> Result<(), super::Error> {
+    let mut record = Record::load(folder)?;
     files::write(&record, folder)?;
     if let Some(digits) = digits {
         let round = |kind: &mut KindResult| kind.round(digits);

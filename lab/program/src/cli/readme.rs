@@ -26,7 +26,7 @@ pub fn run(options: &Options) -> super::Outcome {
     Ok(Exit::Fine)
 }
 
-fn one(page: &Path, options: &Options) -> Result<(), String> {
+fn one(page: &Path, options: &Options) -> Result<(), super::Error> {
     let shown = page.display();
     let text = std::fs::read_to_string(page).map_err(|error| format!("{shown}: {error}"))?;
     let paths = PagePaths {
@@ -42,7 +42,8 @@ fn one(page: &Path, options: &Options) -> Result<(), String> {
         return Err(format!(
             "{shown}: its tables are not what the records say; `inkstone-lab readme {shown}` \
              writes them"
-        ));
+        )
+        .into());
     }
     replace(page, &made).map_err(|error| format!("{shown}: {error}"))?;
     print_line!("{shown}: written");

@@ -24,9 +24,10 @@ pub fn run(options: &Options) -> super::Outcome {
             return Err(format!(
                 "{}: not a folder; name the one that holds {FILE}",
                 folder.display()
-            ));
+            )
+            .into());
         }
-        let record = Record::load(folder).map_err(|error| error.to_string())?;
+        let record = Record::load(folder)?;
         if options.folders.len() > 1 {
             print_line!("{}", record.title);
         }

@@ -109,7 +109,7 @@ fn refuse_ignored_options(options: &Options) -> Result<(), String> {
     }
 }
 
-fn measured(options: &Options, table: Table) -> Result<(Record, PathBuf), String> {
+fn measured(options: &Options, table: Table) -> Result<(Record, PathBuf), super::Error> {
     let measure_options = &options.measure;
     let pairs = options.scale.pairs(table.pairs);
     let experiment = measure_options.experiment(table.points, table.arms, pairs);

@@ -147,7 +147,7 @@ struct Summary {
     seconds: f64,
     /// Requests per second.
     rate: f64,
-    /// Percent and the seconds in which so many were answered, ascending; the last is 100.
+    /// Percent of the requests, and the seconds in which they were answered; ascending, up to 100.
     steps: Vec<(f64, f64)>,
 }
 

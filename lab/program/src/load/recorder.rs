@@ -97,7 +97,14 @@ impl Recorder {
     /// it equals `begun`.
     ///
     /// Returns whether the operation counts: it succeeded in the measured part.
-    pub fn note(&mut self, kind: Kind, due: u64, begun: u64, ended: u64, answer: &OperationResult) -> bool {
+    pub fn note(
+        &mut self,
+        kind: Kind,
+        due: u64,
+        begun: u64,
+        ended: u64,
+        answer: &OperationResult,
+    ) -> bool {
         let failed = answer.failure.is_some();
         if let Some(failure) = &answer.failure {
             self.note_error(failure);
@@ -348,7 +355,13 @@ mod tests {
         let mut recorder = Recorder::new(&plan, Arc::default());
         for ended in [50, 150, 250, 350] {
             let begun = (ended - 1) * MS;
-            recorder.note(Kind::Get, begun, begun, ended * MS, &OperationResult::default());
+            recorder.note(
+                Kind::Get,
+                begun,
+                begun,
+                ended * MS,
+                &OperationResult::default(),
+            );
         }
         let result = Recorded::merge(&plan, vec![recorder.into_recorded()]);
         assert_eq!(result.operations(), 2);
@@ -364,9 +377,15 @@ mod tests {
         let threads: [&[u64]; 2] = [&[1, 2, 3], &[2]];
         let recorded = threads.map(|moments| {
             let mut recorder = Recorder::new(&plan, Arc::default());
-            let counted = moments
-                .iter()
-                .filter(|at| recorder.note(Kind::Put, **at, **at, **at + MS, &OperationResult::default()));
+            let counted = moments.iter().filter(|at| {
+                recorder.note(
+                    Kind::Put,
+                    **at,
+                    **at,
+                    **at + MS,
+                    &OperationResult::default(),
+                )
+            });
             let counted = counted.count() as u64;
             recorder.client_ended(counted);
             recorder.into_recorded()

@@ -25,7 +25,7 @@ use tonic::transport::{Channel, Endpoint};
 use super::recorder::ThreadCounters;
 use super::sessions::with_errors;
 use super::timer::{Timer, wake_precisely};
-use super::{OperationResult, Client, Due, Edges, Plan, Recorded, Recorder, coordinate};
+use super::{Client, Due, Edges, OperationResult, Plan, Recorded, Recorder, coordinate};
 use crate::record::{Kind, LoadResult, Steadiness};
 use crate::targets::Failure;
 use crate::verify::{Acknowledged, Ledger};

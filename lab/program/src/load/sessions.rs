@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::recorder::ThreadCounters;
 use super::timer::wake_precisely;
-use super::{OperationResult, Client, Due, Edges, Plan, Recorded, Recorder, coordinate};
+use super::{Client, Due, Edges, OperationResult, Plan, Recorded, Recorder, coordinate};
 use crate::record::{Kind, LoadResult, Steadiness};
 use crate::targets::{Embedded, Failure, Session};
 use crate::verify::{Acknowledged, Ledger};

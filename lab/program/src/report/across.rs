@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 
+use super::ReportError;
 use super::number::{change, change_within};
 use super::quantity::QUANTITIES;
 use super::sides::{arms, label};
@@ -50,18 +51,18 @@ pub struct Row {
 
 /// Compares the cells and sides that two records have in common. Fails where there are
 /// none.
-pub fn across(old: &Record, new: &Record) -> Result<Across, String> {
+pub fn across(old: &Record, new: &Record) -> Result<Across, ReportError> {
     let shared: Vec<&Cell> = old
         .cells()
         .into_iter()
         .filter(|cell| new.cells().iter().any(|other| other.name == cell.name))
         .collect();
     if shared.is_empty() {
-        return Err(format!(
+        return Err(ReportError::Incomparable(format!(
             "the records have no cell in common: {} there, {} here; compare records of one workload",
             names(old),
             names(new)
-        ));
+        )));
     }
     let machines = other_machine(old, new);
     let mut found = Across {
@@ -85,10 +86,10 @@ pub fn across(old: &Record, new: &Record) -> Result<Across, String> {
             measured_sides(new)
         )];
         why.append(&mut found.cautions);
-        return Err(format!(
+        return Err(ReportError::Incomparable(format!(
             "the records have no side with numbers in common: {}",
             why.join("; ")
-        ));
+        )));
     }
     found.exit = exit(&found.rows, new);
     Ok(found)

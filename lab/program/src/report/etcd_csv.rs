@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use super::ReportError;
 use super::sides::arms;
 use crate::heatmap_csv::{Iteration, RwCell, RwHeatmap};
 use crate::record::{
@@ -24,8 +25,12 @@ pub const NOMINAL_SECONDS: f64 = 10_000.0;
 /// record.
 const SCRIPT: &str = "rw-benchmark.sh";
 
+fn no_map(what: String) -> ReportError {
+    ReportError::NoMap(what)
+}
+
 /// A record of the file's runs; reports call their side `side`.
-pub fn from_map(file: &str, map: &RwHeatmap, side: &str) -> Result<Record, String> {
+pub fn from_map(file: &str, map: &RwHeatmap, side: &str) -> Result<Record, ReportError> {
     let mut record = Record {
         format: FORMAT,
         verb: "import".to_owned(),
@@ -48,17 +53,17 @@ pub fn from_map(file: &str, map: &RwHeatmap, side: &str) -> Result<Record, Strin
         runs: Vec::new(),
     };
     if map.cells.is_empty() {
-        return Err(format!(
+        return Err(no_map(format!(
             "{file}: there is no DATA row; the script writes one for each cell that it finished"
-        ));
+        )));
     }
     for (point, row) in map.cells.iter().enumerate() {
         let cell = cell_of(file, row)?;
         if record.cells().iter().any(|known| known.name == cell.name) {
-            return Err(format!(
+            return Err(no_map(format!(
                 "{file}: two rows are the cell `{}`; keep one of them",
                 cell.name
-            ));
+            )));
         }
         for (pair, iteration) in row.iterations.iter().enumerate() {
             let number = record.runs.len() as u32;
@@ -84,12 +89,12 @@ fn parameter<'a>(map: &'a RwHeatmap, name: &str) -> Option<&'a str> {
     fields.find_map(|field| field.trim().strip_prefix(name)?.strip_prefix('='))
 }
 
-fn cell_of(file: &str, row: &RwCell) -> Result<Cell, String> {
+fn cell_of(file: &str, row: &RwCell) -> Result<Cell, ReportError> {
     let connections = u32::try_from(row.connections).map_err(|_| {
-        format!(
+        no_map(format!(
             "{file}: conn_size is `{}`; no machine has as many connections",
             row.connections
-        )
+        ))
     })?;
     Ok(Cell {
         name: format!(
@@ -205,16 +210,16 @@ fn workload_of(map: &RwHeatmap, row: &RwCell, cell: &Cell) -> Workload {
 }
 
 /// The map of one side of a record. `side` may be `None` where there is only one.
-pub fn to_map(record: &Record, side: Option<&str>) -> Result<RwHeatmap, String> {
+pub fn to_map(record: &Record, side: Option<&str>) -> Result<RwHeatmap, ReportError> {
     let cells = map_cells(record);
     if cells.is_empty() {
-        return Err(format!(
+        return Err(no_map(format!(
             "`{}` is no map of reads over writes: `inkstone-lab heatmap` makes one",
             record.verb
-        ));
+        )));
     }
     let arm = chosen(record, side)?;
-    let cells: Result<Vec<RwCell>, String> = cells
+    let cells: Result<Vec<RwCell>, ReportError> = cells
         .into_iter()
         .map(|cell| row_of(record, cell, arm))
         .collect();
@@ -224,7 +229,7 @@ pub fn to_map(record: &Record, side: Option<&str>) -> Result<RwHeatmap, String> 
     })
 }
 
-fn chosen<'a>(record: &'a Record, side: Option<&str>) -> Result<&'a str, String> {
+fn chosen<'a>(record: &'a Record, side: Option<&str>) -> Result<&'a str, ReportError> {
     let sides: Vec<&str> = arms(record)
         .into_iter()
         .filter(|arm| *arm != ARM_NULL)
@@ -232,25 +237,25 @@ fn chosen<'a>(record: &'a Record, side: Option<&str>) -> Result<&'a str, String>
     let listed = sides.join(", ");
     match (side, sides.as_slice()) {
         (None, [one]) => Ok(one),
-        (None, _) => Err(format!(
+        (None, _) => Err(no_map(format!(
             "the file holds one side: write --side with one of {listed}"
-        )),
+        ))),
         (Some(side), sides) => {
             let found = sides.iter().find(|known| **known == side);
             found
                 .copied()
-                .ok_or_else(|| format!("there is no side `{side}`: write one of {listed}"))
+                .ok_or_else(|| no_map(format!("there is no side `{side}`: write one of {listed}")))
         }
     }
 }
 
-fn row_of(record: &Record, cell: &Cell, arm: &str) -> Result<RwCell, String> {
+fn row_of(record: &Record, cell: &Cell, arm: &str) -> Result<RwCell, ReportError> {
     let ratio = cell.rw_ratio.unwrap_or_default();
     if ratio < 0.0001 {
-        return Err(format!(
+        return Err(no_map(format!(
             "{}: the file has four decimals for the ratio and cannot say {ratio}",
             cell.name
-        ));
+        )));
     }
     let mut runs: Vec<&Run> = record
         .runs

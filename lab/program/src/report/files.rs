@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{markdown, page, runs_csv};
+use super::{ReportError, markdown, page, runs_csv};
 use crate::record::Record;
 
 /// The page, which needs no network and no scripts.
@@ -11,12 +11,12 @@ pub const PAGE: &str = "report.html";
 pub const NAMES: [&str; 3] = [PAGE, "summary.md", "runs.csv"];
 
 /// Writes all files; each is replaced as a whole.
-pub fn write(record: &Record, folder: &Path) -> Result<(), String> {
-    let csv = runs_csv::to_csv(record).map_err(|error| error.to_string())?;
+pub fn write(record: &Record, folder: &Path) -> Result<(), ReportError> {
+    let csv = runs_csv::to_csv(record)?;
     let texts = [page::render(record)?, markdown::render(record), csv];
     for (name, text) in NAMES.into_iter().zip(texts) {
         let path = folder.join(name);
-        replace(&path, &text).map_err(|error| format!("{}: {error}", path.display()))?;
+        replace(&path, &text).map_err(|error| ReportError::File { path, error })?;
     }
     Ok(())
 }

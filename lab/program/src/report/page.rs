@@ -13,7 +13,7 @@ use super::published::{Beside, beside};
 use super::quantity::QUANTITIES;
 use super::results::{Results, failure};
 use super::verdicts::{CellVerdicts, Line, Tone, map_verdicts, verdicts};
-use super::{number, sides};
+use super::{ReportError, number, sides};
 use crate::record::{ARM_NULL, Cell, Record, Run};
 use crate::verdict::evidence::{ceiling, ceiling_share, taints_of};
 
@@ -52,24 +52,19 @@ struct Page<'a> {
 }
 
 /// The whole page.
-pub fn render(record: &Record) -> Result<String, String> {
-    let error_text = |error: minijinja::Error| format!("report.html: {error:#}");
+pub fn render(record: &Record) -> Result<String, ReportError> {
     let syntax = SyntaxConfig::builder()
         .trim_blocks(true)
         .lstrip_blocks(true)
         .build();
     let mut environment = Environment::new();
-    environment.set_syntax(syntax.map_err(error_text)?);
-    environment
-        .add_template("report.html", include_str!("page/report.html"))
-        .map_err(error_text)?;
-    let template = environment
-        .get_template("report.html")
-        .map_err(error_text)?;
-    template.render(Serde(page(record)?)).map_err(error_text)
+    environment.set_syntax(syntax?);
+    environment.add_template("report.html", include_str!("page/report.html"))?;
+    let template = environment.get_template("report.html")?;
+    Ok(template.render(Serde(page(record)?))?)
 }
 
-fn page(record: &Record) -> Result<Page<'_>, String> {
+fn page(record: &Record) -> Result<Page<'_>, ReportError> {
     Ok(Page {
         style: include_str!("page/style.css"),
         title: &record.title,
@@ -321,13 +316,13 @@ fn targets(record: &Record) -> Vec<TargetView> {
 }
 
 /// The workload of each cell as TOML, from the first run of the cell.
-fn workloads(record: &Record) -> Result<Vec<(String, String)>, String> {
+fn workloads(record: &Record) -> Result<Vec<(String, String)>, ReportError> {
     let mut found = Vec::new();
     for cell in record.cells() {
         let rivals = record.runs.iter().filter(|run| run.arm != ARM_NULL);
         let mut here = rivals.filter(|run| run.cell.name == cell.name);
         if let Some(run) = here.next() {
-            let text = toml::to_string(&run.workload).map_err(|error| error.to_string())?;
+            let text = toml::to_string(&run.workload)?;
             found.push((cell.name.clone(), text));
         }
     }

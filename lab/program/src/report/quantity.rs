@@ -1,5 +1,6 @@
 //! Quantities of a run (throughput, latencies, costs), which are the columns of all tables.
 
+use super::ReportError;
 use crate::record::Run;
 use crate::report::number::{bytes, grouped, time};
 use crate::statistics::summary::{median, quantile};
@@ -164,14 +165,9 @@ pub const QUANTITIES: [Quantity; 13] = [
 ];
 
 /// The quantity with this key.
-pub fn quantity(key: &str) -> Result<&'static Quantity, String> {
-    QUANTITIES.iter().find(|it| it.key == key).ok_or_else(|| {
-        let keys: Vec<&str> = QUANTITIES.iter().map(|it| it.key).collect();
-        format!(
-            "there is no column `{key}`: write one of {}",
-            keys.join(", ")
-        )
-    })
+pub fn quantity(key: &str) -> Result<&'static Quantity, ReportError> {
+    let known = QUANTITIES.iter().find(|it| it.key == key);
+    known.ok_or_else(|| ReportError::NoColumn { key: key.into() })
 }
 
 /// The values of a quantity over the runs of a side.

@@ -9,6 +9,7 @@
 
 use std::path::{Component, Path};
 
+use super::ReportError;
 use super::markdown::{inline, table};
 use super::provenance::Provenance;
 use super::quantity::{Quantity, THROUGHPUT, quantity};
@@ -32,12 +33,15 @@ pub struct PagePaths<'a> {
 
 /// The text of a page with all its tables written again. Fails where a marker is wrong or a
 /// record cannot be read; the error names page and line.
-pub fn rewrite(paths: PagePaths, text: &str) -> Result<String, String> {
+pub fn rewrite(paths: PagePaths, text: &str) -> Result<String, ReportError> {
     if !text.contains(BEGIN) && !text.contains(END) {
         return Ok(text.to_owned());
     }
     let page = paths.page;
-    let shown = page.display();
+    let wrong = |at: usize, what: &dyn std::fmt::Display| {
+        let place = format!("{}:{}", page.display(), at + 1);
+        Err(ReportError::Marker(format!("{place}: {what}")))
+    };
     let mut written = String::with_capacity(text.len());
     let mut lines = text.lines().enumerate();
     let mut is_fenced = false;
@@ -51,23 +55,20 @@ pub fn rewrite(paths: PagePaths, text: &str) -> Result<String, String> {
         }
         let Some(marker) = line.trim().strip_prefix(BEGIN) else {
             if line.trim() == END {
-                return Err(format!("{shown}:{}: `{END}` without a beginning", at + 1));
+                return wrong(at, &format!("`{END}` without a beginning"));
             }
             continue;
         };
-        let marker = marker
-            .trim()
-            .strip_suffix("-->")
-            .ok_or_else(|| format!("{shown}:{}: the marker does not end in `-->`", at + 1))?;
-        let made = of_marker(paths, marker);
-        let made = made.map_err(|what| format!("{shown}:{}: {what}", at + 1))?;
-        written.push_str(&made);
+        let Some(marker) = marker.trim().strip_suffix("-->") else {
+            return wrong(at, &"the marker does not end in `-->`");
+        };
+        match of_marker(paths, marker) {
+            Ok(made) => written.push_str(&made),
+            Err(what) => return wrong(at, &what),
+        }
         let closed = lines.by_ref().find(|(_, line)| line.trim() == END);
         if closed.is_none() {
-            let line = at + 1;
-            return Err(format!(
-                "{shown}:{line}: the marker has no `{END}` below it"
-            ));
+            return wrong(at, &format!("the marker has no `{END}` below it"));
         }
         written.push_str(END);
         written.push('\n');
@@ -75,16 +76,17 @@ pub fn rewrite(paths: PagePaths, text: &str) -> Result<String, String> {
     Ok(written)
 }
 
-fn of_marker(paths: PagePaths, marker: &str) -> Result<String, String> {
+fn of_marker(paths: PagePaths, marker: &str) -> Result<String, ReportError> {
     let mut words = marker.split_whitespace();
+    let marker = |what: String| ReportError::Marker(what);
     let folder = words
         .next()
-        .ok_or("the marker names no record: write the name of its folder")?;
+        .ok_or_else(|| marker("the marker names no record: write the name of its folder".into()))?;
     if Path::new(folder)
         .components()
         .any(|it| !matches!(it, Component::Normal(_)))
     {
-        return Err(format!("`{folder}` is no folder below the records"));
+        return Err(marker(format!("`{folder}` is no folder below the records")));
     }
     let columns: Vec<&Quantity> = words.map(quantity).collect::<Result<_, _>>()?;
     let columns = match columns.is_empty() {
@@ -92,7 +94,7 @@ fn of_marker(paths: PagePaths, marker: &str) -> Result<String, String> {
         false => columns,
     };
     let records = paths.root.join(paths.records);
-    let record = Record::load(&records.join(folder)).map_err(|error| error.to_string())?;
+    let record = Record::load(&records.join(folder))?;
     let link = link(paths.page, &paths.records.join(folder).join("summary.md"));
     Ok(section(&record, &columns, &link))
 }

@@ -13,9 +13,9 @@ use std::time::Duration;
 use super::interrupt::Interrupt;
 use super::progress::ProgressDisplay;
 use super::run_directory::RunDirectory;
-use super::{Arm, LoopFs, RunPlan, Planned, Point};
+use super::{Arm, LoopFs, Planned, Point, RunPlan};
 use crate::record::{ARM_NULL, Record};
-use crate::targets::{TargetKind, Programs, TargetSpec};
+use crate::targets::{Programs, TargetKind, TargetSpec};
 use crate::worker::{Job, WorkerProgram};
 
 use running::{Draws, Running, Stop};

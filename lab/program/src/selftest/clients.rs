@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use crate::load::{OperationResult, Arrivals, Plan, Recorded, Recorder};
+use crate::load::{Arrivals, OperationResult, Plan, Recorded, Recorder};
 use crate::record::{Kind, LoadResult};
 use crate::workload::{Process, parse};
 

@@ -39,7 +39,11 @@ impl<ValuePosition: Copy> Index<ValuePosition> {
 
     /// Replaces the place of a key by `next` of the present one, under the shard's lock;
     /// returns the new place.
-    pub fn change(&self, key: &[u8], next: impl FnOnce(Option<ValuePosition>) -> ValuePosition) -> ValuePosition {
+    pub fn change(
+        &self,
+        key: &[u8],
+        next: impl FnOnce(Option<ValuePosition>) -> ValuePosition,
+    ) -> ValuePosition {
         let mut shard = self
             .shard(key)
             .write()

@@ -89,7 +89,9 @@ fn cells_with_other_work_are_left_out_and_no_common_cell_is_an_error() {
             .iter()
             .all(|row| !row.cell.contains("16 clients"))
     );
-    let error = across(&fixture::comparison(), &fixture::map()).unwrap_err();
+    let error = across(&fixture::comparison(), &fixture::map())
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("no cell in common"), "{error}");
 }
 

@@ -66,7 +66,7 @@ fn a_duplicate_cell_is_refused() {
     let row = "DATA,4.0000,32,256,1.0:2.0,\n";
     let text = format!("type,ratio,conn_size,value_size,iter1,comment\n{row}{row}");
     let map = parse("x.csv", &text).unwrap();
-    let error = from_map("x.csv", &map, "etcd").unwrap_err();
+    let error = from_map("x.csv", &map, "etcd").unwrap_err().to_string();
     assert!(
         error.starts_with("x.csv: two rows are the cell `R/W 4, 256 B"),
         "{error}"
@@ -77,20 +77,20 @@ fn a_duplicate_cell_is_refused() {
 fn a_file_without_cells_and_one_with_impossible_ones_are_refused() {
     let header = "type,ratio,conn_size,value_size,iter1,comment\n";
     let map = parse("x.csv", header).unwrap();
-    let error = from_map("x.csv", &map, "etcd").unwrap_err();
+    let error = from_map("x.csv", &map, "etcd").unwrap_err().to_string();
     assert!(error.contains("no DATA row"), "{error}");
     let text = format!("{header}DATA,4.0000,99999999999,256,1.0:2.0,\n");
     let map = parse("x.csv", &text).unwrap();
-    let error = from_map("x.csv", &map, "etcd").unwrap_err();
+    let error = from_map("x.csv", &map, "etcd").unwrap_err().to_string();
     assert!(error.contains("conn_size is `99999999999`"), "{error}");
 }
 
 #[test]
 fn a_side_of_a_comparison_is_chosen_by_name() {
     let record = fixture::map();
-    let error = to_map(&record, None).unwrap_err();
+    let error = to_map(&record, None).unwrap_err().to_string();
     assert!(error.contains("--side with one of A, A', B"), "{error}");
-    let error = to_map(&record, Some("C")).unwrap_err();
+    let error = to_map(&record, Some("C")).unwrap_err().to_string();
     assert!(error.contains("no side `C`"), "{error}");
     let map = to_map(&record, Some("B")).unwrap();
     assert_eq!(map.cells.len(), 31);
@@ -102,6 +102,8 @@ fn a_side_of_a_comparison_is_chosen_by_name() {
 
 #[test]
 fn a_record_without_a_map_is_not_exported() {
-    let error = to_map(&fixture::comparison(), Some("A")).unwrap_err();
+    let error = to_map(&fixture::comparison(), Some("A"))
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("`ab` is no map"), "{error}");
 }

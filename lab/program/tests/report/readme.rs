@@ -14,7 +14,7 @@ fn made(root: &Path, page: &str, text: &str) -> Result<String, String> {
         page: Path::new(page),
         records: Path::new("records"),
     };
-    rewrite(place, text)
+    rewrite(place, text).map_err(|error| error.to_string())
 }
 
 fn records() -> tempfile::TempDir {

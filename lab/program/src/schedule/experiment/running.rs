@@ -9,7 +9,7 @@ use crate::record::{ARM_NULL, Outcome, Record, Run};
 use crate::schedule::interrupt::Interrupt;
 use crate::schedule::progress::{ProgressDisplay, span};
 use crate::schedule::run_directory::RunDirectory;
-use crate::schedule::{Arm, RunPlan, Planned, Point};
+use crate::schedule::{Arm, Planned, Point, RunPlan};
 use crate::targets::Programs;
 use crate::verdict::evidence::ceiling;
 use crate::worker::{Ended, Job, Stage, Watcher, call};

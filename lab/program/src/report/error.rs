@@ -1,0 +1,35 @@
+//! Errors of reports.
+
+use std::path::PathBuf;
+
+use super::quantity::QUANTITIES;
+use crate::record::Unreadable;
+
+/// Error for a report that cannot be made; the text names the place and the remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    #[error("report.html: {0:#}")]
+    Page(#[from] minijinja::Error),
+    #[error(transparent)]
+    Workload(#[from] toml::ser::Error),
+    #[error(transparent)]
+    Csv(#[from] csv::Error),
+    #[error(transparent)]
+    Record(#[from] Unreadable),
+    #[error("{}: {error}", path.display())]
+    File {
+        path: PathBuf,
+        error: std::io::Error,
+    },
+    #[error("there is no column `{key}`: write one of {}", QUANTITIES.map(|it| it.key).join(", "))]
+    NoColumn { key: String },
+    /// A marker of a page is wrong.
+    #[error("{0}")]
+    Marker(String),
+    /// A record and etcd's rw-heatmap CSV cannot be turned into each other.
+    #[error("{0}")]
+    NoMap(String),
+    /// Two records have nothing in common.
+    #[error("{0}")]
+    Incomparable(String),
+}
