@@ -3,77 +3,120 @@
 use crate::record::{Outcome, Record, Run};
 use crate::report::results::failure;
 use crate::verdict::evidence::taints_of;
+use crate::verdict::measures::peak_memory;
 
-const COLUMNS: [&str; 51] = [
-    "run",
-    "cell",
-    "workload",
-    "clients",
-    "connections",
-    "value_bytes",
-    "reads_per_write",
-    "arm",
-    "target",
-    "product",
-    "version",
-    "binary_sha1",
-    "pair",
-    "attempt",
-    "replaced",
-    "outcome",
-    "started_unix_ms",
-    "seconds",
-    "operations",
-    "failed",
-    "operations_per_second",
-    "rate_offered",
-    "saturated",
-    "p50_us",
-    "p90_us",
-    "p99_us",
-    "p999_us",
-    "p9999_us",
-    "max_us",
-    "mean_us",
-    "service_p99_us",
-    "fairness_jain",
-    "client_operations_least",
-    "client_operations_most",
-    "generator_share",
-    "client_cpu_us_per_operation",
-    "server_cpu_us_per_operation",
-    "device_shared",
-    "device_flushes",
-    "flushes_per_put",
-    "device_written_bytes",
-    "user_bytes_written",
-    "device_bytes_per_user_byte",
-    "peak_memory_bytes",
-    "footprint_bytes",
-    "steady",
-    "disturbed_by",
-    "keys_checked",
-    "keys_missing",
-    "keys_wrong",
-    "durability",
+/// A column: its name, and its text for a run.
+type Column = (&'static str, fn(&Run) -> String);
+
+/// Columns before the measured numbers.
+const IDENTITY: [Column; 18] = [
+    ("run", |run| run.number.to_string()),
+    ("cell", |run| run.cell.name.clone()),
+    ("workload", |run| run.cell.workload.clone()),
+    ("clients", |run| run.cell.clients.to_string()),
+    ("connections", |run| run.cell.connections.to_string()),
+    ("value_bytes", |run| run.cell.value_bytes.to_string()),
+    ("reads_per_write", |run| optional(run.cell.rw_ratio)),
+    ("arm", |run| run.arm.clone()),
+    ("target", |run| run.target.name.clone()),
+    ("product", |run| run.target.product.clone()),
+    ("version", |run| run.target.version.clone()),
+    ("binary_sha1", |run| {
+        optional(run.target.binary.as_ref().map(|it| &it.sha1))
+    }),
+    ("pair", |run| run.pair.to_string()),
+    ("attempt", |run| run.attempt.to_string()),
+    ("replaced", |run| run.replaced.to_string()),
+    ("outcome", |run| {
+        failure(&run.outcome).unwrap_or_else(|| "measured".to_owned())
+    }),
+    ("started_unix_ms", |run| run.started_unix_ms.to_string()),
+    ("seconds", |run| format!("{:.3}", run.load.seconds)),
 ];
 
-/// Indices of the columns with measured numbers.
-const NUMBERS: std::ops::Range<usize> = 18..45;
+/// Columns with measured numbers: a run that failed or lost data has none.
+const NUMBERS: [Column; 27] = [
+    ("operations", |run| run.load.operations().to_string()),
+    ("failed", |run| run.load.failed().to_string()),
+    ("operations_per_second", |run| {
+        decimals(Some(run.operations_per_second()))
+    }),
+    ("rate_offered", |run| optional(run.load.rate_offered)),
+    ("saturated", |run| run.load.saturated.to_string()),
+    ("p50_us", |run| percentile(run, 50.0)),
+    ("p90_us", |run| percentile(run, 90.0)),
+    ("p99_us", |run| percentile(run, 99.0)),
+    ("p999_us", |run| percentile(run, 99.9)),
+    ("p9999_us", |run| percentile(run, 99.99)),
+    ("max_us", |run| time(run, run.load.response().max() as f64)),
+    ("mean_us", |run| time(run, run.load.response().mean())),
+    ("service_p99_us", |run| {
+        time(run, run.load.service().percentile(99.0) as f64)
+    }),
+    ("fairness_jain", |run| {
+        decimals(run.load.fairness.map(|it| it.jain))
+    }),
+    ("client_operations_least", |run| {
+        optional(run.load.fairness.map(|it| it.least))
+    }),
+    ("client_operations_most", |run| {
+        optional(run.load.fairness.map(|it| it.most))
+    }),
+    ("generator_share", |run| decimals(run.generator_share())),
+    ("client_cpu_us_per_operation", |run| {
+        decimals(Some(run.client_cpu_us_per_operation()))
+    }),
+    ("server_cpu_us_per_operation", |run| {
+        decimals(run.server_cpu_us_per_operation())
+    }),
+    ("device_shared", |run| {
+        optional(run.device.as_ref().map(|it| it.shared))
+    }),
+    ("device_flushes", |run| {
+        optional(run.device.as_ref().map(|it| it.flushes))
+    }),
+    ("flushes_per_put", |run| decimals(run.flushes_per_put())),
+    ("device_written_bytes", |run| {
+        optional(run.device_settled.as_ref().map(|it| it.written_bytes))
+    }),
+    ("user_bytes_written", |run| {
+        run.user_bytes_written.to_string()
+    }),
+    ("device_bytes_per_user_byte", |run| {
+        decimals(run.device_bytes_per_user_byte())
+    }),
+    ("peak_memory_bytes", |run| optional(peak_memory(run))),
+    ("footprint_bytes", |run| optional(run.footprint_bytes)),
+];
 
-/// The text of the file. A run that failed or lost data has no numbers.
+/// Columns behind the measured numbers.
+const JUDGEMENTS: [Column; 6] = [
+    ("steady", |run| run.steadiness.steady.to_string()),
+    ("disturbed_by", |run| taints_of(run).join("; ")),
+    ("keys_checked", |run| {
+        run.verification.keys_checked.to_string()
+    }),
+    ("keys_missing", |run| {
+        run.verification.keys_missing.to_string()
+    }),
+    ("keys_wrong", |run| run.verification.keys_wrong.to_string()),
+    ("durability", |run| super::results::durable(&[run])),
+];
+
+/// The text of the file.
 pub fn to_csv(record: &Record) -> Result<String, csv::Error> {
+    let columns = || IDENTITY.iter().chain(&NUMBERS).chain(&JUDGEMENTS);
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(COLUMNS)?;
+    writer.write_record(columns().map(|(name, _)| name))?;
+    let numbers = IDENTITY.len()..IDENTITY.len() + NUMBERS.len();
     for run in &record.runs {
-        let mut row = identity(run);
-        row.extend(load(run));
-        row.extend(costs(run));
-        if run.outcome != Outcome::Measured {
-            row[NUMBERS].fill(String::new());
-        }
-        assert_eq!(row.len(), COLUMNS.len(), "a row has every column");
-        writer.write_record(row)?;
+        let is_measured = run.outcome == Outcome::Measured;
+        writer.write_record(columns().enumerate().map(|(at, (_, of))| {
+            match is_measured || !numbers.contains(&at) {
+                true => of(run),
+                false => String::new(),
+            }
+        }))?;
     }
     let bytes = writer
         .into_inner()
@@ -81,84 +124,20 @@ pub fn to_csv(record: &Record) -> Result<String, csv::Error> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn identity(run: &Run) -> Vec<String> {
-    let (cell, target) = (&run.cell, &run.target);
-    let binary = target.binary.as_ref();
-    vec![
-        run.number.to_string(),
-        cell.name.clone(),
-        cell.workload.clone(),
-        cell.clients.to_string(),
-        cell.connections.to_string(),
-        cell.value_bytes.to_string(),
-        optional(cell.rw_ratio),
-        run.arm.clone(),
-        target.name.clone(),
-        target.product.clone(),
-        target.version.clone(),
-        binary.map_or(String::new(), |binary| binary.sha1.clone()),
-        run.pair.to_string(),
-        run.attempt.to_string(),
-        run.replaced.to_string(),
-        failure(&run.outcome).unwrap_or_else(|| "measured".to_owned()),
-        run.started_unix_ms.to_string(),
-    ]
+fn percentile(run: &Run, percent: f64) -> String {
+    time(run, run.load.response().percentile(percent) as f64)
 }
 
-fn load(run: &Run) -> Vec<String> {
-    let load = &run.load;
-    let response = load.response();
-    let time = |nanoseconds: f64| match load.saturated || response.count() == 0 {
+/// Microseconds; empty where the run was saturated or nothing was answered.
+fn time(run: &Run, nanoseconds: f64) -> String {
+    match run.load.saturated || run.load.response().count() == 0 {
         true => String::new(),
         false => format!("{:.3}", nanoseconds / 1e3),
-    };
-    let percentile = |percent: f64| time(response.percentile(percent) as f64);
-    vec![
-        format!("{:.3}", load.seconds),
-        load.operations().to_string(),
-        load.failed().to_string(),
-        format!("{:.3}", run.operations_per_second()),
-        optional(load.rate_offered),
-        load.saturated.to_string(),
-        percentile(50.0),
-        percentile(90.0),
-        percentile(99.0),
-        percentile(99.9),
-        percentile(99.99),
-        time(response.max() as f64),
-        time(response.mean()),
-        time(load.service().percentile(99.0) as f64),
-    ]
+    }
 }
 
-fn costs(run: &Run) -> Vec<String> {
-    let device = run.device.as_ref();
-    let settled = run.device_settled.as_ref();
-    let checked = &run.verification;
-    let three = |value: Option<f64>| value.map_or(String::new(), |it| format!("{it:.3}"));
-    let fairness = run.load.fairness;
-    vec![
-        three(fairness.map(|it| it.jain)),
-        optional(fairness.map(|it| it.least)),
-        optional(fairness.map(|it| it.most)),
-        three(run.generator_share()),
-        three(Some(run.client_cpu_us_per_operation())),
-        three(run.server_cpu_us_per_operation()),
-        device.map_or(String::new(), |device| device.shared.to_string()),
-        device.map_or(String::new(), |device| device.flushes.to_string()),
-        three(run.flushes_per_put()),
-        settled.map_or(String::new(), |device| device.written_bytes.to_string()),
-        run.user_bytes_written.to_string(),
-        three(run.device_bytes_per_user_byte()),
-        optional(crate::verdict::measures::peak_memory(run)),
-        optional(run.footprint_bytes),
-        run.steadiness.steady.to_string(),
-        taints_of(run).join("; "),
-        checked.keys_checked.to_string(),
-        checked.keys_missing.to_string(),
-        checked.keys_wrong.to_string(),
-        super::results::durable(&[run]),
-    ]
+fn decimals(value: Option<f64>) -> String {
+    value.map_or(String::new(), |value| format!("{value:.3}"))
 }
 
 fn optional(value: Option<impl ToString>) -> String {
