@@ -1,5 +1,4 @@
 //! etcd as a member and as a cluster, where `cargo xtask etcd` has built it.
-#![expect(clippy::unwrap_used, reason = "a test stops where something fails")]
 
 use std::path::Path;
 
