@@ -38,7 +38,7 @@ pub struct Changes {
     pub versions: Vec<Stored>,
 }
 
-/// A walk over transactions in order; made by [`Engine::history`]. `None`
+/// A walk over transactions in order; made by [`crate::Engine::history`]. `None`
 /// means that nothing more is applied yet: ask again later.
 #[derive(Debug)]
 pub struct History {
