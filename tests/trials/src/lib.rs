@@ -23,18 +23,15 @@
 mod attack;
 mod bystander;
 pub mod etcd;
-pub mod group;
 pub mod http2;
 pub mod kv;
 pub mod machine;
-pub mod member_command;
 pub mod packages;
 mod peaks;
 pub mod peer;
 pub mod peer_wire;
 pub mod process;
 pub mod puts;
-pub mod server_process;
 pub mod servers;
 pub mod slow;
 pub mod watch;

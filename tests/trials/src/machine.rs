@@ -76,25 +76,6 @@ fn memory_kib() -> Outcome<u64> {
     number_after(&text, "MemTotal:")
 }
 
-/// Processor time a process has used, in seconds.
-pub fn processor_seconds(pid: u32) -> Outcome<f64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name may contain spaces; what follows its bracket does not.
-    let (_, fields) = text.rsplit_once(')').ok_or("no name in /proc/PID/stat")?;
-    let fields: Vec<&str> = fields.split_whitespace().collect();
-    // Fields 14 and 15 of proc(5), counted from the third.
-    let ticks = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
-    Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
-}
-
-/// Memory of a process that is in RAM, in MiB; and the most it ever was.
-pub fn resident_mib(pid: u32) -> Outcome<(f64, f64)> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let now = number_after(&text, "VmRSS:")?;
-    let peak = number_after(&text, "VmHWM:")?;
-    Ok((now as f64 / 1024.0, peak as f64 / 1024.0))
-}
-
 fn number_after(text: &str, label: &str) -> Outcome<u64> {
     let row = text.lines().find_map(|row| row.strip_prefix(label));
     let number = row.and_then(|row| row.split_whitespace().next());
