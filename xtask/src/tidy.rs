@@ -10,7 +10,6 @@ mod modules;
 mod names;
 pub mod plain_words;
 pub mod shapes;
-mod sizes;
 mod sources;
 mod words;
 
@@ -25,8 +24,6 @@ pub fn faults(root: &Path) -> Outcome<Vec<String>> {
     let sources = read(root)?;
     let mut faults = names::faults(&sources);
     faults.extend(words::faults(&sources));
-    let exceptions = std::fs::read_to_string(root.join("xtask/large_files.txt"))?;
-    faults.extend(sizes::faults(&sources, &exceptions));
     faults.extend(committed_bytes::faults(root)?);
     let exceptions = std::fs::read_to_string(root.join("xtask/shapes.txt"))?;
     faults.extend(shapes::faults(&sources, &exceptions)?);

@@ -1,6 +1,6 @@
 //! Rules on the shape of the store's and the locks' code: few fields in a struct, the methods of
 //! a type in few files, no large circle of files that use each other. In all crates, the file
-//! of a module has the module's name.
+//! of a module has the module's name, and no file is very long.
 //!
 //! One object that is cut over many files passes every limit on file sizes, and none of its
 //! files has an invariant of its own. `shapes.txt` lists what is above a limit; the list may
@@ -16,6 +16,8 @@ const TABLE: &str = "xtask/shapes.txt";
 const FIELDS_MAX: usize = 15;
 const IMPL_FILES_MAX: usize = 3;
 const CIRCLE_FILES_MAX: usize = 3;
+/// A file of more lines is two subjects, or one that wants a folder.
+const LINES_MAX: usize = 1_200;
 /// The crates of these folders are judged; the laboratory and the tests are not.
 const JUDGED: [&str; 2] = ["store/", "locks/"];
 
@@ -60,6 +62,13 @@ fn above_limits(sources: &[Source]) -> Outcome<BTreeMap<String, String>> {
     let advice = "the file of a module has the module's name: `a.rs` beside the folder `a`";
     let unnamed = unnamed.map(|source| (format!("{} layout", source.path), advice.to_owned()));
     let mut found: BTreeMap<String, String> = unnamed.collect();
+    for source in sources.iter().filter(|it| it.path.ends_with(".rs")) {
+        let lines = source.text.lines().count();
+        if lines > LINES_MAX {
+            let advice = format!("{lines} lines, more than {LINES_MAX}; split it by subject");
+            found.insert(format!("{} lines", source.path), advice);
+        }
+    }
     for one in crates(sources)? {
         for (path, name, fields) in one.structs() {
             if fields > FIELDS_MAX {
@@ -159,6 +168,13 @@ mod tests {
             "# head\nstore/a/src/lib.rs fields Big",
         );
         assert!(faults[0].contains("is not needed"));
+    }
+
+    #[test]
+    fn a_file_above_the_limit_on_lines_is_reported() {
+        let lines = |count| "\n".repeat(count);
+        assert!(judged(&[("lib", &lines(LINES_MAX))], "").is_empty());
+        assert!(judged(&[("lib", &lines(LINES_MAX + 1))], "")[0].contains("1201 lines"));
     }
 
     #[test]
