@@ -69,7 +69,10 @@ fn a_log_that_can_open_no_further_segment_goes_on_when_it_can() {
             assert!(matches!(refusal, Error::NoSegment { .. }), "{refusal}");
             // The pool's thread may have been about to open the spare that it had made.
             let text = refusal.to_string();
-            assert!(text.contains(".making") || text.contains(".spare"), "{text}");
+            assert!(
+                text.contains(".making") || text.contains(".spare"),
+                "{text}"
+            );
             for _ in 0..3 {
                 assert!(
                     put(&log, written, &payload(0, 20_000))
