@@ -48,7 +48,7 @@ enum Verb {
     Fix,
     /// Record byte layouts that changed together with their pages, lower ratchets (part of fix)
     Formats,
-    /// What the README names: check, documentation without warnings, every test
+    /// Everything that CI runs: check, documentation without warnings, every test
     Test,
     /// Three local members to try things on, until Ctrl-C
     Cluster(cluster::Options),

@@ -1,4 +1,4 @@
-//! What a forked child has to know about the locks of its parent.
+//! Makes the locks of a forked child independent of the threads of its parent.
 
 use crate::{hints, process, spinning};
 

@@ -44,7 +44,7 @@ const NEWCOMERS_MAX: usize = 64;
 /// Most addresses of one member that are tried.
 const ADDRESSES_MAX: usize = 16;
 
-/// What a member is started with.
+/// This member, its secret, and the addresses that it knows at its start.
 #[derive(Debug)]
 pub(crate) struct PeerTableOptions {
     pub cluster_id: u64,

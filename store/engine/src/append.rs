@@ -1,6 +1,6 @@
 //! A batch becomes one group frame of the log.
 //!
-//! What is refused here is refused before anything is written: too large, no
+//! A batch is refused before anything is written: too large, no
 //! memory for more keys, no room on the disk. Deletes and state changes pass
 //! at the limits, so that a full store can be emptied; and what deletes may
 //! fill a segment, so that what was put a little at a time can go at once.

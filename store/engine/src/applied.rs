@@ -1,4 +1,4 @@
-//! What the applying thread owns besides upkeep: the index's writer and the sweep that follows
+//! State that the applying thread owns besides upkeep: the index's writer and the sweep that follows
 //! a compaction.
 
 use crate::Batch;

@@ -15,7 +15,7 @@ use value_log::Log;
 
 /// The reserve is at most this part of the file system.
 const RESERVE_PART: u64 = 16;
-/// What a checkpoint takes beside the index.
+/// Size of a checkpoint without its entries, at most.
 const CHECKPOINT_BYTES_BESIDE: u64 = 8 << 10;
 
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(crate) fn reserve_bytes(disk: &dyn Disk, directory: &Path, wished_bytes: u64
     space.map_or(wished_bytes, |it| wished_bytes.min(part(it.total_bytes)))
 }
 
-/// What the next checkpoint takes, at most: entries in memory are larger than in it.
+/// Size of the next checkpoint, at most: entries in memory are larger than in it.
 pub(crate) fn checkpoint_bytes(index_bytes: u64) -> u64 {
     index_bytes + CHECKPOINT_BYTES_BESIDE
 }

@@ -308,7 +308,7 @@ impl Error {
         is_own || self.damage().is_some()
     }
 
-    /// What is damaged, and where; `None`: the error says nothing of the bytes on the disk.
+    /// The damage and its place; `None` if the error says nothing of the bytes on the disk.
     pub(crate) fn damage(&self) -> Option<String> {
         match self {
             Error::Log(value_log::Error::Damaged {

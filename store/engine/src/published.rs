@@ -1,4 +1,4 @@
-//! What readers see of the index: its published trees and the numbers that belong to them.
+//! The state that readers see: the published trees of the index and the numbers that belong to them.
 //!
 //! The applying thread stores everything here; all other threads only look.
 

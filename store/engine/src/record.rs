@@ -6,7 +6,7 @@ use crate::{Batch, Change, Error, KeyChange, Lineage, Revision};
 use bytes::Bytes;
 use value_log::{Body, BodyBuilder, Log, Position, Record};
 
-/// What padding consists of.
+/// Source of padding bytes.
 pub(crate) static ZEROS: [u8; 4096] = [0; 4096];
 
 impl Batch {

@@ -1,6 +1,6 @@
 //! Figures for people and metrics.
 
-/// What the engine looks like now. Counters run since open.
+/// State of the engine now. Counters run since open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// Last applied main revision (1: nothing written yet).
@@ -30,7 +30,7 @@ pub struct Status {
     pub upkeep: UpkeepStatus,
 }
 
-/// What upkeep has done since the engine was opened.
+/// Counters of upkeep since the engine was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UpkeepStatus {
     /// Checkpoints written.

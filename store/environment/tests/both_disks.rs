@@ -1,4 +1,4 @@
-//! What callers may rely on, tested on the real disk and on the simulated one
+//! The guarantees that callers rely on, tested on the real disk and on the simulated one
 //! alike: a test that passes on one and fails on the other shows an error of the
 //! simulation.
 

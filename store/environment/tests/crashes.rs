@@ -1,4 +1,4 @@
-//! What crashes of the simulated disk may take away, and what they must leave.
+//! Limits on the loss of data in a crash of the simulated disk.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

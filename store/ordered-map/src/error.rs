@@ -20,7 +20,7 @@ pub enum Error {
     Foreign {
         /// The directory of the map.
         directory: PathBuf,
-        /// What the log or a checkpoint contains that is not a map's.
+        /// The content of the log or of a checkpoint that is not a map's.
         what: String,
     },
     /// The index has reached its limit of memory. Puts are refused until there is room; deletions

@@ -18,7 +18,7 @@ use crate::stamp::STAMP;
 /// Pause between two checks of work on the engine's own threads.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
-/// What the thread must do.
+/// Work that is due on the thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Signal {
     #[default]
@@ -89,7 +89,7 @@ impl Bell {
     }
 }
 
-/// What is left to do after a step.
+/// Work that remains after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
     Nothing,

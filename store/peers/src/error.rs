@@ -55,7 +55,7 @@ pub enum LinkError {
     Broken {
         /// The address that was dialled, as [`crate::Peers::set_member`] got it.
         address: String,
-        /// What ended the connection.
+        /// The error that ended the connection.
         reason: String,
     },
 }
@@ -148,7 +148,7 @@ pub enum StreamError {
     Broken {
         /// The member at the other end.
         member: u64,
-        /// What ended the connection.
+        /// The error that ended the connection.
         reason: String,
     },
     /// The frame exceeds the payload limit; repeating it does not help.

@@ -35,7 +35,7 @@ pub struct Reply {
     pub cluster: u64,
     /// Id of the member.
     pub member: u64,
-    /// What [`crate::Handler::inquiry`] returned there.
+    /// The value that [`crate::Handler::inquiry`] returned there.
     pub answer: Bytes,
 }
 

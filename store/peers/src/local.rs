@@ -8,7 +8,7 @@ use environment::randomness::Random;
 use crate::greet::Identity;
 use crate::{Handler, Limits, PeerSecret, PeersOptions};
 
-/// What the options say; none of it changes while the connections are up.
+/// Values of the options; none of them changes while the connections are up.
 pub(crate) struct Local {
     pub identity: Identity,
     pub release: String,

@@ -1,4 +1,4 @@
-//! What the machine shares with its readers: apply writes it, request tasks read it.
+//! State that the machine shares with its readers: apply writes it, request tasks read it.
 //!
 //! The lock of `applied` is held for lookups and for absorbing a batch, never while waiting or
 //! while another lock is taken.

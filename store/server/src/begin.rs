@@ -149,7 +149,7 @@ pub fn check_member_file(directory: &Path) -> Result<(), MemberFileDamage> {
     }
 }
 
-/// What is wrong with a file `MEMBER`.
+/// Fault of a file `MEMBER`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberFileDamage {
     /// The fault: a predicate, with the file's name as its subject.

@@ -34,7 +34,7 @@ pub use gather::Surroundings;
 pub(crate) use urls::ChosenPort;
 pub use urls::{Address, Url};
 
-/// What a command line asks for.
+/// Action that a command line asks for.
 #[derive(Debug)]
 pub enum Request {
     /// Run a server.

@@ -68,7 +68,7 @@ pub(crate) struct PoolParameters {
     pub doorbell: Arc<Doorbell>,
 }
 
-/// What is ready, and the work that keeps it so.
+/// Segments that are ready for use, and the work that keeps enough of them ready.
 #[derive(Debug)]
 pub(crate) struct SegmentPool {
     parameters: PoolParameters,

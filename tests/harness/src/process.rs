@@ -120,7 +120,7 @@ impl ServerProcess {
         line.map(|line| line.trim_end().to_owned())
     }
 
-    /// What the process has written to its log.
+    /// The lines that the process has written to its log.
     pub fn log(&self) -> String {
         let read = || {
             let file = File::open(&self.log)?;

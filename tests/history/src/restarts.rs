@@ -26,7 +26,7 @@ pub struct Restarts {
     keys: BTreeMap<String, Version>,
 }
 
-/// What came of one life.
+/// Result of the time between two restarts.
 #[derive(Debug, Default)]
 pub struct Verdict {
     /// Writes that were acknowledged.

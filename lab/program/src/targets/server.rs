@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn a_recorded_command_names_no_folder() {
-        assert_eq!(without_folders("/work/target/inkstone"), "inkstone");
+        assert_eq!(without_folders("/home/a/target/inkstone"), "inkstone");
         assert_eq!(without_folders("--data-dir=/tmp/a"), "--data-dir=DIRECTORY");
         let url = "--listen-client-urls=http://127.0.0.1:2379";
         assert_eq!(without_folders(url), url);

@@ -75,7 +75,7 @@ pub(crate) struct ConfirmedRead {
     pub index: u64,
 }
 
-/// What the last inputs have led to.
+/// Effects of the last inputs, for the replica to carry out.
 #[derive(Debug, Default)]
 pub(crate) struct ReadyResults {
     /// Messages to be sent now. The network may lose, double and delay them.

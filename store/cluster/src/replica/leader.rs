@@ -36,7 +36,7 @@ use super::unconfirmed::{Unconfirmed, UnconfirmedBatch};
 use crate::awaited::Awaited;
 use crate::{EntryId, Error, Mutant};
 
-/// What only a leader has.
+/// State of a leader, dropped with the role.
 #[derive(Debug)]
 pub(super) struct Leader {
     stage: Stage,

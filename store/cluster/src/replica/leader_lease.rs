@@ -179,7 +179,7 @@ impl LeaderLease {
     }
 }
 
-/// What a heartbeat and its answer carry besides the Raft library's own context.
+/// Data that a heartbeat and its answer carry besides the Raft library's own context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     /// When the leader sent the heartbeat, on its own clock.

@@ -60,8 +60,7 @@ use peer_incarnations::{Judged, PeerIncarnations};
 /// Time between two log lines on what a rejoining member waits for.
 const LOG_EVERY: Duration = Duration::from_secs(5);
 
-/// What this member and the others know of each other's incarnations, and whether this one
-/// rejoins.
+/// The known incarnations of this member and the others, and whether this member rejoins.
 #[derive(Debug)]
 pub(super) struct Rejoin {
     incarnation: Incarnation,

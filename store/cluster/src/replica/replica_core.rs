@@ -1,4 +1,4 @@
-//! What every part of the replica uses, in every role: the state machine, the log, the
+//! The parts that every role of the replica uses: the state machine, the log, the
 //! consensus, the clock and the output.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::raft::view::View;
 use crate::snapshot::Sender;
 use crate::{CommandLimits, EntryId, Error, Mutant};
 
-/// What a replica has produced since [`crate::Replica::take_output`] was called last.
+/// Output of a replica since [`crate::Replica::take_output`] was called last.
 #[derive(Debug, Default)]
 pub struct Output {
     /// Messages for other members, each with its receiver's id.

@@ -4,7 +4,7 @@
 //! writes of other members' clients, refuses writes of its clients and raises the alarm
 //! NOSPACE, which makes all members refuse them.
 //!
-//! What a member knows of its room outlives its role: two members without room would
+//! Knowledge of a lack of room outlives the role: two members without room would
 //! otherwise hand leadership to each other without end.
 
 use environment::{Instant, Shortage};
@@ -24,7 +24,7 @@ const ALARM_HEARTBEATS: u32 = 10;
 /// over.
 const OFFER_HEARTBEATS: u32 = 50;
 
-/// What a member knows of its own lack of room.
+/// This member's lack of room for entries, if it has one.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     /// A key was written since the quota was checked last.

@@ -440,7 +440,7 @@ fn a_member_that_lost_its_leadership_offers_no_snapshot() {
     );
 }
 
-/// What waits in a leader's role: a command of a local caller in the open batch, and one of
+/// Answers that wait in a leader's role: a command of a local caller in the open batch, and one of
 /// another member that is held because leadership is being handed over.
 fn leader_with_waiting_commands() -> (Replica, oneshot::Receiver<Result<Response, Error>>) {
     let (mut leader, _) = replica(&SimulatedClock::stepped());

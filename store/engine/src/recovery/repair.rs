@@ -33,7 +33,7 @@ const ROUNDS_MAX: usize = 100;
 pub struct RepairPlan {
     /// The place where the log is cut, and why; `None`: only checkpoints go.
     pub cut: Option<CutPlace>,
-    /// What is discarded, in the order of the log.
+    /// Groups that are discarded, in the order of the log.
     pub lost: Vec<LostGroup>,
     /// Checkpoints that know more than is left of the log.
     pub checkpoints: Vec<PathBuf>,

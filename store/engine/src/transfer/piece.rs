@@ -1,4 +1,4 @@
-//! What a snapshot is of, and the parts in which it is sent.
+//! The state that a snapshot contains, and the pieces in which it is sent.
 
 use bytes::Bytes;
 

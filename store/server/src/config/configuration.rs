@@ -96,7 +96,7 @@ pub struct Clients {
     pub long_turn: Duration,
 }
 
-/// What is served over HTTP, and to which pages.
+/// Settings of the HTTP endpoints.
 #[derive(Clone, Debug, Default)]
 pub struct Http {
     /// Whether `/v3/*` is reserved for the JSON gateway, which does not exist yet.

@@ -22,7 +22,7 @@ use super::error::Error;
 use super::urls::{self, Url, check_bind, check_host};
 use super::{peer_secret, values};
 
-/// What a setter says of a value that cannot be used: the remedy.
+/// Result of a setter; the error is the remedy for a value that cannot be used.
 type Checked = Result<(), String>;
 
 /// How the text of a flag is read, and where its value goes.

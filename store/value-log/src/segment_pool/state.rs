@@ -1,4 +1,4 @@
-//! What the pool has ready, and why it has no more.
+//! Segments that the pool has ready, and the failure for which it has no more.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(crate) struct PoolState {
     pub stop: bool,
 }
 
-/// What the pool does next.
+/// The next work of the pool.
 #[derive(Clone, Debug)]
 pub(crate) enum Job {
     /// The log needs its next segment.

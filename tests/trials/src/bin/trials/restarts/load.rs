@@ -28,7 +28,7 @@ use crate::{client, process::Outcome, recorder::Recorder, values};
 const KEYS_MAX: usize = 200;
 const VALUE_BYTES_MAX: u64 = 3_000;
 
-/// What all tasks of one load share.
+/// State that all tasks of one load share.
 pub struct Load {
     url: String,
     /// A [`Phase`].
