@@ -1,7 +1,7 @@
 //! A batch becomes one group frame of the log.
 //!
-//! A batch is refused before anything is written: too large, no
-//! memory for more keys, no room on the disk. Deletes and state changes pass
+//! A batch that is too large, or for which the index has no memory or the disk no room, is
+//! refused before anything is written. Deletes and state changes pass
 //! at the limits, so that a full store can be emptied; and what deletes may
 //! fill a segment, so that what was put a little at a time can go at once.
 
