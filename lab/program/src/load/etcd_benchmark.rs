@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use super::{Edges, Phase, Plan};
+use super::{Edges, Phase, Plan, STEADY_CHANGE_MAX};
 use crate::record::{Histogram, Kind, KindResult, LoadResult, Steadiness};
 use crate::workload::{Arrival, Distribution, KeyKind, Workload};
 
@@ -49,17 +49,15 @@ pub fn run(
     let passed = || (plan.now() - begun) as f64 / 1e9;
     let mut requests = u64::from(plan.clients) * 10;
     let mut last = call(requests)?;
+    let mut rate_before = None;
     // The next call takes `GROWTH` times as long, and has to fit.
     while passed() + last.seconds * (GROWTH as f64) < warmup_seconds {
         edges.progress(Phase::WarmUp, passed() / warmup_seconds, last.rate)?;
         requests *= GROWTH;
+        rate_before = Some(last.rate);
         last = call(requests)?;
     }
-    let steadiness = Steadiness {
-        steady: true,
-        warmup_seconds: passed(),
-        last_change: 0.0,
-    };
+    let steadiness = steadiness(rate_before, last.rate, passed());
     let requests = (last.rate * workload.time.measure.as_seconds()).ceil() as u64;
     edges.progress(Phase::Measure, 0.0, last.rate)?;
     edges.begins();
@@ -77,6 +75,16 @@ pub fn run(
         ..LoadResult::default()
     };
     Ok((load, steadiness))
+}
+
+/// Judges the warm-up by the rates of its two last calls; one call alone shows no steady rate.
+fn steadiness(rate_before: Option<f64>, last_rate: f64, warmup_seconds: f64) -> Steadiness {
+    let change = rate_before.map(|before| last_rate / before - 1.0);
+    Steadiness {
+        steady: change.is_some_and(|change| change.abs() <= STEADY_CHANGE_MAX),
+        warmup_seconds,
+        last_change: change.unwrap_or(0.0),
+    }
 }
 
 /// Refuses workloads that the program cannot send.
@@ -207,6 +215,14 @@ mod tests {
         for (found, printed) in found.into_iter().zip([1e5, 2.3e6, 1e7, 5e7]) {
             assert!((found / printed - 1.0).abs() < 1e-3, "{found} {printed}");
         }
+    }
+
+    #[test]
+    fn a_rate_is_steady_if_the_two_last_calls_of_the_warm_up_agree() {
+        assert!(steadiness(Some(1000.0), 1000.0 * (1.0 + STEADY_CHANGE_MAX) - 1.0, 5.0).steady);
+        assert!(!steadiness(Some(1000.0), 1100.0, 5.0).steady);
+        assert!(!steadiness(Some(1000.0), 900.0, 5.0).steady);
+        assert!(!steadiness(None, 1000.0, 5.0).steady);
     }
 
     #[test]
