@@ -352,8 +352,9 @@ fn leftovers_of_a_killed_lab_are_removed_by_the_next() {
 fn the_error_for_a_full_disk_has_a_remedy() {
     let lab = Lab::new();
     std::fs::create_dir(lab.folder().join("data")).unwrap();
+    // 1.3 GB of live values: no reclaiming makes room for them.
     let words = ["run", "engine", "--value=fixed:65536", "--durability=os"];
-    let words = [&words, &SHORT[..3], &SHORT[4..], &["--measure=60s"]].concat();
+    let words = [&words[..], &["--keys=20000"], &SHORT[1..]].concat();
     let mount = "mount -t tmpfs -o size=448m lab data || exit 77; exec \"$@\"";
     let output = Command::new("unshare")
         .args([
