@@ -11,6 +11,7 @@ mod names;
 pub mod plain_words;
 pub mod shapes;
 mod sources;
+mod type_names;
 mod words;
 
 use std::path::Path;

@@ -60,6 +60,14 @@ impl Crate {
         })
     }
 
+    /// File and name of each type.
+    pub fn types(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.modules.values().flat_map(|module| {
+            let types = module.types.iter();
+            types.map(|name| (module.file.as_str(), name.as_str()))
+        })
+    }
+
     /// The files with an `impl` block of each type, by the type's own file and name.
     pub fn impl_files(&self) -> BTreeMap<(String, String), BTreeSet<String>> {
         let mut files: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();

@@ -1,5 +1,5 @@
 //! Rules on the shape of the store's and the locks' code: few fields in a struct, the methods of
-//! a type in few files, no large circle of files that use each other. In all crates, the file
+//! a type in few files, no large circle of files that use each other, no name for many types. In all crates, the file
 //! of a module has the module's name, and no file is very long.
 //!
 //! One object that is cut over many files passes every limit on file sizes, and none of its
@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::{Source, modules::Crate, read};
+use super::{Source, modules::Crate, read, type_names};
 use crate::process::Outcome;
 
 const TABLE: &str = "xtask/shapes.txt";
@@ -69,7 +69,9 @@ fn above_limits(sources: &[Source]) -> Outcome<BTreeMap<String, String>> {
             found.insert(format!("{} lines", source.path), advice);
         }
     }
-    for one in crates(sources)? {
+    let crates = crates(sources)?;
+    found.extend(type_names::above_limits(&crates, sources));
+    for one in &crates {
         for (path, name, fields) in one.structs() {
             if fields > FIELDS_MAX {
                 let row = format!("{path} fields {name}");
