@@ -8,6 +8,7 @@ mod dependencies;
 pub mod formats;
 mod modules;
 mod names;
+mod pages;
 pub mod plain_words;
 pub mod shapes;
 mod sources;
@@ -25,6 +26,7 @@ pub fn faults(root: &Path) -> Outcome<Vec<String>> {
     let sources = read(root)?;
     let mut faults = names::faults(&sources);
     faults.extend(words::faults(&sources));
+    faults.extend(pages::faults(&sources));
     faults.extend(committed_bytes::faults(root)?);
     let exceptions = std::fs::read_to_string(root.join("xtask/shapes.txt"))?;
     faults.extend(shapes::faults(&sources, &exceptions)?);

@@ -1,5 +1,18 @@
 //! Locks that keep their throughput when there are far more threads than cores.
 //!
+//! ```
+//! use std::thread;
+//! use handoff::Mutex;
+//!
+//! let counter = Mutex::new(0);
+//! thread::scope(|scope| {
+//!     for _ in 0..64 {
+//!         scope.spawn(|| *counter.lock() += 1);
+//!     }
+//! });
+//! assert_eq!(counter.into_inner(), 64);
+//! ```
+//!
 //! [`Mutex`], [`RwLock`] (through `lock_api`: swap the types where parking_lot's were),
 //! [`Condvar`], and [`CommitQueue`] for group commit.
 //!

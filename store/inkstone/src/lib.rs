@@ -3,10 +3,11 @@
 //!
 //! ```
 //! # fn main() -> Result<(), inkstone::Error> {
-//! # let directory = tempfile::tempdir().unwrap();
-//! # let directory = directory.path().join("data");
 //! use inkstone::Store;
 //!
+//! let directory = "data";
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let directory = directory.path().join("data");
 //! let store = Store::open(&directory)?;
 //! let first = store.put("fruit/apple", "green")?;
 //! store.put("fruit/apple", "red")?;

@@ -1,5 +1,22 @@
 //! A prefix-truncated B+-tree in memory: one writer, readers that never wait, counts in O(log n).
 //!
+//! ```
+//! use ordered_index::Entry;
+//! use std::ops::Bound;
+//!
+//! let (mut writer, reader) = ordered_index::new(1);
+//! writer.insert(0, b"a", Entry { value: 1, stamp: 10 });
+//! assert_eq!(reader.pin().len(0), 0, "not published yet");
+//! writer.publish(10);
+//!
+//! let snapshot = reader.pin();
+//! assert_eq!(snapshot.mark(), 10);
+//! let mut cursor = snapshot.cursor(0, Bound::Unbounded, Bound::Unbounded);
+//! while let Some((key, entry)) = cursor.next() {
+//!     println!("{key:?} -> {entry:?}");
+//! }
+//! ```
+//!
 //! ```text
 //!   Writer                                     Reader (any number, any thread)
 //!     insert / remove / replace_value            pin() -> Snapshot
@@ -20,23 +37,6 @@
 //! Where to read on: `keys` (how keys are packed), `link` (ownership of nodes, and when
 //! they are freed: all `unsafe`), `spare` (memory that is used again), `insert` and `remove`,
 //! `sorted` (many changes at once), `cursor`.
-//!
-//! ```
-//! use ordered_index::Entry;
-//! use std::ops::Bound;
-//!
-//! let (mut writer, reader) = ordered_index::new(1);
-//! writer.insert(0, b"a", Entry { value: 1, stamp: 10 });
-//! assert_eq!(reader.pin().len(0), 0, "not published yet");
-//! writer.publish(10);
-//!
-//! let snapshot = reader.pin();
-//! assert_eq!(snapshot.mark(), 10);
-//! let mut cursor = snapshot.cursor(0, Bound::Unbounded, Bound::Unbounded);
-//! while let Some((key, entry)) = cursor.next() {
-//!     println!("{key:?} -> {entry:?}");
-//! }
-//! ```
 
 #![warn(missing_docs)]
 

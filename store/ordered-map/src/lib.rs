@@ -1,5 +1,26 @@
 //! Inkstone's engine as a plain ordered map on disk: for programs that embed LevelDB.
 //!
+//! ```
+//! use ordered_map::{Batch, Map};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let directory = "data";
+//! # let directory = tempfile::tempdir()?;
+//! # let directory = directory.path().join("data");
+//! let map = Map::open(&directory)?;
+//! map.put("colour/ink", "black")?;
+//! map.write(Batch::new().put("colour/stone", "grey").delete("colour/ink"))?;
+//!
+//! assert_eq!(map.get("colour/stone")?.as_deref(), Some(&b"grey"[..]));
+//! assert_eq!(map.get("colour/ink")?, None);
+//! for pair in map.prefix("colour/") {
+//!     let (key, value) = pair?;
+//!     assert_eq!((&key[..], &value[..]), (&b"colour/stone"[..], &b"grey"[..]));
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! ```text
 //!   writers ──► commit queue ──► one of them: log (page cache, or device) ──► index
 //!   readers ──► index, no lock ──► value, from where it was written
@@ -18,26 +39,6 @@
 //! they were written once. Overwritten and deleted values are dropped at once, unless a
 //! snapshot or a range is open: then everything written since the oldest of them was made is
 //! kept until that is dropped.
-//!
-//! ```
-//! use ordered_map::{Batch, Map};
-//!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let directory = tempfile::tempdir()?;
-//! # let directory = directory.path().join("data");
-//! let map = Map::open(&directory)?;
-//! map.put("colour/ink", "black")?;
-//! map.write(Batch::new().put("colour/stone", "grey").delete("colour/ink"))?;
-//!
-//! assert_eq!(map.get("colour/stone")?.as_deref(), Some(&b"grey"[..]));
-//! assert_eq!(map.get("colour/ink")?, None);
-//! for pair in map.prefix("colour/") {
-//!     let (key, value) = pair?;
-//!     assert_eq!((&key[..], &value[..]), (&b"colour/stone"[..], &b"grey"[..]));
-//! }
-//! # Ok(())
-//! # }
-//! ```
 
 #![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]

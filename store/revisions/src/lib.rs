@@ -10,10 +10,10 @@
 //!              Machine::apply ◄────────┘                   │
 //!                 ├─► engine index   ◄─────────────────────┤  epoch-pinned snapshots
 //!                 ├─► lessor         ◄─────────────────────┤  short mutex
-//!                 └─► watch hub ──► matched streams only ──┘  cursors, not queues
+//!                 └─► watch hub ──► matched streams only ──┘  bounded queues
 //! ```
 //!
-//! Where to start: [`Command`] (what can be asked), `evaluate.rs` (what it
+//! Where to start: [`Command`] (what can be asked), `decide.rs` and `evaluate.rs` (what it
 //! does), `apply.rs` (what becomes of it), [`watch`].
 //!
 //! Evaluation decides everything and touches nothing shared: its effects wait

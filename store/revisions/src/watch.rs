@@ -1,4 +1,4 @@
-//! Watches: cursors into the log, not queues.
+//! Watches: a bounded queue while the client keeps up, a cursor into the log while it does not.
 //!
 //! ```text
 //!  apply ──► hub: which watchers match this key?      (points by hash, ranges by interval tree)

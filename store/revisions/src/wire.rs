@@ -18,6 +18,7 @@
 //!         3  larger than a batch: bytes u64, limit u64
 //!         4  anything else: a text for people
 //!         5  reads more than a command that writes may: limit u64
+//!         6  needs a damaged value: a text for people
 //! ```
 //!
 //! Bytes from elsewhere are never trusted: what does not decode is an error,

@@ -1,8 +1,8 @@
 //! Maps errors of the node to the gRPC status that a client receives.
 //!
 //! The code decides what etcd's clients do. On `Unavailable` a client repeats reads, also at
-//! another member, and continues to renew leases, and a caller may repeat a write, since none
-//! of these errors comes after a write was done. `ResourceExhausted`, `DataLoss` and
+//! another member, and continues to renew leases, but repeats no writes: after `leader changed`
+//! or `too many requests` a write was not done, after a timeout its outcome is unknown. `ResourceExhausted`, `DataLoss` and
 //! `Internal` are returned to the caller at once. No error is `Unknown`, which a client
 //! cannot act on.
 

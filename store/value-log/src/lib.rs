@@ -1,27 +1,5 @@
 //! The write-ahead log that is also the value store.
 //!
-//! A record is written once and stays where it is: [`Log::append`] gives its
-//! [`Position`] at once, the promise that it survives comes with the flush, and
-//! [`Log::read`] finds it there as long as its segment is kept. The log knows
-//! nothing of keys or revisions.
-//!
-//! ```text
-//!   append ──► group buffer ──► frame ──one write, one flush──► segment ──► segment ─ ─
-//!    many       reserve: one     sealed when                    64 MiB, zeroed ahead,
-//!    threads    atomic step      the device is idle             recycled by renaming
-//! ```
-//!
-//! * **Group commit without timers**: records that arrive while the device is busy
-//!   form the next group; `committer`, `ledger`.
-//! * **One durable group is one system call, one device flush**, and no block
-//!   more than its frame fills: segments consist of blocks that were written
-//!   before; `segment_pool`. Eight times in a segment one more flush notes how far
-//!   frames may reach, so that a restart need not read on.
-//! * **Recovery tells a torn tail from damage**: every frame says up to where
-//!   the log was stable when it was written; `recovery`.
-//! * **Fail-stop**: after a failed write or flush nothing is accepted until the
-//!   log has been opened again; `commit_progress`.
-//!
 //! ```
 //! # use std::sync::Arc;
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -47,6 +25,28 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! A record is written once and stays where it is: [`Log::append`] gives its
+//! [`Position`] at once, the promise that it survives comes with the flush, and
+//! [`Log::read`] finds it there as long as its segment is kept. The log knows
+//! nothing of keys or revisions.
+//!
+//! ```text
+//!   append ──► group buffer ──► frame ──one write, one flush──► segment ──► segment ─ ─
+//!    many       reserve: one     sealed when                    64 MiB, zeroed ahead,
+//!    threads    atomic step      the device is idle             recycled by renaming
+//! ```
+//!
+//! * **Group commit without timers**: records that arrive while the device is busy
+//!   form the next group; `committer`, `ledger`.
+//! * **One durable group is one system call, one device flush**, and no block
+//!   more than its frame fills: segments consist of blocks that were written
+//!   before; `segment_pool`. Eight times in a segment one more flush notes how far
+//!   frames may reach, so that a restart need not read on.
+//! * **Recovery tells a torn tail from damage**: every frame says up to where
+//!   the log was stable when it was written; `recovery`.
+//! * **Fail-stop**: after a failed write or flush nothing is accepted until the
+//!   log has been opened again; `commit_progress`.
 //!
 //! The bytes on disk are described in `docs/formats/value-log.md`, a longer
 //! example is `examples/append_read_recover.rs`.
