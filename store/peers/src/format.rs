@@ -14,7 +14,7 @@
 //!
 //! All numbers are little-endian. CRC means CRC-32C (CRC-32/ISCSI).
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes};
 use crc_fast::{CrcAlgorithm, Digest};
 
 use crate::{Lane, Refusal};
@@ -132,10 +132,10 @@ impl Hello {
     pub fn encode(&self) -> Vec<u8> {
         let addresses = self.addresses.join(" ");
         let texts = [&*self.release, &*self.agreement, &*addresses];
-        let mut bytes = head(self.lane.number(), texts);
-        put_u64(&mut bytes, 16, self.cluster);
-        put_u64(&mut bytes, 24, self.sender);
-        put_u64(&mut bytes, 32, self.receiver);
+        let mut bytes = head(self.lane as u8, texts);
+        for id in [self.cluster, self.sender, self.receiver] {
+            bytes.put_u64_le(id);
+        }
         close(bytes, texts)
     }
 
@@ -164,8 +164,9 @@ impl Welcome {
         let verdict = self.verdict.err().map_or(0, Refusal::number);
         let texts = [&*self.release, reason, ""];
         let mut bytes = head(verdict, texts);
-        put_u64(&mut bytes, 16, self.cluster);
-        put_u64(&mut bytes, 24, self.member);
+        for id in [self.cluster, self.member, 0] {
+            bytes.put_u64_le(id);
+        }
         close(bytes, texts)
     }
 
@@ -186,6 +187,7 @@ impl Welcome {
     }
 }
 
+/// The bytes of a greeting before its ids.
 fn head(what: u8, [release, reason, addresses]: [&str; 3]) -> Vec<u8> {
     assert!(release.len() <= RELEASE_BYTES_MAX, "checked at the start");
     assert!(reason.len() <= REASON_BYTES_MAX, "cut before");
@@ -193,13 +195,12 @@ fn head(what: u8, [release, reason, addresses]: [&str; 3]) -> Vec<u8> {
         addresses.len() <= ADDRESSES_BYTES_MAX,
         "checked at the start"
     );
-    let mut bytes = vec![0; GREETING_BYTES];
-    bytes[..8].copy_from_slice(&MAGIC);
-    bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
-    bytes[10] = what;
-    bytes[11] = release.len() as u8;
-    bytes[12..14].copy_from_slice(&(reason.len() as u16).to_le_bytes());
-    bytes[14..16].copy_from_slice(&(addresses.len() as u16).to_le_bytes());
+    let mut bytes = MAGIC.to_vec();
+    bytes.put_u16_le(VERSION);
+    bytes.put_u8(what);
+    bytes.put_u8(release.len() as u8);
+    bytes.put_u16_le(reason.len() as u16);
+    bytes.put_u16_le(addresses.len() as u16);
     bytes
 }
 
@@ -309,10 +310,6 @@ fn prefix(text: &str, bytes_max: usize) -> &str {
         end -= 1;
     }
     &text[..end]
-}
-
-fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
-    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
 }
 
 fn get_u16(bytes: &[u8], at: usize) -> u16 {
