@@ -21,6 +21,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use value_log::Sequence;
 
 use crate::awaited::Awaited;
+use crate::lock::lock;
 use crate::replica::ReplySender;
 use crate::wake_batcher::{ReplyFuture, Sleeper, wake_after_turn};
 use crate::{Error, PeerMessage};
@@ -172,15 +173,9 @@ struct Queue {
     bell: Notify,
 }
 
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Sleeper for Queue {
     fn wake(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         // The inputs may have been taken before this wake-up came. Then the replica sleeps
         // again, waits for later inputs, and must be left asleep.
         if state.arrived.is_empty() {
@@ -206,7 +201,7 @@ impl Inbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.queue.lock()
+        lock(&self.queue.state)
     }
 
     /// Applies `change` to the state and wakes the replica if it sleeps.

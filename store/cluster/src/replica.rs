@@ -561,7 +561,7 @@ impl Replica {
         let applied = self.core.engine().applied_index();
         for read in self.requests.reads.take_ready(applied) {
             let index = read.index;
-            match read.requester {
+            match read.waiting.requester {
                 ReadRequester::Member { member, round } => {
                     self.core.send(member, PeerMessage::ReadAt { round, index });
                     self.core.await_commit(index);

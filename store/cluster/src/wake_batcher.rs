@@ -18,11 +18,13 @@ use std::convert::Infallible;
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use tokio::sync::Notify;
 use tokio::sync::oneshot::{self, error::TryRecvError};
+
+use crate::lock::lock;
 
 thread_local! {
     /// The batcher of the runtime that this thread runs.
@@ -86,12 +88,8 @@ fn here() -> Option<Arc<WakeBatcher>> {
 }
 
 impl WakeBatcher {
-    fn due(&self) -> MutexGuard<'_, Due> {
-        self.due.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn add_sleeper(&self, sleeper: Arc<dyn Sleeper>) {
-        let mut due = self.due();
+        let mut due = lock(&self.due);
         if due.ended {
             drop(due);
             return sleeper.wake();
@@ -105,7 +103,7 @@ impl WakeBatcher {
     }
 
     fn add_task(self: &Arc<WakeBatcher>, task: Waker) {
-        let mut due = self.due();
+        let mut due = lock(&self.due);
         if due.ended {
             drop(due);
             return task.wake();
@@ -126,13 +124,10 @@ impl WakeBatcher {
     }
 
     fn pass_on(&self) {
-        let (tasks, sleepers) = {
-            let mut due = self.due();
-            (
-                std::mem::take(&mut due.tasks),
-                std::mem::take(&mut due.sleepers),
-            )
-        };
+        let mut due = lock(&self.due);
+        let tasks = std::mem::take(&mut due.tasks);
+        let sleepers = std::mem::take(&mut due.sleepers);
+        drop(due);
         sleepers.iter().for_each(|sleeper| sleeper.wake());
         tasks.into_iter().for_each(Waker::wake);
     }
@@ -154,7 +149,7 @@ impl Drop for Installed {
         HERE.with_borrow_mut(|here| {
             here.take_if(|here| Arc::ptr_eq(here, &self.0));
         });
-        self.0.due().ended = true;
+        lock(&self.0.due).ended = true;
         self.0.pass_on();
     }
 }

@@ -7,7 +7,7 @@ use revisions::Reader;
 use super::Replica;
 use super::role::Role;
 use super::snapshot_receive::Installed;
-use crate::{Error, ReadLease};
+use crate::{Error, ReadLease, Status};
 
 impl Replica {
     pub fn member_id(&self) -> u64 {
@@ -89,11 +89,6 @@ impl Replica {
         self.rejoin.is_under_way()
     }
 
-    /// Whether the log of this member, a leader or a follower, has no room at present.
-    pub fn is_full(&self) -> bool {
-        self.room.is_full(&self.core, self.role.is_leader())
-    }
-
     /// Whether a snapshot from the leader is being imported.
     pub fn is_importing(&self) -> bool {
         self.receiving.is_importing()
@@ -155,23 +150,22 @@ impl Replica {
         self.core.machine.is_defragmenting()
     }
 
-    /// Number of leases that this leader ended because they were not renewed, since the start.
-    pub fn leases_expired(&self) -> u64 {
-        self.core.leases_expired
-    }
-
-    /// How often this leader sent its heartbeats too late, since the start.
-    pub fn late_heartbeats(&self) -> u64 {
-        self.ticks.late_heartbeats
-    }
-
-    /// Rounds of reads that were repeated because no answer arrived, since the start.
-    pub fn lost_read_rounds(&self) -> u64 {
-        self.requests.reads.lost_rounds()
-    }
-
-    /// Local reads that ended with a timeout, since the start.
-    pub fn reads_given_up(&self) -> u64 {
-        self.requests.reads.given_up()
+    /// The state for people and metrics, without what only the node knows.
+    pub fn status(&self) -> Status {
+        Status {
+            term: self.term(),
+            leader: self.leader(),
+            index: self.index(),
+            applied_index: self.applied_index(),
+            waiting: 0,
+            leader_changes: 0,
+            leases_expired: self.core.leases_expired,
+            rejoining: self.is_rejoining(),
+            late_heartbeats: self.ticks.late_heartbeats,
+            lost_read_rounds: self.requests.reads.lost_rounds,
+            reads_given_up: self.requests.reads.given_up,
+            importing: self.is_importing(),
+            full: self.room.is_full(&self.core, self.role.is_leader()),
+        }
     }
 }

@@ -196,11 +196,11 @@ fn the_end_of_a_lease_is_counted_once_when_it_is_applied() {
     } = &mut replica;
     role.leader().unwrap().revoke_expired(core, requests);
     refuse(&mut replica);
-    assert_eq!(replica.leases_expired(), 0);
+    assert_eq!(replica.status().leases_expired, 0);
     replica.reevaluate();
-    assert_eq!(replica.leases_expired(), 0);
+    assert_eq!(replica.status().leases_expired, 0);
     commit(&mut replica);
-    assert_eq!(replica.leases_expired(), 1);
+    assert_eq!(replica.status().leases_expired, 1);
     assert!(reader.lease_leases().leases.is_empty());
 }
 

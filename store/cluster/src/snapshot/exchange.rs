@@ -1,7 +1,9 @@
 //! The state that the replica shares with a sender on another thread.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
+
+use crate::lock::lock;
 
 /// A member's report on its import of a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,13 +41,9 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Notes a report of the member.
     pub fn report(&self, report: ImportReport) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.receiver.reports += 1;
         state.receiver.last = report;
         drop(state);
@@ -54,18 +52,18 @@ impl Exchange {
 
     /// Asks the sender to end with this outcome; the first call decides.
     pub fn stop(&self, outcome: Result<(), String>) {
-        self.lock().receiver.over.get_or_insert(outcome);
+        lock(&self.state).receiver.over.get_or_insert(outcome);
         self.changed.notify_all();
     }
 
     pub fn receiver(&self) -> ReceiverState {
-        self.lock().receiver.clone()
+        lock(&self.state).receiver.clone()
     }
 
     /// Returns when there are other than `reports` reports, when the sender has to end, or after
     /// `patience`.
     pub fn wait(&self, reports: u64, patience: Duration) {
-        let state = self.lock();
+        let state = lock(&self.state);
         let nothing =
             |state: &mut State| state.receiver.reports == reports && state.receiver.over.is_none();
         drop(self.changed.wait_timeout_while(state, patience, nothing));
@@ -73,11 +71,11 @@ impl Exchange {
 
     /// Notes that the sender has ended; the first outcome counts.
     pub fn end(&self, outcome: Result<(), String>) {
-        self.lock().ended.get_or_insert(outcome);
+        lock(&self.state).ended.get_or_insert(outcome);
     }
 
     /// The outcome, if the sender has ended.
     pub fn ended(&self) -> Option<Result<(), String>> {
-        self.lock().ended.clone()
+        lock(&self.state).ended.clone()
     }
 }
