@@ -96,7 +96,7 @@ impl Driver {
                 waiting: VecDeque::new(),
                 open_bytes: 0,
                 batch_bytes_max: options.batch_bytes_max,
-                patience: options.patience(),
+                patience: options.replica.patience(),
             },
             tick: options.replica.heartbeat_interval,
             observing: Observing {

@@ -27,6 +27,7 @@ mod driver;
 mod durability;
 mod entry_id;
 mod error;
+mod fields;
 mod flushing;
 mod forwarded_reads;
 mod heartbeat_sender;

@@ -35,7 +35,7 @@ struct Proposed {
 }
 
 /// The log as the consensus writes it.
-pub(super) struct LogWriter {
+pub(crate) struct LogWriter {
     engine: Engine,
     pending: VecDeque<AppendedEntry>,
     /// The last proposal, so that it need not be decoded from its entry.
@@ -213,8 +213,8 @@ impl LogWriter {
         if index > view.last() {
             return;
         }
-        if let Some(dropped) = view.truncate(index) {
-            self.engine.overrule(&dropped.first, &dropped.last);
+        if let Some((first, last)) = view.truncate(index) {
+            self.engine.overrule(&first, &last);
         }
         let kept = self
             .pending

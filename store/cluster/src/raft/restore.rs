@@ -14,7 +14,7 @@
 
 use engine::HardState;
 use raft::eraftpb::{Message, MessageType, SnapshotMetadata};
-use raft::{ProgressState, SnapshotStatus, StateRole};
+use raft::{ProgressState, StateRole};
 
 use super::consensus::Consensus;
 use crate::Mutant;
@@ -133,11 +133,6 @@ impl Consensus {
         message.request_snapshot != 0 && progress.matched > 0
     }
 
-    /// Takes the members for which the library has asked for a snapshot since the last call.
-    pub fn take_wanted(&mut self) -> Vec<u64> {
-        self.node.mut_store().take_wanted()
-    }
-
     /// Notes that a snapshot found no room.
     pub fn note_no_room_for_snapshot(&mut self) {
         self.room.note_no_room_for_snapshot();
@@ -161,21 +156,11 @@ impl Consensus {
         }
     }
 
-    /// Removes an offer, which was accepted or is not valid any more.
-    pub fn withdraw(&mut self, member: u64) {
-        self.node.mut_store().withdraw(member);
-    }
-
     /// Whether the library waits for the end of a transfer to this member.
     pub fn awaits_snapshot(&self, member: u64) -> bool {
         let raft = &self.node.raft;
         let progress = raft.prs().get(member);
         raft.state == StateRole::Leader
             && progress.is_some_and(|it| it.state == ProgressState::Snapshot)
-    }
-
-    /// Reports to the library how a transfer to a member has ended.
-    pub fn snapshot_sent(&mut self, member: u64, status: SnapshotStatus) {
-        self.node.report_snapshot(member, status);
     }
 }

@@ -26,14 +26,6 @@ struct Slot {
     entry: Entry,
     body: Option<Body>,
 }
-
-/// The first and the last of the entries that were dropped from the end of the log.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Dropped {
-    pub first: Entry,
-    pub last: Entry,
-}
-
 /// Raft's view of the log.
 #[derive(Debug)]
 pub(crate) struct View {
@@ -75,10 +67,7 @@ impl View {
             engine,
             hard_state,
             conf_state,
-            base: EntryId {
-                term: recovered.base.1,
-                index: recovered.base.0,
-            },
+            base: EntryId::new(recovered.base.1, recovered.base.0),
             slots: VecDeque::new(),
             forgotten: 0,
             cached_bytes: 0,
@@ -119,13 +108,10 @@ impl View {
     }
 
     /// Drops the entries from `index` on.
-    pub(super) fn truncate(&mut self, index: u64) -> Option<Dropped> {
+    pub(super) fn truncate(&mut self, index: u64) -> Option<(Entry, Entry)> {
         assert!(index > self.base.index, "entry {index} was trimmed");
         let kept = (index - self.base.index - 1) as usize;
-        let dropped = Dropped {
-            first: self.slots.get(kept)?.entry,
-            last: self.slots.back()?.entry,
-        };
+        let dropped = (self.slots.get(kept)?.entry, self.slots.back()?.entry);
         for slot in self.slots.drain(kept..) {
             self.kept_bytes -= slot.entry.body_bytes;
             if slot.body.is_some() {
@@ -145,10 +131,7 @@ impl View {
             metadata.index,
             self.base.index
         );
-        self.base = EntryId {
-            term: metadata.term,
-            index: metadata.index,
-        };
+        self.base = EntryId::new(metadata.term, metadata.index);
         self.slots.clear();
         (self.forgotten, self.cached_bytes, self.kept_bytes) = (0, 0, 0);
         self.conf_state = metadata.get_conf_state().clone();
@@ -183,10 +166,7 @@ impl View {
             && self.first() <= applied
             && let Some(slot) = self.slots.pop_front()
         {
-            self.base = EntryId {
-                term: slot.entry.term,
-                index: slot.entry.index,
-            };
+            self.base = EntryId::new(slot.entry.term, slot.entry.index);
             self.kept_bytes -= slot.entry.body_bytes;
             match slot.body {
                 Some(_) => self.cached_bytes -= slot.entry.body_bytes,

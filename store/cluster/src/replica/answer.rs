@@ -30,20 +30,17 @@ impl<T> Reply<T> {
 #[derive(Debug, Default)]
 pub struct Replies {
     pub(super) commands: Vec<Reply<Response>>,
-    /// Permissions to read, or the reasons why a read has failed.
-    pub(super) reads: Vec<Reply<()>>,
+    /// Permissions to read, outcomes of transfers of leadership, or why one of these has failed.
+    pub(super) done: Vec<Reply<()>>,
     pub(super) leases: Vec<Reply<LeaseAnswer>>,
-    /// Outcomes of transfers of leadership.
-    pub(super) transfers: Vec<Reply<()>>,
 }
 
 impl Replies {
     /// Sends all of them.
     pub fn send(self) {
         self.commands.into_iter().for_each(Reply::send);
-        self.reads.into_iter().for_each(Reply::send);
+        self.done.into_iter().for_each(Reply::send);
         self.leases.into_iter().for_each(Reply::send);
-        self.transfers.into_iter().for_each(Reply::send);
     }
 }
 

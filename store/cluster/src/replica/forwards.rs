@@ -69,7 +69,7 @@ impl Forwards {
     /// Whether no command is at the leader, no answer waits for its entry, and no command is
     /// tried again.
     pub fn is_empty(&self) -> bool {
-        self.sent.is_empty() && self.unapplied.is_empty() && self.retries.is_empty()
+        self.sent.is_empty() && self.unapplied.is_empty() && self.retries.waiting.is_empty()
     }
 
     /// Sends a command to the leader.
@@ -114,23 +114,15 @@ impl Forwards {
         index: u64,
         outcome: Result<Response, revisions::Error>,
     ) {
-        if self.sent.get(&number).map(|sent| sent.asked.leader) != Some(from) {
-            return;
-        }
-        let Some(sent) = self.sent.remove(&number) else {
+        let asked_here = |_: &u64, sent: &mut Sent| sent.asked.leader == from;
+        let answered = self.sent.extract_if(number..=number, asked_here).next();
+        let Some((_, sent)) = answered else {
             return;
         };
-        let Sent {
-            to,
-            asked,
-            command,
-            removes: _,
-            is_in_doubt: _,
-            deadline,
-        } = sent;
-        if let Some(command) = command {
+        let (to, asked, deadline) = (sent.to, sent.asked, sent.deadline);
+        if let Some(command) = sent.command {
             if outcome.as_ref().is_err_and(was_not_carried_out) {
-                return self.retries.wait(Retry {
+                return self.retries.waiting.push_back(Retry {
                     to,
                     command,
                     deadline,
@@ -164,7 +156,7 @@ impl Forwards {
     /// Shortens the deadlines of all commands after a change of leader. If the former leader
     /// is up, it answers within a moment; otherwise the outcome of its commands is unknown.
     pub fn doubt(&mut self, core: &Core) {
-        let until = core.now() + core.settings.heartbeat_interval * DOUBT_HEARTBEATS;
+        let until = core.now() + core.options.heartbeat_interval * DOUBT_HEARTBEATS;
         for sent in self.sent.values_mut() {
             sent.is_in_doubt = true;
             sent.deadline = sent.deadline.min(until);
@@ -215,7 +207,7 @@ impl Forwards {
         for waiting in self.unapplied.extract_if(.., late) {
             core.send_answer(waiting.answer.failed(&timeout()));
         }
-        for to in self.retries.take_late(now) {
+        for to in self.retries.take_where(|it| now >= it.deadline) {
             core.send_error(to, timeout());
         }
     }
@@ -229,7 +221,7 @@ impl Forwards {
             let to = self.end_sent(sent);
             core.end_request(to, error);
         }
-        for to in self.retries.take_all() {
+        for to in self.retries.take_where(|_| true) {
             core.end_request(to, error);
         }
     }

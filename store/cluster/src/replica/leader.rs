@@ -18,22 +18,19 @@
 //! proposed may still be committed by another leader, so it is not the leader's, but one of
 //! the replica's [`Requests`].
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use environment::Instant;
 use revisions::Command;
 
 use super::answer::{Answer, Requester, leader_changed};
 use super::append_round::AppendRound;
-use super::commit_broadcast::CommitBroadcast;
 use super::held::HeldCommands;
 use super::membership;
 use super::replica_core::Core;
 use super::requests::{InFlight, Requests};
-use super::retries::Retry;
+use super::retries::{Asked, Retry};
 use super::room::Room;
-use super::unconfirmed::{Unconfirmed, UnconfirmedBatch};
-use crate::awaited::Awaited;
 use crate::{EntryId, Error, Mutant};
 
 /// State of a leader, dropped with the role.
@@ -41,18 +38,31 @@ use crate::{EntryId, Error, Mutant};
 pub(super) struct Leader {
     stage: Stage,
     /// Answers of the open batch, in order of evaluation.
-    open: Vec<Answer>,
+    pub open: Vec<Answer>,
     /// Commands that need no room, from batches that were refused for lack of room, in
     /// order. They are evaluated again.
     reevaluated: VecDeque<Answer>,
     /// Revocations of expired leases that wait for room in a batch.
     expirations: VecDeque<Command>,
     held: HeldCommands,
-    unconfirmed: Unconfirmed,
-    append_round: AppendRound,
-    pub commit: CommitBroadcast,
+    /// Batches without changes, by the number of the read that confirms them.
+    unconfirmed: BTreeMap<u64, UnconfirmedBatch>,
+    pub append_round: AppendRound,
     /// The member to which leadership is handed once no evaluated command waits for the log.
-    successor: Option<u64>,
+    pub successor: Option<u64>,
+}
+
+/// The answers of one batch without changes. No entry is written for them.
+///
+/// Another member may lead by now and have committed newer entries. So the answers wait
+/// for a round of reads that begins after the evaluation: a member that still leads then
+/// had all committed entries when it evaluated the commands. If this member loses its
+/// leadership, the answers are dropped, and the requesters try again at the new leader.
+#[derive(Debug)]
+struct UnconfirmedBatch {
+    /// Index of the entry after which the commands were evaluated.
+    index: u64,
+    answers: Vec<Answer>,
 }
 
 /// Whether the leader evaluates commands.
@@ -83,9 +93,8 @@ impl Leader {
             reevaluated: VecDeque::new(),
             expirations: VecDeque::new(),
             held: HeldCommands::default(),
-            unconfirmed: Unconfirmed::default(),
+            unconfirmed: BTreeMap::new(),
             append_round: AppendRound::default(),
-            commit: CommitBroadcast::default(),
             successor: None,
         }
     }
@@ -102,12 +111,12 @@ impl Leader {
             held,
             unconfirmed,
             append_round: _,
-            commit: _,
             successor: _,
         } = self;
         let evaluated = open.into_iter().chain(reevaluated);
         let waiting = evaluated.chain(held.into_answers());
-        waiting.chain(unconfirmed.into_answers()).collect()
+        let unconfirmed = unconfirmed.into_values().flat_map(|batch| batch.answers);
+        waiting.chain(unconfirmed).collect()
     }
 
     /// Whether this leader evaluates commands.
@@ -131,7 +140,7 @@ impl Leader {
             && (core.engine().applied_index() >= first.index
                 || core.breaks(Mutant::LeadsBeforeItsFirstEntry))
         {
-            core.machine.promote(core.settings.heartbeat_interval);
+            core.machine.promote(core.options.heartbeat_interval);
             self.stage = Stage::Ready;
             tracing::info!(term = core.raft().term, "this member leads");
         }
@@ -344,12 +353,12 @@ impl Leader {
         }
         room.note_room();
         let now = core.now();
-        self.commit.proposed(core.committed(), now);
+        core.commit.proposed(core.committed(), now);
         requests.in_flight.push_back(InFlight {
             entry,
             answers,
             proposed: now,
-            deadline: now + core.settings.patience,
+            deadline: now + core.options.patience(),
         });
         core.consensus.propose(batch, body)?;
         self.append_round.proposed(entry);
@@ -371,7 +380,7 @@ impl Leader {
         } else {
             let read = requests.reads.add_unchanged(core.deadline());
             let batch = UnconfirmedBatch { index, answers };
-            self.unconfirmed.add(read, batch);
+            self.unconfirmed.insert(read, batch);
         }
     }
 
@@ -382,41 +391,16 @@ impl Leader {
 
     /// Sends the answers that waited for this read, which is confirmed.
     pub fn confirm_unchanged(&mut self, core: &mut Core, read: u64) {
-        if let Some(batch) = self.unconfirmed.take(read) {
+        if let Some(batch) = self.unconfirmed.remove(&read) {
             core.give(batch.answers, batch.index);
         }
     }
 
     /// Fails the answers that waited for this read, which was not confirmed in time.
     pub fn fail_unchanged(&mut self, core: &mut Core, read: u64, error: &Error) {
-        if let Some(batch) = self.unconfirmed.take(read) {
+        if let Some(batch) = self.unconfirmed.remove(&read) {
             core.fail_answers(batch.answers, error);
         }
-    }
-
-    /// Notes that an own entry is applied. Returns the round of reads that it confirms.
-    pub fn own_entry_applied(&mut self, core: &Core, batch: &InFlight) -> Option<u64> {
-        let took = core.now().saturating_since(batch.proposed);
-        self.append_round.applied(batch.entry, took)
-    }
-
-    /// Takes the entry for which the waiting reads should wait, if there is one.
-    pub fn take_fresh_entry(&mut self) -> Option<EntryId> {
-        self.append_round.take_fresh()
-    }
-
-    /// Makes a round of reads wait for an entry that was proposed after all of them arrived.
-    pub fn confirm_reads_by(&mut self, entry: EntryId, round: u64) {
-        self.append_round.start(round, entry);
-    }
-
-    /// The acknowledgements that do not complete anything, so that this leader need not be
-    /// woken for them; none if it must see every message.
-    pub fn awaited(&self, core: &Core) -> Option<Awaited> {
-        if !self.is_ready() || self.is_transferring(core) {
-            return None;
-        }
-        core.consensus.awaited()
     }
 
     /// Whether a command waits to be evaluated for which the open batch has room: a
@@ -426,11 +410,6 @@ impl Leader {
         let waits = expirations || !self.reevaluated.is_empty();
         let fits = waits && !core.machine.batch_is_full();
         self.is_ready() && (fits || self.takes_held(core))
-    }
-
-    /// Whether no command was evaluated since the last batch was sealed.
-    pub fn open_is_empty(&self) -> bool {
-        self.open.is_empty()
     }
 
     /// Whether no evaluated command would be dropped if leadership ended now.
@@ -465,19 +444,14 @@ impl Leader {
             Requester::Local(_) | Requester::Internal => retries.keep(command),
         };
         match kept {
-            Some(command) => retries.wait(Retry {
+            Some(command) => retries.waiting.push_back(Retry {
                 to,
                 command,
                 deadline: core.deadline(),
-                asked: super::retries::Asked::now(core),
+                asked: Asked::now(core),
             }),
             None => core.send_error(to, leader_changed()),
         }
-    }
-
-    /// Hands leadership to this voter once no evaluated command would be dropped.
-    pub fn hand_over_to(&mut self, to: u64) {
-        self.successor = Some(to);
     }
 
     /// Hands leadership to another voter, unless it is being handed over already: to the one
@@ -517,7 +491,7 @@ impl Leader {
             && let Some(to) = self.successor.take()
         {
             tracing::info!(to = format!("{to:x}"), "this member hands leadership over");
-            core.consensus.transfer(to);
+            core.consensus.node.transfer_leader(to);
         }
     }
 }

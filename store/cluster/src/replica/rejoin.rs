@@ -54,7 +54,7 @@ use super::replica_core::Core;
 use crate::peer_message::{PeerMessage, RejoinAccepted, RejoinQuestion, RejoinReply};
 use crate::{EntryId, Error, Mutant};
 
-pub(super) use incarnation::{Incarnation, Opening};
+pub(super) use incarnation::Incarnation;
 use peer_incarnations::{Judged, PeerIncarnations};
 
 /// Time between two log lines on what a rejoining member waits for.
@@ -186,7 +186,7 @@ impl Rejoin {
     /// The state at the start of an incarnation. The member rejoins if its directory may lack
     /// entries, unless the operator accepts the loss. `term` is the member's term.
     pub fn new(options: &ReplicaOptions, incarnation: Incarnation, term: u64) -> Rejoin {
-        let has_lost_tail = incarnation.has_lost_tail();
+        let has_lost_tail = incarnation.has_lost_tail;
         if has_lost_tail && options.accept_lost_tail {
             tracing::warn!(
                 "the end of the log may be lost; this member takes what is left for the whole \
@@ -219,7 +219,7 @@ impl Rejoin {
                 );
             }
         }
-        self.incarnation.begin(self.rejoining.is_none())
+        self.incarnation.note(self.rejoining.is_none())
     }
 
     /// Whether this member may lack entries that it has acknowledged. Such a member does not
@@ -235,10 +235,7 @@ impl Rejoin {
 
     /// Whether this member may vote for the candidate that sent `request`.
     pub fn may_vote_for(&self, core: &Core, request: &Message) -> bool {
-        let end = EntryId {
-            term: request.log_term,
-            index: request.index,
-        };
+        let end = EntryId::new(request.log_term, request.index);
         match &self.rejoining {
             Some(_) if core.breaks(Mutant::VotesWhileRejoining) => true,
             Some(rejoining) => rejoining.floor.is_some_and(|floor| end >= floor),
@@ -276,7 +273,7 @@ impl Rejoin {
         rejoining.round += 1;
         let silent = rejoining.silent(&all, core.member_id);
         let question = RejoinQuestion {
-            incarnation: self.incarnation.number(),
+            incarnation: self.incarnation.number,
             round: rejoining.round,
             end: core.end(),
             voters: all.iter().copied().collect(),
@@ -332,7 +329,7 @@ impl Rejoin {
 
     /// Handles a voter's answer to a question of this member.
     pub fn answered(&mut self, from: u64, reply: RejoinReply) {
-        if reply.incarnation == self.incarnation.number()
+        if reply.incarnation == self.incarnation.number
             && let Some(rejoining) = &mut self.rejoining
         {
             let applied = Configuration {
@@ -346,7 +343,7 @@ impl Rejoin {
     /// Handles a leader's answer: it has forgotten the incarnations before this one, and this
     /// member is whole once it has committed the index in the answer.
     pub fn accepted(&mut self, accepted: RejoinAccepted) {
-        if accepted.incarnation == self.incarnation.number()
+        if accepted.incarnation == self.incarnation.number
             && let Some(rejoining) = &mut self.rejoining
             && accepted.term >= rejoining.term
         {
@@ -376,7 +373,7 @@ impl Rejoin {
     /// Marks an answer to an append with the number of this incarnation, before it is sent.
     pub fn sign(&self, core: &mut Core, answer: &mut Message) {
         core.consensus.note_compared(answer);
-        answer.context = self.incarnation.number().to_le_bytes().to_vec().into();
+        answer.context = self.incarnation.number.to_le_bytes().to_vec().into();
     }
 
     /// Whether an answer to an append counts: its incarnation is the newest that is known of
@@ -420,7 +417,7 @@ impl Rejoin {
 
     /// Answers another member's question for the number of this incarnation.
     pub fn answer_which(&self, core: &mut Core, to: u64, number: u64) {
-        let incarnation = self.incarnation.number();
+        let incarnation = self.incarnation.number;
         let answer = PeerMessage::ThisIncarnation {
             number,
             incarnation,

@@ -36,7 +36,7 @@ pub(super) fn record(file: &RemovalFile, member_id: u64) {
 
 /// Records in the log that the entry which removes this leader is committed.
 pub(super) fn record_own(core: &mut Core, leaving: &Leaving) {
-    if let Err(error) = core.consensus.remember_own_removal(leaving.index) {
+    if let Err(error) = core.consensus.log.remember_commit(leaving.index) {
         tracing::warn!(%error, "{NOT_RECORDED}");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use revisions::Reader;
 
 use super::Replica;
-use super::role::Role;
+use super::leader::Leader;
 use super::snapshot_receive::Installed;
 use crate::{Error, ReadLease, Status};
 
@@ -80,7 +80,7 @@ impl Replica {
 
     /// The lease under which this member may serve reads without asking other members.
     pub fn read_lease(&self) -> &Arc<ReadLease> {
-        self.leader_lease.published()
+        &self.leader_lease.published
     }
 
     /// Whether this member may lack entries that it has acknowledged. Such a member does not
@@ -102,28 +102,20 @@ impl Replica {
     /// Whether no command waits here or at the leader: none is in the open batch, in flight,
     /// to be evaluated again, waiting for confirmation, forwarded or to be tried again.
     pub fn is_idle(&self) -> bool {
-        let in_role = match &self.role {
-            Role::Leader(leader) => !leader.has_nothing_to_lose(),
-            Role::Follower | Role::Leaving(_) => false,
-        };
-        !in_role && self.requests.has_no_command()
+        let leader = self.role.leader();
+        leader.is_none_or(Leader::has_nothing_to_lose) && self.requests.has_no_command()
     }
 
     /// Whether a command waits to be evaluated for which the open batch has room: one of
     /// the replica's own, one that is evaluated again, or one that another member forwarded.
     pub fn has_commands_to_evaluate(&self) -> bool {
-        match &self.role {
-            Role::Leader(leader) => leader.has_commands_to_evaluate(&self.core),
-            Role::Follower | Role::Leaving(_) => false,
-        }
+        let leader = self.role.leader();
+        leader.is_some_and(|it| it.has_commands_to_evaluate(&self.core))
     }
 
     /// Whether no command was evaluated since the last batch was sealed.
     pub fn open_is_empty(&self) -> bool {
-        match &self.role {
-            Role::Leader(leader) => leader.open_is_empty(),
-            Role::Follower | Role::Leaving(_) => true,
-        }
+        self.role.leader().is_none_or(|it| it.open.is_empty())
     }
 
     /// Whether a batch of more than `changes_max` changes is open or waits to be applied.
@@ -161,7 +153,7 @@ impl Replica {
             leader_changes: 0,
             leases_expired: self.core.leases_expired,
             rejoining: self.is_rejoining(),
-            late_heartbeats: self.ticks.late_heartbeats,
+            late_heartbeats: self.late_heartbeats,
             lost_read_rounds: self.requests.reads.lost_rounds,
             reads_given_up: self.requests.reads.given_up,
             importing: self.is_importing(),
