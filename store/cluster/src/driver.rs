@@ -164,7 +164,7 @@ impl Driver {
     fn idle_for(&self) -> Duration {
         if self.takes_next()
             || self.replica.has_commands_to_evaluate()
-            || self.replica.has_upkeep_to_do()
+            || self.replica.machine().has_upkeep_to_do()
         {
             return Duration::ZERO;
         }
@@ -198,12 +198,11 @@ impl Driver {
         for caller in arrived.reads {
             self.replica.read(caller);
         }
-        for inquiry in arrived.leases {
-            self.replica.ask_lease(inquiry.question, inquiry.caller);
+        for (question, caller) in arrived.leases {
+            self.replica.ask_lease(question, caller);
         }
-        for transfer in arrived.transfers {
-            let to = transfer.to;
-            self.replica.transfer_leadership(to, transfer.caller);
+        for (to, caller) in arrived.transfers {
+            self.replica.transfer_leadership(to, caller);
         }
         let proposals = arrived.proposals.into_iter();
         let waiting = proposals.map(|proposal| Waiting { proposal, deadline });
@@ -269,13 +268,15 @@ impl Driver {
     }
 
     fn upkeep(&mut self) {
-        self.observing.sweeping(self.replica.is_sweeping());
+        self.observing
+            .sweeping(self.replica.machine().is_sweeping());
         let outcome = self.replica.upkeep();
         if let Err(error) = &outcome {
             // Checkpoint and reclaim can be late: no acknowledged write depends on them.
             warn!(%error, "upkeep of the log failed; it will be tried again");
         }
-        self.observing.sweeping(self.replica.is_sweeping());
+        self.observing
+            .sweeping(self.replica.machine().is_sweeping());
         self.defragmentations.answer(&self.replica, outcome);
     }
 
@@ -351,7 +352,7 @@ impl Driver {
         self.close_if_failed();
         self.publish();
         self.hand_out();
-        if let Err(error) = self.replica.machine().close() {
+        if let Err(error) = self.replica.machine_mut().close() {
             error!(%error, "the log could not be closed");
         }
     }

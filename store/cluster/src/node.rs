@@ -19,10 +19,11 @@ use tracing::{error, info};
 
 use crate::driver::{CallerRuns, Driver};
 use crate::flushing::{Flusher, Unflushed};
-use crate::inbox::{Inbox, Pending};
+use crate::inbox::Inbox;
 use crate::lock::lock;
 use crate::status::{PublishedStatus, Status};
 use crate::transport::{Traffic, Transport};
+use crate::wake_batcher::Pending;
 use crate::{Error, Network, NodeOptions, ReadLease, Replica};
 
 /// A running node. Cheap to clone; the last clone's drop stops it.
@@ -185,11 +186,7 @@ impl Node {
         if self.has_read_lease() {
             return Ok(());
         }
-        self.shared
-            .inbox
-            .read()
-            .await
-            .unwrap_or(Err(Error::Stopped))
+        self.shared.inbox.read().await
     }
 
     /// Gives a lease its full time again, here or at the leader. Returns its time to live in
@@ -203,7 +200,7 @@ impl Node {
             }
         }
         let question = LeaseQuestion::KeepAlive(LeaseKeepAliveRequest { id });
-        match self.ask_lease(question).await? {
+        match self.shared.inbox.ask_lease(question).await? {
             LeaseAnswer::KeepAlive(answer) => Ok(answer.ttl),
             LeaseAnswer::TimeToLive(_) => Err(another_answer()),
         }
@@ -221,15 +218,11 @@ impl Node {
                 outcome => return Ok(outcome?),
             }
         }
-        match self.ask_lease(LeaseQuestion::TimeToLive(request)).await? {
+        let question = LeaseQuestion::TimeToLive(request);
+        match self.shared.inbox.ask_lease(question).await? {
             LeaseAnswer::TimeToLive(answer) => Ok(answer),
             LeaseAnswer::KeepAlive(_) => Err(another_answer()),
         }
-    }
-
-    async fn ask_lease(&self, question: LeaseQuestion) -> Result<LeaseAnswer, Error> {
-        let answer = self.shared.inbox.ask_lease(question);
-        answer.await.unwrap_or(Err(Error::Stopped))
     }
 
     /// Whether reads here need no other member at present: this member leads, and its lease
@@ -248,8 +241,7 @@ impl Node {
     /// is not a voter, and with `Timeout` if the other one did not become the leader; then
     /// this member still leads.
     pub async fn move_leader(&self, to: u64) -> Result<(), Error> {
-        let answer = self.shared.inbox.transfer_leadership(to);
-        answer.await.unwrap_or(Err(Error::Stopped))
+        self.shared.inbox.transfer_leadership(to).await
     }
 
     /// The reader of ranges, leases, hashes and watches.
@@ -309,11 +301,7 @@ impl Node {
 
     /// Reclaims all that is garbage now, while reads and writes continue.
     pub async fn defragment(&self) -> Result<(), Error> {
-        self.shared
-            .inbox
-            .defragment()
-            .await
-            .unwrap_or(Err(Error::Stopped))
+        self.shared.inbox.defragment().await
     }
 
     /// Finishes the requests that were taken, hands leadership to another member if this one

@@ -236,6 +236,17 @@ impl PeerMessage {
         }
     }
 
+    /// Whether the message is consistent with its connection from member `from` to member `to`.
+    /// Raft's messages name their sender and receiver; all others have no such fields.
+    #[must_use]
+    pub fn is_in_the_name_of(&self, from: u64, to: u64) -> bool {
+        match self {
+            PeerMessage::Raft(message) => (message.from, message.to) == (from, to),
+            PeerMessage::SnapshotOffer { message, .. } => (message.from, message.to) == (from, to),
+            _ => true,
+        }
+    }
+
     /// Whether the message may be large, so that it should not delay others on its connection.
     pub fn is_bulk(&self) -> bool {
         match self {

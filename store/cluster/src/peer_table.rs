@@ -206,11 +206,11 @@ impl PeerTable {
         }
         let here = Arc::clone(self);
         let secret = self.network.secret.clone();
-        let asking = MemberList::ask_aside(urls, ANSWER_TIMEOUT, secret, move |lists| {
-            here.learn(lists);
+        let asking = MemberList::ask_aside(urls, ANSWER_TIMEOUT, secret, move |asked| {
+            here.learn(asked.map_or_else(|_| Vec::new(), |(lists, _)| lists));
         });
         match asking {
-            Ok(()) => known.is_asking = true,
+            Ok(_) => known.is_asking = true,
             Err(error) => {
                 known.strangers.begin(self.clock.now(), STRANGER_PAUSE_MAX);
                 tracing::warn!(%error, "cannot start a thread to ask members for their member lists");

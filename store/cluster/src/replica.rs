@@ -128,8 +128,6 @@ impl std::fmt::Debug for Replica {
             .field("member_id", &self.core.member_id)
             .field("role", &self.role)
             .field("consensus", &self.core.consensus)
-            .field("sending", &self.sending)
-            .field("receiving", &self.receiving)
             .field("failed", &self.core.failed)
             .finish_non_exhaustive()
     }
@@ -227,7 +225,7 @@ impl Replica {
         let for_sweeps = Arc::clone(&waker);
         let engine = self.core.engine();
         engine.on_hold_dropped(Box::new(move || for_sweeps()));
-        self.receiving.wake_with(waker);
+        self.receiving.waker = Some(waker);
     }
 
     /// From now on [`Replica::run`] itself writes what it appends and continues with the
@@ -313,7 +311,7 @@ impl Replica {
         let requester = LeaseRequester::Local(requester);
         let leases = &mut self.requests.leases;
         match self.core.failed.clone() {
-            Some(error) => leases.refuse(&mut self.core, requester, &error),
+            Some(error) => leases.answer(&mut self.core, requester, Err(error)),
             None => leases.ask(&self.core, question, requester),
         }
     }
@@ -715,11 +713,6 @@ impl Replica {
         outcome.map_err(Error::of_machine)
     }
 
-    /// Makes the next calls of [`Replica::upkeep`] reclaim everything that is garbage now.
-    pub fn begin_defragmentation(&mut self) {
-        self.core.machine.begin_defragmentation();
-    }
-
     /// Sends the answers of physical compactions that are not swept when the member stops. The
     /// next start finishes their sweeps.
     pub fn release_never_swept(&mut self) {
@@ -734,7 +727,11 @@ impl Replica {
         std::mem::take(&mut self.core.output)
     }
 
-    pub fn machine(&mut self) -> &mut Machine {
+    pub fn machine(&self) -> &Machine {
+        &self.core.machine
+    }
+
+    pub fn machine_mut(&mut self) -> &mut Machine {
         &mut self.core.machine
     }
 
@@ -803,7 +800,7 @@ impl Replica {
     pub fn fail(&mut self, error: Error) {
         let error = self.core.failed.get_or_insert(error).clone();
         if matches!(error, Error::LogFailed { .. }) {
-            self.rejoin.record_failed_flush();
+            self.rejoin.incarnation.record_failed_flush();
         }
         self.requests.end(&mut self.core, &error);
         for answer in self.end_role(Role::Follower) {
@@ -811,7 +808,7 @@ impl Replica {
         }
         self.sending
             .end_all(&mut self.core, "the member has stopped");
-        self.receiving.end();
+        self.receiving.incoming = None;
     }
 }
 

@@ -14,7 +14,7 @@
 //!
 //! All numbers are little-endian. CRC means CRC-32C (CRC-32/ISCSI).
 
-use bytes::{BufMut, Bytes};
+use bytes::{Buf, BufMut, Bytes};
 use crc_fast::{CrcAlgorithm, Digest};
 
 use crate::{Lane, Refusal};
@@ -25,6 +25,8 @@ pub(crate) const VERSION: u16 = 1;
 pub(crate) const MAGIC: [u8; 8] = *b"INKPEERS";
 /// Size of a hello or a welcome before its texts.
 pub(crate) const GREETING_BYTES: usize = 40;
+/// Where the ids of a hello or a welcome begin.
+const IDS_AT: usize = 16;
 /// The CRC that ends a hello or a welcome.
 pub(crate) const CRC_BYTES: usize = 4;
 /// Size of a frame's header.
@@ -146,11 +148,12 @@ impl Hello {
             return Err(Unreadable::Damaged);
         }
         let addresses = addresses.split_ascii_whitespace().map(str::to_owned);
+        let mut ids = &bytes[IDS_AT..];
         Ok(Hello {
             lane: Lane::of_number(bytes[10]).ok_or(Unreadable::Lane(bytes[10]))?,
-            cluster: get_u64(bytes, 16),
-            sender: get_u64(bytes, 24),
-            receiver: get_u64(bytes, 32),
+            cluster: ids.get_u64_le(),
+            sender: ids.get_u64_le(),
+            receiver: ids.get_u64_le(),
             release,
             agreement,
             addresses: addresses.collect(),
@@ -177,10 +180,11 @@ impl Welcome {
             0 => Ok(()),
             number => Err(Refusal::of_number(number)),
         };
+        let mut ids = &bytes[IDS_AT..];
         Ok(Welcome {
             verdict,
-            cluster: get_u64(bytes, 16),
-            member: get_u64(bytes, 24),
+            cluster: ids.get_u64_le(),
+            member: ids.get_u64_le(),
             release,
             reason,
         })
@@ -273,12 +277,13 @@ impl FrameHeader {
     }
 
     pub fn decode(bytes: &[u8; FRAME_HEADER_BYTES]) -> FrameHeader {
+        let mut bytes = &bytes[..];
         FrameHeader {
-            crc: get_u32(bytes, 0),
-            length: get_u32(bytes, 4),
-            kind: bytes[8],
-            role: bytes[9],
-            spare: get_u16(bytes, 10),
+            crc: bytes.get_u32_le(),
+            length: bytes.get_u32_le(),
+            kind: bytes.get_u8(),
+            role: bytes.get_u8(),
+            spare: bytes.get_u16_le(),
         }
     }
 }
@@ -314,12 +319,4 @@ fn prefix(text: &str, bytes_max: usize) -> &str {
 
 fn get_u16(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
-}
-
-fn get_u32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(std::array::from_fn(|index| bytes[at + index]))
-}
-
-fn get_u64(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(std::array::from_fn(|index| bytes[at + index]))
 }

@@ -140,24 +140,22 @@ async fn changed<T>(watched: &mut watch::Receiver<T>) {
 /// lost their connections at the same time do not always dial at the same time.
 struct Backoff {
     next: Duration,
-    max: Duration,
 }
 
 impl Backoff {
     fn new(limits: &Limits) -> Backoff {
         Backoff {
             next: limits.retry_min,
-            max: limits.retry_max,
         }
     }
 
     fn step(&mut self, shared: &Shared) -> Duration {
-        let pause = self.next;
+        let (pause, max) = (self.next, shared.options.limits.retry_max);
         assert!(
-            !pause.is_zero() && pause <= self.max,
+            !pause.is_zero() && pause <= max,
             "`Limits::check` ensures it"
         );
-        self.next = (pause * 2).min(self.max);
+        self.next = (pause * 2).min(max);
         let half = pause / 2;
         let jitter = lock(&shared.random).below(half.as_micros() as u64 + 1);
         half + Duration::from_micros(jitter)

@@ -29,8 +29,9 @@ use revisions::{Command, Response, WatchHub};
 
 use super::Driver;
 use crate::Error;
-use crate::inbox::{Arrived, Inbox, Pending};
+use crate::inbox::{Arrived, Inbox};
 use crate::lock::lock;
+use crate::wake_batcher::Pending;
 
 /// After this many rounds of work for the inbox a caller leaves the rest to other awake
 /// callers, or to the replica thread.

@@ -53,7 +53,7 @@ impl Driver {
     }
 
     fn is_calm(&self) -> bool {
-        let at_work = self.replica.has_upkeep_to_do()
+        let at_work = self.replica.machine().has_upkeep_to_do()
             || self.replica.is_importing()
             || self.replica.has_a_batch_above(CHANGES_MAX);
         !at_work && self.clock.now() >= self.load.busy_until

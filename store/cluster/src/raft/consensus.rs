@@ -103,7 +103,6 @@ impl std::fmt::Debug for Consensus {
             .debug_struct("Consensus")
             .field("role", &self.node.raft.state)
             .field("last", &self.node.store().last())
-            .field("log", &self.log)
             .field("progress", &self.node.raft.prs().iter().collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
@@ -169,7 +168,7 @@ impl Consensus {
         if self.waits() {
             self.receive_waiting(message);
         } else if !self.is_stale_request(&message)
-            && self.room.has_room_for(self.log.engine(), &mut message)
+            && self.room.has_room_for(&self.log.engine, &mut message)
         {
             self.step(message);
             self.note_counted();
@@ -202,16 +201,17 @@ impl Consensus {
     pub fn propose(&mut self, batch: Batch, body: Body) -> Result<(), Error> {
         let entry = EntryId::new(batch.term, batch.index);
         assert_eq!(entry, self.next(), "the next entry");
-        let mut message = Message::default();
-        message.set_msg_type(MessageType::MsgPropose);
-        message.from = self.node.raft.id;
-        let entry = to_raft(0, 0, &body);
-        message.mut_entries().push(entry);
-        self.log.note_proposed(batch, body);
+        let message = Message {
+            msg_type: MessageType::MsgPropose,
+            from: self.node.raft.id,
+            entries: vec![to_raft(0, 0, &body)].into(),
+            ..Message::default()
+        };
+        self.log.proposed = Some((batch, body));
         let outcome = self.node.step(message).map_err(refused);
         match outcome {
             Ok(()) => self.commit_sent = self.node.raft.raft_log.committed,
-            Err(_) => self.log.forget_proposed(),
+            Err(_) => self.log.proposed = None,
         }
         outcome
     }
@@ -327,7 +327,7 @@ impl Consensus {
             }
             self.unpersisted.push_back(Unpersisted {
                 number: ready.number(),
-                sequence: self.log.appended(),
+                sequence: self.log.appended,
                 binds,
                 last,
                 messages: later,
@@ -352,7 +352,7 @@ impl Consensus {
         {
             let first = self.unpersisted.pop_front().expect("just seen");
             if first.binds {
-                self.log.engine().settle()?;
+                self.log.engine.settle()?;
             }
             if let Some(entry) = first.last {
                 self.note_persisted_without_progress(entry);
@@ -381,7 +381,8 @@ impl Consensus {
     /// Whether an entry of more than `changes_max` changes is not applied.
     pub fn has_a_batch_above(&self, changes_max: usize) -> bool {
         self.log
-            .pending()
+            .pending
+            .iter()
             .any(|it| it.batch.changes.len() > changes_max)
     }
 
@@ -390,7 +391,7 @@ impl Consensus {
     pub fn applied(&mut self, index: u64, body: Option<&Body>) -> Result<(), Error> {
         if let Some(change) = body.and_then(configuration_change) {
             let members = self.node.apply_conf_change(&change).map_err(refused)?;
-            self.node.mut_store().set_conf_state(members);
+            self.node.mut_store().conf_state = members;
         }
         self.node.advance_apply_to(index);
         Ok(())
@@ -400,7 +401,7 @@ impl Consensus {
     pub fn body(&self, index: u64) -> Result<Body, Error> {
         let view = self.node.store();
         let entry = view.entry(index).expect("the log has it");
-        Ok(self.log.engine().body(entry)?)
+        Ok(self.log.engine.body(entry)?)
     }
 
     /// The library's state.
@@ -519,7 +520,7 @@ impl Consensus {
     /// Whether the message's entries fit into one segment together with those that were accepted
     /// and are not written yet. The check for room covers one segment only.
     pub fn takes_before_writing(&self, message: &Message) -> bool {
-        self.room.takes_before_writing(self.log.engine(), message)
+        self.room.takes_before_writing(&self.log.engine, message)
     }
 
     /// Whether the last entries, or the last snapshot, found no room here.
@@ -530,7 +531,7 @@ impl Consensus {
     /// If the last entries found no room, checks again. Fails if there is still none, with the
     /// reason if it is known.
     pub fn check_room_again(&mut self) -> Result<(), Option<engine::Error>> {
-        self.room.check_again(self.log.engine())
+        self.room.check_again(&self.log.engine)
     }
 }
 

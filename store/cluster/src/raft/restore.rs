@@ -81,7 +81,7 @@ impl Consensus {
     /// Whether this member has no state and waits for its first snapshot.
     pub fn waits(&self) -> bool {
         let view = self.node.store();
-        view.last() == 0 && view.has_no_members()
+        view.last() == 0 && view.conf_state.voters.is_empty()
     }
 
     /// Handles a message at a member that waits for its first snapshot. The member answers an
@@ -100,7 +100,8 @@ impl Consensus {
                 if message.term > raft.term {
                     raft.become_follower(message.term, message.from);
                 }
-                let mut request = Message {
+                raft.msgs.push(Message {
+                    msg_type: MessageType::MsgAppendResponse,
                     to: message.from,
                     from: raft.id,
                     term: raft.term,
@@ -108,9 +109,7 @@ impl Consensus {
                     reject: true,
                     request_snapshot: 1,
                     ..Message::default()
-                };
-                request.set_msg_type(MessageType::MsgAppendResponse);
-                raft.msgs.push(request);
+                });
             }
             _ => self.step(message),
         }

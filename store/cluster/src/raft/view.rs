@@ -31,7 +31,7 @@ struct Slot {
 pub(crate) struct View {
     engine: Engine,
     hard_state: HardState,
-    conf_state: ConfState,
+    pub conf_state: ConfState,
     /// The entry before the first slot.
     base: EntryId,
     slots: VecDeque<Slot>,
@@ -84,7 +84,7 @@ impl View {
         view
     }
 
-    fn push(&mut self, entry: Entry, body: Option<Body>) {
+    pub fn push(&mut self, entry: Entry, body: Option<Body>) {
         assert_eq!(entry.index, self.last() + 1, "entries leave no gap");
         assert!(entry.term >= self.last_term(), "terms never fall");
         if body.is_none() {
@@ -100,11 +100,6 @@ impl View {
         self.kept_bytes += entry.body_bytes;
         self.slots.push_back(Slot { entry, body });
         self.forget();
-    }
-
-    /// Adds an entry that was appended to the log.
-    pub fn append(&mut self, entry: Entry, body: Body) {
-        self.push(entry, Some(body));
     }
 
     /// Drops the entries from `index` on.
@@ -135,11 +130,6 @@ impl View {
         self.slots.clear();
         (self.forgotten, self.cached_bytes, self.kept_bytes) = (0, 0, 0);
         self.conf_state = metadata.get_conf_state().clone();
-    }
-
-    /// Whether this member knows of no members: it waits for its first snapshot.
-    pub fn has_no_members(&self) -> bool {
-        self.conf_state.voters.is_empty()
     }
 
     pub fn take_wanted(&mut self) -> Vec<u64> {
@@ -183,10 +173,6 @@ impl View {
             self.cached_bytes -= slot.entry.body_bytes;
             self.forgotten += 1;
         }
-    }
-
-    pub fn set_conf_state(&mut self, conf_state: ConfState) {
-        self.conf_state = conf_state;
     }
 
     /// Index of the last entry.

@@ -39,13 +39,6 @@ struct Unapplied {
     deadline: Instant,
 }
 
-/// A removal of a member that was forwarded, and is done.
-#[derive(Debug)]
-pub(super) struct DoneRemoval {
-    pub to: Requester,
-    pub removed: u64,
-}
-
 /// Commands that were sent to the leader, their answers that wait to be applied, and the
 /// commands that are tried again.
 #[derive(Debug, Default)]
@@ -163,24 +156,18 @@ impl Forwards {
         }
     }
 
-    /// Takes the forwarded removals of members for which `is_done` returns true. `is_done`
-    /// gets the member to remove and the leader that was asked.
-    pub fn take_removals(&mut self, is_done: impl Fn(u64, u64) -> bool) -> Vec<DoneRemoval> {
+    /// Takes the forwarded removals of members for which `is_done` returns true: the removed
+    /// member and the requester of each. `is_done` gets the member to remove and the leader that
+    /// was asked.
+    pub fn take_removals(&mut self, is_done: impl Fn(u64, u64) -> bool) -> Vec<(u64, Requester)> {
         let is_done = |_: &u64, sent: &mut Sent| {
-            sent.removes
-                .is_some_and(|removed| is_done(removed, sent.asked.leader))
+            let removed = sent.removes;
+            removed.is_some_and(|removed| is_done(removed, sent.asked.leader))
         };
-        let done: Vec<Sent> = self
-            .sent
-            .extract_if(.., is_done)
-            .map(|(_, sent)| sent)
-            .collect();
-        let done = done.into_iter().filter_map(|sent| {
-            let removed = sent.removes?;
-            let to = self.end_sent(sent);
-            Some(DoneRemoval { to, removed })
-        });
-        done.collect()
+        let done: Vec<(u64, Sent)> = self.sent.extract_if(.., is_done).collect();
+        let done = done.into_iter();
+        done.filter_map(|(_, sent)| Some((sent.removes?, self.end_sent(sent))))
+            .collect()
     }
 
     /// Ends a command, because its outcome is known or given up, and returns its requester.

@@ -63,7 +63,7 @@ const LOG_EVERY: Duration = Duration::from_secs(5);
 /// The known incarnations of this member and the others, and whether this member rejoins.
 #[derive(Debug)]
 pub(super) struct Rejoin {
-    incarnation: Incarnation,
+    pub incarnation: Incarnation,
     /// Set while this member may lack entries that it has acknowledged.
     rejoining: Option<Rejoining>,
     peers: PeerIncarnations,
@@ -101,13 +101,6 @@ struct Configuration {
 }
 
 impl Rejoining {
-    fn new(term: u64) -> Rejoining {
-        Rejoining {
-            term,
-            ..Rejoining::default()
-        }
-    }
-
     /// Takes a voter's answer to the question `round`.
     fn answered(&mut self, voter: u64, round: u64, end: EntryId, applied: Configuration) {
         self.knowing.insert(voter);
@@ -197,7 +190,10 @@ impl Rejoin {
         let seed = options.seed.rotate_left(32);
         Rejoin {
             incarnation,
-            rejoining: rejoins.then(|| Rejoining::new(term)),
+            rejoining: rejoins.then(|| Rejoining {
+                term,
+                ..Rejoining::default()
+            }),
             peers: PeerIncarnations::new(seed, options.heartbeat_interval),
         }
     }
@@ -226,11 +222,6 @@ impl Rejoin {
     /// stand for election, and votes only as the module's description says.
     pub fn is_under_way(&self) -> bool {
         self.rejoining.is_some()
-    }
-
-    /// Records that a flush has failed, so that the end of the log may be lost.
-    pub fn record_failed_flush(&mut self) {
-        self.incarnation.record_failed_flush();
     }
 
     /// Whether this member may vote for the candidate that sent `request`.
@@ -445,7 +436,10 @@ mod tests {
 
     /// Member 1, with the voters and removed members in its configuration.
     fn first_of(voters: &[u64], removed: &[u64]) -> Rejoining {
-        let mut rejoining = Rejoining::new(5);
+        let mut rejoining = Rejoining {
+            term: 5,
+            ..Rejoining::default()
+        };
         rejoining.round = 1;
         rejoining.applied.insert(1, says(voters, removed));
         rejoining
@@ -547,7 +541,10 @@ mod tests {
 
     #[test]
     fn the_smallest_index_that_a_leader_names_is_enough() {
-        let mut rejoining = Rejoining::new(5);
+        let mut rejoining = Rejoining {
+            term: 5,
+            ..Rejoining::default()
+        };
         assert!(!rejoining.is_over(100, end(5, 100)));
         rejoining.accepted_at = Some(40);
         assert!(!rejoining.is_over(39, end(5, 100)));

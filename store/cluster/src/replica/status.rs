@@ -91,12 +91,12 @@ impl Replica {
 
     /// Whether a snapshot from the leader is being imported.
     pub fn is_importing(&self) -> bool {
-        self.receiving.is_importing()
+        self.receiving.incoming.is_some()
     }
 
     /// The snapshot that was installed last, since the start.
     pub fn installed(&self) -> Option<Installed> {
-        self.receiving.installed()
+        self.receiving.installed
     }
 
     /// Whether no command waits here or at the leader: none is in the open batch, in flight,
@@ -122,24 +122,6 @@ impl Replica {
     pub fn has_a_batch_above(&self, changes_max: usize) -> bool {
         self.core.machine.open_changes() > changes_max
             || self.core.consensus.has_a_batch_above(changes_max)
-    }
-
-    /// Whether a compaction's sweep is under way. Then [`Replica::upkeep`] should be
-    /// called without pauses.
-    pub fn is_sweeping(&self) -> bool {
-        self.core.machine.is_sweeping()
-    }
-
-    /// Whether the next call of [`Replica::upkeep`] can do some work without waiting for
-    /// another thread.
-    pub fn has_upkeep_to_do(&self) -> bool {
-        self.core.machine.has_upkeep_to_do()
-    }
-
-    /// Whether garbage is left that [`Replica::begin_defragmentation`] asked to reclaim; false
-    /// after a failed call of [`Replica::upkeep`].
-    pub fn is_defragmenting(&self) -> bool {
-        self.core.machine.is_defragmenting()
     }
 
     /// The state for people and metrics, without what only the node knows.

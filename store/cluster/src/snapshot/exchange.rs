@@ -16,19 +16,14 @@ pub struct ImportReport {
     pub out_of_order: bool,
 }
 
-/// The member's last report, and the end of the transfer.
+/// What is known of one transfer: the member's last report, and the end.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ReceiverState {
+pub(crate) struct TransferState {
     /// Number of the member's reports so far.
     pub reports: u64,
     pub last: ImportReport,
     /// Set when the member or the replica ends the transfer.
     pub over: Option<Result<(), String>>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    receiver: ReceiverState,
     /// The outcome, set by the sender when it has ended.
     ended: Option<Result<(), String>>,
 }
@@ -36,7 +31,7 @@ struct State {
 /// The shared state of one transfer.
 #[derive(Debug, Default)]
 pub(crate) struct Exchange {
-    state: Mutex<State>,
+    state: Mutex<TransferState>,
     changed: Condvar,
 }
 
@@ -44,28 +39,27 @@ impl Exchange {
     /// Notes a report of the member.
     pub fn report(&self, report: ImportReport) {
         let mut state = lock(&self.state);
-        state.receiver.reports += 1;
-        state.receiver.last = report;
+        state.reports += 1;
+        state.last = report;
         drop(state);
         self.changed.notify_all();
     }
 
     /// Asks the sender to end with this outcome; the first call decides.
     pub fn stop(&self, outcome: Result<(), String>) {
-        lock(&self.state).receiver.over.get_or_insert(outcome);
+        lock(&self.state).over.get_or_insert(outcome);
         self.changed.notify_all();
     }
 
-    pub fn receiver(&self) -> ReceiverState {
-        lock(&self.state).receiver.clone()
+    pub fn transfer(&self) -> TransferState {
+        lock(&self.state).clone()
     }
 
     /// Returns when there are other than `reports` reports, when the sender has to end, or after
     /// `patience`.
     pub fn wait(&self, reports: u64, patience: Duration) {
         let state = lock(&self.state);
-        let nothing =
-            |state: &mut State| state.receiver.reports == reports && state.receiver.over.is_none();
+        let nothing = |state: &mut TransferState| state.reports == reports && state.over.is_none();
         drop(self.changed.wait_timeout_while(state, patience, nothing));
     }
 
