@@ -270,7 +270,7 @@ impl Replica {
     fn evaluate_or_forward(&mut self, command: &Command, to: Requester) -> bool {
         let (core, requests) = (&mut self.core, &mut self.requests);
         if let Role::Leader(leader) = &mut self.role {
-            return leader.evaluate(core, requests, command, to, false);
+            return leader.evaluate(core, requests, command, to);
         }
         let forwards = &mut requests.forwards;
         if let Some(refused) = self.room.refusal(core, forwards, command) {
@@ -634,7 +634,7 @@ impl Replica {
             } = self.requests.forwards.retries.take(at);
             let (core, requests) = (&mut self.core, &mut self.requests);
             if let Role::Leader(leader) = &mut self.role {
-                leader.evaluate(core, requests, &command, to, false);
+                leader.evaluate(core, requests, &command, to);
             } else {
                 requests.forwards.send_until(core, &command, to, deadline);
             }

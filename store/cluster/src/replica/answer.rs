@@ -57,6 +57,8 @@ pub(super) enum Requester {
     },
     /// The replica itself; the answer is dropped.
     Internal,
+    /// The replica itself, which revokes a lease that has expired.
+    Expiry,
 }
 
 /// An evaluated command's answer, held back until it may be sent.
@@ -72,8 +74,6 @@ pub(super) struct Answer {
     /// A copy of the command, if it needs no room. If its batch is refused for lack of
     /// room, it is evaluated again without the commands that need room.
     pub roomless: Option<Box<Command>>,
-    /// The command revokes a lease that has expired.
-    pub ends_lease: bool,
 }
 
 impl Answer {
@@ -84,7 +84,6 @@ impl Answer {
             index: 0,
             swept: None,
             roomless: None,
-            ends_lease: false,
         }
     }
 

@@ -36,7 +36,9 @@ use crate::{EntryId, Error, Mutant};
 /// State of a leader, dropped with the role.
 #[derive(Debug)]
 pub(super) struct Leader {
-    stage: Stage,
+    /// This member's own first entry, until it is applied here. Before that, this member may not
+    /// have applied all entries of former leaders, and evaluates no commands.
+    catching_up: Option<EntryId>,
     /// Answers of the open batch, in order of evaluation.
     pub open: Vec<Answer>,
     /// Commands that need no room, from batches that were refused for lack of room, in
@@ -65,17 +67,6 @@ struct UnconfirmedBatch {
     answers: Vec<Answer>,
 }
 
-/// Whether the leader evaluates commands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// This member has not applied its own first entry, and so may not have applied all
-    /// entries of former leaders.
-    CatchingUp {
-        first: EntryId,
-    },
-    Ready,
-}
-
 /// The answers of a batch that was refused for lack of room, and the reason.
 struct RefusedBatch {
     error: Error,
@@ -88,7 +79,7 @@ impl Leader {
     /// A leader that has been elected, and has this entry as its term's first.
     pub fn new(first: EntryId) -> Leader {
         Leader {
-            stage: Stage::CatchingUp { first },
+            catching_up: Some(first),
             open: Vec::new(),
             reevaluated: VecDeque::new(),
             expirations: VecDeque::new(),
@@ -104,7 +95,7 @@ impl Leader {
     pub fn into_waiting(self) -> Vec<Answer> {
         // Every field is named here, so that a new one cannot be forgotten.
         let Leader {
-            stage: _,
+            catching_up: _,
             open,
             reevaluated,
             expirations: _,
@@ -121,13 +112,13 @@ impl Leader {
 
     /// Whether this leader evaluates commands.
     pub fn is_ready(&self) -> bool {
-        self.stage == Stage::Ready
+        self.catching_up.is_none()
     }
 
     /// Notes that this member leads `term`, and that its log ends with entry `last`. It may
     /// have been elected again before it was ready.
     pub fn note_term(&mut self, term: u64, last: u64) {
-        if let Stage::CatchingUp { first } = &mut self.stage
+        if let Some(first) = &mut self.catching_up
             && first.term != term
         {
             *first = EntryId { term, index: last };
@@ -136,12 +127,12 @@ impl Leader {
 
     /// Begins to evaluate commands, once this term's first entry is applied.
     pub fn become_ready(&mut self, core: &mut Core) {
-        if let Stage::CatchingUp { first } = self.stage
+        if let Some(first) = self.catching_up
             && (core.engine().applied_index() >= first.index
                 || core.breaks(Mutant::LeadsBeforeItsFirstEntry))
         {
             core.machine.promote(core.options.heartbeat_interval);
-            self.stage = Stage::Ready;
+            self.catching_up = None;
             tracing::info!(term = core.raft().term, "this member leads");
         }
     }
@@ -169,7 +160,6 @@ impl Leader {
         requests: &mut Requests,
         command: &Command,
         to: Requester,
-        ends_lease: bool,
     ) -> bool {
         let checked = membership::check_change(core, command);
         if checked.is_ok() && self.must_hand_over_before(core, command) {
@@ -188,7 +178,6 @@ impl Leader {
         self.open.push(Answer {
             swept,
             roomless: command.needs_no_room().then(|| Box::new(command.clone())),
-            ends_lease,
             ..Answer::new(to, outcome)
         });
         done
@@ -203,7 +192,7 @@ impl Leader {
         command: &Command,
     ) {
         if self.held.is_empty() && self.takes(core, command) {
-            self.evaluate(core, requests, command, to, false);
+            self.evaluate(core, requests, command, to);
         } else if self.held.has_room() {
             self.held.push(to, command);
         } else {
@@ -224,7 +213,7 @@ impl Leader {
         while self.takes_held(core)
             && let Some((to, command)) = self.held.pop()
         {
-            self.evaluate(core, requests, &command, to, false);
+            self.evaluate(core, requests, &command, to);
         }
     }
 
@@ -243,7 +232,7 @@ impl Leader {
             && !core.machine.batch_is_full()
             && let Some(command) = self.expirations.pop_front()
         {
-            self.evaluate(core, requests, &command, Requester::Internal, true);
+            self.evaluate(core, requests, &command, Requester::Expiry);
         }
     }
 
@@ -257,8 +246,7 @@ impl Leader {
             let command = answer
                 .roomless
                 .expect("an answer that is evaluated again has a copy of its command");
-            let (to, ends_lease) = (answer.requester, answer.ends_lease);
-            self.evaluate(core, requests, &command, to, ends_lease);
+            self.evaluate(core, requests, &command, answer.requester);
         }
     }
 
@@ -278,20 +266,16 @@ impl Leader {
         let Some(refused) = self.append_open(core, requests, room)? else {
             return Ok(());
         };
-        let RefusedBatch {
-            error,
-            answers,
-            is_shortage,
-        } = refused;
-        self.refuse(core, answers, &error);
-        if is_shortage {
+        let error = refused.error;
+        self.refuse(core, refused.answers, &error);
+        if refused.is_shortage {
             if room.note_shortage(core, &error) {
                 self.hand_over_to_equal(core);
             }
         } else {
             tracing::warn!(reason = %error, "writes are refused: raising the alarm NOSPACE");
             let alarm = Room::alarm(core.member_id);
-            self.evaluate(core, requests, &alarm, Requester::Internal, false);
+            self.evaluate(core, requests, &alarm, Requester::Internal);
         }
         self.reevaluate(core, requests);
         // If the log has no room for this batch either, the batch fails, with the alarm if it
@@ -441,7 +425,7 @@ impl Leader {
         let retries = &mut requests.forwards.retries;
         let kept = match to {
             Requester::Member { .. } => None,
-            Requester::Local(_) | Requester::Internal => retries.keep(command),
+            _ => retries.keep(command),
         };
         match kept {
             Some(command) => retries.waiting.push_back(Retry {
@@ -457,21 +441,22 @@ impl Leader {
     /// Hands leadership to another voter, unless it is being handed over already: to the one
     /// with most of the log of those that sent a message lately.
     pub fn hand_over(&mut self, core: &Core) {
+        self.hand_over_if(core, |_| true);
+    }
+
+    fn hand_over_if(&mut self, core: &Core, is_fit: impl FnOnce(&u64) -> bool) {
         if core.holds_leadership() && !self.is_transferring(core) {
-            self.successor = membership::successor(core);
+            self.successor = membership::successor(core).filter(is_fit);
         }
     }
 
     /// Hands leadership to another voter that has the whole log, if there is one.
     fn hand_over_to_equal(&mut self, core: &Core) {
         let last = core.raft().raft_log.last_index();
-        let has_all = |id: &u64| {
+        self.hand_over_if(core, |id| {
             let progress = core.raft().prs().get(*id);
             progress.is_some_and(|progress| progress.matched == last)
-        };
-        if core.holds_leadership() && !self.is_transferring(core) {
-            self.successor = membership::successor(core).filter(has_all);
-        }
+        });
     }
 
     /// Whether a transfer of leadership is under way. Commands wait until it has ended.

@@ -145,7 +145,7 @@ impl Core {
                 self.output.messages.push((member, message));
                 self.await_commit(answer.index);
             }
-            Requester::Internal => {}
+            Requester::Internal | Requester::Expiry => {}
             Requester::Local(to) => {
                 let reply = Reply::new(to, answer.outcome);
                 self.output.replies.commands.push(reply);
@@ -184,8 +184,8 @@ impl Core {
         let swept = self.machine.swept();
         for mut answer in answers {
             answer.index = index;
-            let ended = answer.ends_lease && answer.outcome.is_ok();
-            self.leases_expired += u64::from(ended);
+            let expires = matches!(answer.requester, Requester::Expiry);
+            self.leases_expired += u64::from(expires && answer.outcome.is_ok());
             if answer.swept.is_none_or(|at| at <= swept) {
                 self.send_answer(answer);
             } else {
