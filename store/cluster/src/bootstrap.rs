@@ -299,16 +299,6 @@ impl Bootstrap {
         )
     }
 
-    /// The members to which a member connects that has joined before, and was stopped before
-    /// it received anything.
-    fn contacts(
-        &self,
-        joining: &Joining,
-        own: &MemberFile,
-    ) -> Result<Vec<Member>, BootstrapFailure> {
-        self.ask(JOINING_TIMEOUT)?.contacts(joining, own)
-    }
-
     /// Starts the only member of a cluster, without a network.
     fn start_alone(&self, options: &NodeOptions, own: &MemberFile) -> Result<Node, Error> {
         let mut options = options.clone();
@@ -407,7 +397,11 @@ where
         // answer the others without their addresses, so it asks for them first.
         node.stop();
         let contacts = match (self.origin)() {
-            Ok(Origin::Joins(joining)) => bootstrap.contacts(&joining, &own),
+            // It has joined before, and was stopped before it received anything.
+            Ok(Origin::Joins(joining)) => {
+                let asked = bootstrap.ask(JOINING_TIMEOUT);
+                asked.and_then(|asked| asked.contacts(&joining, &own))
+            }
             _ => Err(BootstrapFailure::Unfilled { member: own.member }),
         };
         introduction.contacts = contacts.map_err(|reason| bootstrap.failed(reason))?;

@@ -21,12 +21,12 @@ use revisions::Members;
 use tokio::sync::watch;
 use tracing::{error, warn};
 
-use crate::heart::Heart;
+use crate::heartbeat_sender::HeartbeatSender;
 use crate::inbox::{Arrived, Inbox, Proposal};
 use crate::observer::Observing;
-use crate::outbox::Outbox;
+use crate::outbox::{Nowhere, Outbox};
 use crate::replica::{Output, Replica};
-use crate::status::{Leadership, PublishedStatus};
+use crate::status::{PublishedStatus, Status};
 use crate::transport::Transport;
 use crate::wake_batcher::batched;
 use crate::{Error, NodeOptions};
@@ -52,7 +52,6 @@ struct Backlog {
 }
 
 /// The replica, and everything that its loop needs.
-#[derive(Debug)]
 pub(crate) struct Driver {
     replica: Replica,
     clock: Arc<dyn Clock>,
@@ -60,9 +59,9 @@ pub(crate) struct Driver {
     outbox: Arc<dyn Outbox>,
     published: Arc<PublishedStatus>,
     /// Sends heartbeats while the replica is at work; none if there is no network.
-    heart: Option<Arc<Heart>>,
+    heartbeats: Option<Arc<HeartbeatSender>>,
     /// Dropped with the driver, so that its receivers see the end.
-    leadership: watch::Sender<Leadership>,
+    status: watch::Sender<Status>,
     backlog: Backlog,
     tick: Duration,
     observing: Observing,
@@ -78,22 +77,26 @@ impl Driver {
         options: &NodeOptions,
         replica: Replica,
         inbox: Arc<Inbox>,
-        outbox: Arc<dyn Outbox>,
+        transport: Option<&Arc<Transport>>,
         published: Arc<PublishedStatus>,
     ) -> Driver {
+        let outbox: Arc<dyn Outbox> = match transport {
+            Some(transport) => Arc::clone(transport) as Arc<dyn Outbox>,
+            None => Arc::new(Nowhere),
+        };
         Driver {
             replica,
             clock: Arc::clone(&options.clock),
             inbox,
             outbox,
             published,
-            heart: None,
-            leadership: watch::Sender::default(),
+            heartbeats: transport.map(|it| Arc::clone(&it.heartbeats)),
+            status: watch::Sender::default(),
             backlog: Backlog {
                 waiting: VecDeque::new(),
                 open_bytes: 0,
                 batch_bytes_max: options.batch_bytes_max,
-                patience: options.patience(),
+                patience: options.replica.patience(),
             },
             tick: options.replica.heartbeat_interval,
             observing: Observing {
@@ -108,15 +111,8 @@ impl Driver {
         }
     }
 
-    /// Sets the heart, by which the network thread sends heartbeats while the replica is at
-    /// work.
-    pub(crate) fn set_heart(&mut self, heart: Arc<Heart>) {
-        self.heart = Some(heart);
-    }
-
-    /// A channel that reports each change of the leader or the term.
-    pub(crate) fn leadership(&self) -> watch::Receiver<Leadership> {
-        self.leadership.subscribe()
+    pub(crate) fn status(&self) -> watch::Receiver<Status> {
+        self.status.subscribe()
     }
 
     /// Passes the members of the cluster to the outbox, if they have changed.
@@ -168,7 +164,7 @@ impl Driver {
     fn idle_for(&self) -> Duration {
         if self.takes_next()
             || self.replica.has_commands_to_evaluate()
-            || self.replica.has_upkeep_to_do()
+            || self.replica.machine().has_upkeep_to_do()
         {
             return Duration::ZERO;
         }
@@ -186,8 +182,8 @@ impl Driver {
     }
 
     pub(crate) fn step(&mut self, arrived: Arrived) {
-        if let Some(heart) = &self.heart {
-            heart.begin_work();
+        if let Some(heartbeats) = &self.heartbeats {
+            heartbeats.begin_work();
         }
         let deadline = self.clock.now() + self.backlog.patience;
         for (from, message) in arrived.messages {
@@ -202,12 +198,11 @@ impl Driver {
         for caller in arrived.reads {
             self.replica.read(caller);
         }
-        for inquiry in arrived.leases {
-            self.replica.ask_lease(inquiry.question, inquiry.caller);
+        for (question, caller) in arrived.leases {
+            self.replica.ask_lease(question, caller);
         }
-        for transfer in arrived.transfers {
-            let to = transfer.to;
-            self.replica.transfer_leadership(to, transfer.caller);
+        for (to, caller) in arrived.transfers {
+            self.replica.transfer_leadership(to, caller);
         }
         let proposals = arrived.proposals.into_iter();
         let waiting = proposals.map(|proposal| Waiting { proposal, deadline });
@@ -227,8 +222,8 @@ impl Driver {
         // A caller that asks for the status after an answer must see the answer's effect.
         self.publish();
         batched(|| self.hand_out());
-        if let Some(heart) = &self.heart {
-            heart.end_work();
+        if let Some(heartbeats) = &self.heartbeats {
+            heartbeats.end_work();
         }
     }
 
@@ -260,8 +255,8 @@ impl Driver {
             snapshots,
         } = self.replica.take_output();
         if !messages.is_empty() {
-            if let Some(heart) = &self.heart {
-                heart.note_sent(&messages);
+            if let Some(heartbeats) = &self.heartbeats {
+                heartbeats.note_sent(&messages);
             }
             let unreachable = self.outbox.send(messages);
             self.replica.unreachable(&unreachable);
@@ -273,13 +268,15 @@ impl Driver {
     }
 
     fn upkeep(&mut self) {
-        self.observing.sweeping(self.replica.is_sweeping());
+        self.observing
+            .sweeping(self.replica.machine().is_sweeping());
         let outcome = self.replica.upkeep();
         if let Err(error) = &outcome {
             // Checkpoint and reclaim can be late: no acknowledged write depends on them.
             warn!(%error, "upkeep of the log failed; it will be tried again");
         }
-        self.observing.sweeping(self.replica.is_sweeping());
+        self.observing
+            .sweeping(self.replica.machine().is_sweeping());
         self.defragmentations.answer(&self.replica, outcome);
     }
 
@@ -304,21 +301,10 @@ impl Driver {
     /// Publishes the replica's state to other threads.
     fn publish(&self) {
         let (replica, published) = (&self.replica, &self.published);
-        if let Some(heart) = &self.heart {
-            heart.set_role(replica.term(), replica.leader(), replica.member_id());
+        if let Some(heartbeats) = &self.heartbeats {
+            heartbeats.set_role(replica.term(), replica.leader(), replica.member_id());
         }
-        published.publish(replica);
-        let now = Leadership {
-            term: replica.term(),
-            leader: replica.leader(),
-        };
-        self.leadership.send_if_modified(|known| {
-            let before = std::mem::replace(known, now);
-            if now.leader != 0 && now.leader != before.leader {
-                published.count_leader_change();
-            }
-            before != now
-        });
+        published.publish(replica, &self.status);
     }
 
     /// If the replica has failed, refuses the backlog and all later proposals.
@@ -366,7 +352,7 @@ impl Driver {
         self.close_if_failed();
         self.publish();
         self.hand_out();
-        if let Err(error) = self.replica.machine().close() {
+        if let Err(error) = self.replica.machine_mut().close() {
             error!(%error, "the log could not be closed");
         }
     }

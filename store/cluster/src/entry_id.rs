@@ -11,6 +11,12 @@ pub struct EntryId {
     pub index: u64,
 }
 
+impl EntryId {
+    pub(crate) const fn new(term: u64, index: u64) -> EntryId {
+        EntryId { term, index }
+    }
+}
+
 impl fmt::Display for EntryId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{} of term {}", self.index, self.term)

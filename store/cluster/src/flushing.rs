@@ -11,7 +11,7 @@
 //! Only the device limits the window of unflushed entries: entries that are written during
 //! a flush wait for the next one.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use tracing::error;
 
 use crate::Error;
 use crate::inbox::Inbox;
+use crate::lock::lock;
 
 /// When entries that were acknowledged from the page cache are flushed: at the limit that is
 /// reached first.
@@ -92,13 +93,9 @@ impl Window {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Notes that the log is in the page cache up to `sequence`.
     pub fn written(&self, sequence: Sequence) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.written = state.written.max(sequence);
         let first = state.oldest.is_none();
         state.oldest.get_or_insert_with(|| self.clock.now());
@@ -115,7 +112,7 @@ impl Window {
 
     /// The entries that a loss of power would take now.
     pub fn unflushed(&self) -> Unflushed {
-        let state = self.state();
+        let state = lock(&self.state);
         let oldest = state.flushing.or(state.oldest);
         Unflushed {
             entries: state.written.0 - state.flushed.0,
@@ -126,40 +123,31 @@ impl Window {
     /// Waits until a flush is due, and returns the sequence that it will reach at least; `None`
     /// at the end.
     fn wait(&self) -> Option<Sequence> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         loop {
             if state.stop {
                 return None;
             }
-            let Some(oldest) = state.oldest else {
-                state = self
-                    .changed
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            let waited = self.clock.now().saturating_since(oldest);
-            let left = self.policy.interval.saturating_sub(waited);
-            if left.is_zero() || self.is_full(&state) {
+            let waited = |oldest| self.clock.now().saturating_since(oldest);
+            let left = |oldest| self.policy.interval.saturating_sub(waited(oldest));
+            let left = state.oldest.map_or(Duration::MAX, left);
+            if left.is_zero() || state.oldest.is_some() && self.is_full(&state) {
                 state.flushing = state.oldest.take();
                 return Some(state.written);
             }
-            state = self
-                .changed
-                .wait_timeout(state, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            let waited = self.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
     fn flushed(&self, sequence: Sequence) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.flushed = sequence;
         state.flushing = None;
     }
 
     fn stop(&self) {
-        self.state().stop = true;
+        lock(&self.state).stop = true;
         self.changed.notify_all();
     }
 }
@@ -173,7 +161,13 @@ pub(crate) struct Flusher {
 
 impl Flusher {
     /// Starts the thread. It reports a failed flush to the replica, like any failure of the log.
-    pub fn start(window: Arc<Window>, engine: Engine, inbox: Arc<Inbox>) -> Result<Flusher, Error> {
+    pub fn start(
+        policy: Flushing,
+        clock: Arc<dyn Clock>,
+        engine: Engine,
+        inbox: Arc<Inbox>,
+    ) -> Result<Flusher, Error> {
+        let window = Arc::new(Window::new(policy, clock, engine.durable()));
         let shared = Arc::clone(&window);
         let run = move || {
             while let Some(sequence) = shared.wait() {
@@ -200,8 +194,7 @@ impl Flusher {
     /// Ends the thread. Closing the log flushes the rest.
     pub fn stop(&self) {
         self.window.stop();
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(thread) = thread.take()
+        if let Some(thread) = lock(&self.thread).take()
             && thread.join().is_err()
         {
             error!("the thread that flushes the log panicked");

@@ -32,17 +32,13 @@ const VERSION: &str = "1";
 /// A larger file is not a file of this program.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// A kind of file in a data directory.
+/// A kind of file in a data directory, by its name. Its first line has the name in small letters.
 #[derive(Clone, Copy, Debug)]
-struct IdentityFile {
-    name: &'static str,
-    /// The word in its first line.
-    kind: &'static str,
-}
+struct IdentityFile(&'static str);
 
 impl IdentityFile {
     fn path(self, directory: &Path) -> PathBuf {
-        directory.join(self.name)
+        directory.join(self.0)
     }
 
     /// Reads the lines between the first one and the checksum; `None` if there is no file. An
@@ -65,7 +61,7 @@ impl IdentityFile {
     /// Replaces the file by one with these lines. It is on stable storage on return. The caller
     /// must have locked the directory.
     fn write(self, disk: &dyn Disk, directory: &Path, lines: &str) -> io::Result<()> {
-        let partial = directory.join(format!("{}.partial", self.name));
+        let partial = directory.join(format!("{}.partial", self.0));
         remove(disk, &partial)?;
         let file = disk.open(&partial, OpenMode::CreateNew)?;
         file.write_at(&[self.seal(lines).as_bytes()], 0)?;
@@ -84,13 +80,14 @@ impl IdentityFile {
 
     /// The first line without the version.
     fn title(self) -> String {
-        format!("inkstone {} ", self.kind)
+        format!("inkstone {} ", self.0.to_lowercase())
     }
 
     fn seal(self, lines: &str) -> String {
         let text = format!("{}{VERSION}\n{lines}", self.title());
-        let sum = sum(&text);
-        text + &sum
+        let digest = Sha1::digest(text.as_bytes());
+        let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{text}{SUM}{digits}\n")
     }
 
     /// The lines of a text that is exactly what [`IdentityFile::seal`] made.
@@ -106,20 +103,10 @@ impl IdentityFile {
             }
             None => return Err(format!("does not begin with {:?}", title.trim_end())),
         }
-        let sealed = rest.rfind(SUM).map(|end| (&rest[..end], &rest[end..]));
-        let lines = sealed.filter(|(lines, seal)| {
-            let text = &text[..first.len() + 1 + lines.len()];
-            *seal == sum(text)
-        });
-        let lines = lines.ok_or("does not match its checksum")?;
-        Ok(lines.0)
+        let lines = rest.rfind(SUM).map(|end| &rest[..end]);
+        let lines = lines.filter(|lines| self.seal(lines) == text);
+        Ok(lines.ok_or("does not match its checksum")?)
     }
-}
-
-fn sum(text: &str) -> String {
-    let digest = Sha1::digest(text.as_bytes());
-    let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{SUM}{digits}\n")
 }
 
 /// Removes a file; false if there was none.
@@ -154,10 +141,7 @@ fn read(disk: &dyn Disk, path: &Path) -> io::Result<Result<String, &'static str>
 mod tests {
     use super::*;
 
-    const FILE: IdentityFile = IdentityFile {
-        name: "MEMBER",
-        kind: "member",
-    };
+    const FILE: IdentityFile = IdentityFile("MEMBER");
 
     #[test]
     fn every_changed_byte_and_every_missing_end_is_detected() {

@@ -7,22 +7,20 @@
 //! woken (`awaited.rs`) stays here until another one arrives. A proposal that is queued
 //! quietly stays until its caller announces it, or runs the replica itself.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use revisions::{Command, LeaseAnswer, LeaseQuestion, Response};
-use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep};
 use value_log::Sequence;
 
 use crate::awaited::Awaited;
+use crate::lock::lock;
 use crate::replica::ReplySender;
-use crate::wake_batcher::{ReplyFuture, Sleeper, wake_after_turn};
+use crate::wake_batcher::{Pending, Sleeper, wake_after_turn};
 use crate::{Error, PeerMessage};
 
 /// Limit on the messages of other members that wait in the inbox.
@@ -36,54 +34,6 @@ const MESSAGES_BYTES_MAX: usize = 64 << 20;
 pub(crate) struct Proposal {
     pub command: Command,
     pub answer: ReplySender<Response>,
-}
-
-/// A command's future answer. Threads outside a runtime call [`Pending::wait`].
-#[derive(Debug)]
-pub struct Pending(ReplyFuture<Result<Response, Error>>);
-
-impl Pending {
-    /// Blocks this thread until the answer is there. Not for use inside an asynchronous
-    /// runtime.
-    pub fn wait(mut self) -> Result<Response, Error> {
-        match self.look() {
-            Some(answer) => answer,
-            None => self.0.0.blocking_recv().unwrap_or(Err(Error::Stopped)),
-        }
-    }
-
-    /// The answer, if it is there.
-    pub(crate) fn look(&mut self) -> Option<Result<Response, Error>> {
-        match self.0.0.try_recv() {
-            Ok(answer) => Some(answer),
-            Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Closed) => Some(Err(Error::Stopped)),
-        }
-    }
-}
-
-impl Future for Pending {
-    type Output = Result<Response, Error>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0)
-            .poll(context)
-            .map(|received| received.unwrap_or(Err(Error::Stopped)))
-    }
-}
-
-/// A question about a lease, with the channel for its answer.
-#[derive(Debug)]
-pub(crate) struct LeaseInquiry {
-    pub question: LeaseQuestion,
-    pub caller: ReplySender<LeaseAnswer>,
-}
-
-/// A request that member `to` lead, with the channel for its outcome.
-#[derive(Debug)]
-pub(crate) struct TransferRequest {
-    pub to: u64,
-    pub caller: ReplySender<()>,
 }
 
 /// Everything that has arrived since the replica took from the inbox last.
@@ -100,9 +50,10 @@ pub(crate) struct Arrived {
     /// Callers that want to read everything that is committed now.
     pub reads: Vec<ReplySender<()>>,
     /// Questions that only the leader can answer.
-    pub leases: Vec<LeaseInquiry>,
+    pub leases: Vec<(LeaseQuestion, ReplySender<LeaseAnswer>)>,
     /// Callers that want another member to lead.
-    pub transfers: Vec<TransferRequest>,
+    /// Members that are to lead, each with the caller that asks for it.
+    pub transfers: Vec<(u64, ReplySender<()>)>,
     /// Callers that want garbage reclaimed now.
     pub defragment: Vec<ReplySender<()>>,
     /// Another member says that this one was removed from the cluster.
@@ -172,15 +123,9 @@ struct Queue {
     bell: Notify,
 }
 
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Sleeper for Queue {
     fn wake(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         // The inputs may have been taken before this wake-up came. Then the replica sleeps
         // again, waits for later inputs, and must be left asleep.
         if state.arrived.is_empty() {
@@ -206,7 +151,7 @@ impl Inbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.queue.lock()
+        lock(&self.queue.state)
     }
 
     /// Applies `change` to the state and wakes the replica if it sleeps.
@@ -262,7 +207,7 @@ impl Inbox {
         state.waiting_bytes += bytes;
         state.waiting += 1;
         state.arrived.proposals.push(Proposal { command, answer });
-        Ok(Pending(ReplyFuture(pending)))
+        Ok(Pending(pending))
     }
 
     /// Takes a notice of the flush thread: everything up to a sequence is on stable storage,
@@ -295,41 +240,38 @@ impl Inbox {
     }
 
     /// Asks for a read: the answer comes when everything acknowledged by now is applied here.
-    pub fn read(&self) -> ReplyFuture<Result<(), Error>> {
+    pub fn read(&self) -> Pending<()> {
         let (answer, pending) = oneshot::channel();
         self.put(|state| match &state.closed {
             Some(error) if state.stopped => drop(answer.send(Err(error.clone()))),
             _ => state.arrived.reads.push(answer),
         });
-        ReplyFuture(pending)
+        Pending(pending)
     }
 
     /// Asks a question about a lease, which only the leader can answer.
-    pub fn ask_lease(&self, question: LeaseQuestion) -> ReplyFuture<Result<LeaseAnswer, Error>> {
-        self.ask(|arrived, caller| arrived.leases.push(LeaseInquiry { question, caller }))
+    pub fn ask_lease(&self, question: LeaseQuestion) -> Pending<LeaseAnswer> {
+        self.ask(|arrived, caller| arrived.leases.push((question, caller)))
     }
 
     /// Asks for a transfer of leadership to a member.
-    pub fn transfer_leadership(&self, to: u64) -> ReplyFuture<Result<(), Error>> {
-        self.ask(|arrived, caller| arrived.transfers.push(TransferRequest { to, caller }))
+    pub fn transfer_leadership(&self, to: u64) -> Pending<()> {
+        self.ask(|arrived, caller| arrived.transfers.push((to, caller)))
     }
 
     /// Asks for garbage to be reclaimed now.
-    pub fn defragment(&self) -> ReplyFuture<Result<(), Error>> {
+    pub fn defragment(&self) -> Pending<()> {
         self.ask(|arrived, answer| arrived.defragment.push(answer))
     }
 
     /// Puts a request into the inbox, or answers it with the error if the inbox is closed.
-    fn ask<T>(
-        &self,
-        put: impl FnOnce(&mut Arrived, ReplySender<T>),
-    ) -> ReplyFuture<Result<T, Error>> {
+    fn ask<T>(&self, put: impl FnOnce(&mut Arrived, ReplySender<T>)) -> Pending<T> {
         let (answer, pending) = oneshot::channel();
         self.put(|state| match &state.closed {
             Some(error) => drop(answer.send(Err(error.clone()))),
             None => put(&mut state.arrived, answer),
         });
-        ReplyFuture(pending)
+        Pending(pending)
     }
 
     /// Notes that another member says that this one was removed.

@@ -3,7 +3,7 @@
 //! Lock order: none. The inbox has the only lock that requests take, and no thread calls
 //! other code while it holds it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use engine::Worker;
@@ -18,27 +18,32 @@ use tokio::sync::watch;
 use tracing::{error, info};
 
 use crate::driver::{CallerRuns, Driver};
-use crate::flushing::{Flusher, Unflushed, Window};
-use crate::heart::Heart;
-use crate::inbox::{Inbox, Pending};
-use crate::outbox::{Nowhere, Outbox};
-use crate::status::{Leadership, PublishedStatus, Status};
+use crate::flushing::{Flusher, Unflushed};
+use crate::inbox::Inbox;
+use crate::lock::lock;
+use crate::status::{PublishedStatus, Status};
 use crate::transport::{Traffic, Transport};
+use crate::wake_batcher::Pending;
 use crate::{Error, Network, NodeOptions, ReadLease, Replica};
 
 /// A running node. Cheap to clone; the last clone's drop stops it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Node {
     shared: Arc<RunningNode>,
 }
 
-#[derive(Debug)]
+impl std::fmt::Debug for Node {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Node").finish_non_exhaustive()
+    }
+}
+
 struct RunningNode {
     inbox: Arc<Inbox>,
     reader: Reader,
     read_lease: Arc<ReadLease>,
     published: Arc<PublishedStatus>,
-    leadership: watch::Receiver<Leadership>,
+    status: watch::Receiver<Status>,
     /// `None` for a node without a network.
     transport: Option<Arc<Transport>>,
     /// `None` unless [`NodeOptions::flushing`] is set.
@@ -76,88 +81,48 @@ impl Node {
 
     fn launch(mut options: NodeOptions, network: Option<Network>) -> Result<Node, Error> {
         check_flushing(&options)?;
-        let engine = &mut options.replica.machine.engine;
-        let callers_run = network.is_none() && engine.log.durability == engine::Durability::Os;
-        if callers_run && engine.log.worker == Worker::Threads {
-            engine.log.worker = Worker::CallerWithPool;
-        }
         let opened = options.clock.now();
+        let seed = seed(&options, network.is_some())?;
+        let log = &mut options.replica.machine.engine.log;
+        let callers_run = network.is_none() && log.durability == engine::Durability::Os;
+        if callers_run && log.worker == Worker::Threads {
+            log.worker = Worker::CallerWithPool;
+        }
         let mut replica = Replica::open(
             Arc::clone(&options.disk),
             &options.directory,
-            options.replica(seed(&options, network.is_some())?),
+            options.replica(seed),
             Arc::clone(&options.clock),
         )?;
-        let reader = replica.reader().clone();
-        let read_lease = Arc::clone(replica.read_lease());
-        let inbox = Arc::new(Inbox::new(options.queue_bytes_max));
-        let notices = Arc::clone(&inbox);
-        let flusher = flusher(&options, &reader, &inbox)?;
-        let written = flusher.as_ref().map(Flusher::window).cloned();
-        reader.engine().on_durable(Box::new(move |outcome| {
-            if let (Ok(sequence), Some(window)) = (&outcome, &written) {
-                window.written(*sequence);
-            }
-            // A replica that writes itself knows what it has written.
-            if !callers_run || outcome.is_err() {
-                notices.persisted(outcome.map_err(|error| error.to_string()));
-            }
-        }));
         if callers_run {
             replica.write_itself();
         }
+        let reader = replica.reader().clone();
+        let read_lease = Arc::clone(replica.read_lease());
+        let inbox = Arc::new(Inbox::new(options.queue_bytes_max));
         let waking = Arc::clone(&inbox);
         replica.wake_with(Arc::new(move || waking.wake()));
+        let flusher = flusher(&options, &reader, &inbox)?;
+        report_writes(&reader, &inbox, flusher.as_ref(), callers_run);
+        let start = |network| {
+            let (id, inbox) = (replica.member_id(), Arc::clone(&inbox));
+            Transport::start(network, id, inbox, reader.clone(), &options)
+        };
+        let transport = network.map(start).transpose()?.map(Arc::new);
         let published = Arc::new(PublishedStatus::default());
-        let heart = Arc::new(Heart::new(
-            Arc::clone(&options.clock),
-            options.replica.heartbeat_interval,
-            options.replica.election_timeout,
-        ));
-        let transport = match network {
-            Some(network) => {
-                let incoming = Arc::clone(&inbox);
-                let transport = Transport::start(
-                    network,
-                    replica.member_id(),
-                    incoming,
-                    Arc::clone(&heart),
-                    reader.clone(),
-                    Arc::clone(&options.clock),
-                )?;
-                Some(Arc::new(transport))
-            }
-            None => None,
-        };
-        let outbox: Arc<dyn Outbox> = match &transport {
-            Some(transport) => Arc::clone(transport) as Arc<dyn Outbox>,
-            None => Arc::new(Nowhere),
-        };
         let mut driver = Driver::new(
             &options,
             replica,
             Arc::clone(&inbox),
-            outbox,
+            transport.as_ref(),
             Arc::clone(&published),
         );
-        if transport.is_some() {
-            driver.set_heart(heart);
-        }
-        let leadership = driver.leadership();
+        let status = driver.status();
         driver.elect_alone();
+        let (caller_runs, work) = work(driver, callers_run, transport.clone());
         let latch = EndLatch {
             inbox: Arc::clone(&inbox),
             watches: Arc::clone(reader.watch_hub()),
-        };
-        let mut caller_runs = None;
-        let work: Box<dyn FnOnce() + Send> = if callers_run {
-            let runs = CallerRuns::new(driver, Arc::clone(reader.watch_hub()));
-            let runs = Arc::new(runs);
-            caller_runs = Some(Arc::clone(&runs));
-            Box::new(move || runs.run())
-        } else {
-            let connections = transport.clone();
-            Box::new(move || driver.run(connections.as_deref()))
         };
         let run = move || {
             let _latch = latch;
@@ -175,7 +140,7 @@ impl Node {
             reader,
             read_lease,
             published,
-            leadership,
+            status,
             transport,
             flusher,
             caller_runs,
@@ -221,11 +186,7 @@ impl Node {
         if self.has_read_lease() {
             return Ok(());
         }
-        self.shared
-            .inbox
-            .read()
-            .await
-            .unwrap_or(Err(Error::Stopped))
+        self.shared.inbox.read().await
     }
 
     /// Gives a lease its full time again, here or at the leader. Returns its time to live in
@@ -239,7 +200,7 @@ impl Node {
             }
         }
         let question = LeaseQuestion::KeepAlive(LeaseKeepAliveRequest { id });
-        match self.ask_lease(question).await? {
+        match self.shared.inbox.ask_lease(question).await? {
             LeaseAnswer::KeepAlive(answer) => Ok(answer.ttl),
             LeaseAnswer::TimeToLive(_) => Err(another_answer()),
         }
@@ -257,15 +218,11 @@ impl Node {
                 outcome => return Ok(outcome?),
             }
         }
-        match self.ask_lease(LeaseQuestion::TimeToLive(request)).await? {
+        let question = LeaseQuestion::TimeToLive(request);
+        match self.shared.inbox.ask_lease(question).await? {
             LeaseAnswer::TimeToLive(answer) => Ok(answer),
             LeaseAnswer::KeepAlive(_) => Err(another_answer()),
         }
-    }
-
-    async fn ask_lease(&self, question: LeaseQuestion) -> Result<LeaseAnswer, Error> {
-        let answer = self.shared.inbox.ask_lease(question);
-        answer.await.unwrap_or(Err(Error::Stopped))
     }
 
     /// Whether reads here need no other member at present: this member leads, and its lease
@@ -284,8 +241,7 @@ impl Node {
     /// is not a voter, and with `Timeout` if the other one did not become the leader; then
     /// this member still leads.
     pub async fn move_leader(&self, to: u64) -> Result<(), Error> {
-        let answer = self.shared.inbox.transfer_leadership(to);
-        answer.await.unwrap_or(Err(Error::Stopped))
+        self.shared.inbox.transfer_leadership(to).await
     }
 
     /// The reader of ranges, leases, hashes and watches.
@@ -324,8 +280,10 @@ impl Node {
     }
 
     pub fn status(&self) -> Status {
-        let waiting = self.shared.inbox.waiting();
-        self.shared.published.status(waiting)
+        Status {
+            waiting: self.shared.inbox.waiting(),
+            ..*self.shared.status.borrow()
+        }
     }
 
     /// The acknowledged entries that a loss of power would take from this member now; `None`
@@ -335,19 +293,15 @@ impl Node {
         flusher.map(|flusher| flusher.window().unflushed())
     }
 
-    /// A channel that reports changes of the leader and the term; of several at once, the
-    /// newest. It closes when the node ends.
-    pub fn leadership(&self) -> watch::Receiver<Leadership> {
-        self.shared.leadership.clone()
+    /// A channel that reports changes of the leader and the term, and of nothing else in the
+    /// status; of several at once, the newest. It closes when the node ends.
+    pub fn leadership(&self) -> watch::Receiver<Status> {
+        self.shared.status.clone()
     }
 
     /// Reclaims all that is garbage now, while reads and writes continue.
     pub async fn defragment(&self) -> Result<(), Error> {
-        self.shared
-            .inbox
-            .defragment()
-            .await
-            .unwrap_or(Err(Error::Stopped))
+        self.shared.inbox.defragment().await
     }
 
     /// Finishes the requests that were taken, hands leadership to another member if this one
@@ -362,7 +316,7 @@ impl Node {
 impl RunningNode {
     fn stop(&self) {
         self.inbox.stop();
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut thread = lock(&self.thread);
         if let Some(thread) = thread.take()
             && thread.join().is_err()
         {
@@ -406,12 +360,46 @@ fn flusher(
     reader: &Reader,
     inbox: &Arc<Inbox>,
 ) -> Result<Option<Flusher>, Error> {
-    let Some(policy) = options.flushing else {
-        return Ok(None);
+    let start = |policy| {
+        let (clock, engine) = (Arc::clone(&options.clock), reader.engine().clone());
+        Flusher::start(policy, clock, engine, Arc::clone(inbox))
     };
-    let engine = reader.engine().clone();
-    let window = Window::new(policy, Arc::clone(&options.clock), engine.durable());
-    Flusher::start(Arc::new(window), engine, Arc::clone(inbox)).map(Some)
+    options.flushing.map(start).transpose()
+}
+
+/// Reports what the log has written to the inbox and to the flusher. A replica that writes
+/// itself knows what it has written, and hears only of failures.
+fn report_writes(
+    reader: &Reader,
+    inbox: &Arc<Inbox>,
+    flusher: Option<&Flusher>,
+    writes_itself: bool,
+) {
+    let inbox = Arc::clone(inbox);
+    let window = flusher.map(Flusher::window).cloned();
+    reader.engine().on_durable(Box::new(move |outcome| {
+        if let (Ok(sequence), Some(window)) = (&outcome, &window) {
+            window.written(*sequence);
+        }
+        if !writes_itself || outcome.is_err() {
+            inbox.persisted(outcome.map_err(|error| error.to_string()));
+        }
+    }));
+}
+
+/// The work of the replica thread; with it the desk at which callers run the replica
+/// themselves, if they do.
+fn work(
+    driver: Driver,
+    callers_run: bool,
+    connections: Option<Arc<Transport>>,
+) -> (Option<Arc<CallerRuns>>, Box<dyn FnOnce() + Send>) {
+    if !callers_run {
+        return (None, Box::new(move || driver.run(connections.as_deref())));
+    }
+    let runs = Arc::new(CallerRuns::new(driver));
+    let desk = Arc::clone(&runs);
+    (Some(desk), Box::new(move || runs.run()))
 }
 
 /// The seed of the member's randomness. It has to differ between the members of a cluster:

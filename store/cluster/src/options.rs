@@ -104,9 +104,4 @@ impl NodeOptions {
         let quota_bytes = self.replica.machine.quota_bytes.unwrap_or(u64::MAX);
         quota_bytes / KEPT_PART_OF_QUOTA
     }
-
-    /// Time limit for requests that wait for a leader or an answer: etcd's request timeout.
-    pub(crate) fn patience(&self) -> Duration {
-        Duration::from_secs(5) + self.replica.election_timeout * 2
-    }
 }

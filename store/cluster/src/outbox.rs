@@ -1,14 +1,12 @@
 //! The replica's output to the other members.
 
-use std::fmt::Debug;
-
 use revisions::Members;
 
 use crate::{PeerMessage, Sender};
 
 /// Sends messages to other members. It must not block, and drops messages that it cannot
 /// send.
-pub trait Outbox: Debug + Send + Sync {
+pub trait Outbox: Send + Sync {
     /// Sends each message to the member with the id before it. Returns the members to which
     /// nothing can be sent at present.
     fn send(&self, messages: Vec<(u64, PeerMessage)>) -> Vec<u64>;
@@ -22,7 +20,6 @@ pub trait Outbox: Debug + Send + Sync {
 }
 
 /// The outbox of a node without a network.
-#[derive(Debug)]
 pub(crate) struct Nowhere;
 
 impl Outbox for Nowhere {

@@ -30,12 +30,13 @@
 //! of a lost one is unknown, and its client gets an error that says so. The sender of any
 //! other message repeats it until it has what it needs.
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use raft::eraftpb::{Message, MessageType};
 use revisions::{Command, LeaseAnswer, LeaseQuestion, Response};
 
 pub use records::RecordMessage;
 
+use crate::fields::Fields;
 use crate::raft::wire;
 use crate::snapshot::ImportReport;
 use crate::{EntryId, Error};
@@ -235,6 +236,17 @@ impl PeerMessage {
         }
     }
 
+    /// Whether the message is consistent with its connection from member `from` to member `to`.
+    /// Raft's messages name their sender and receiver; all others have no such fields.
+    #[must_use]
+    pub fn is_in_the_name_of(&self, from: u64, to: u64) -> bool {
+        match self {
+            PeerMessage::Raft(message) => (message.from, message.to) == (from, to),
+            PeerMessage::SnapshotOffer { message, .. } => (message.from, message.to) == (from, to),
+            _ => true,
+        }
+    }
+
     /// Whether the message may be large, so that it should not delay others on its connection.
     pub fn is_bulk(&self) -> bool {
         match self {
@@ -346,27 +358,28 @@ impl PeerMessage {
 
     /// Decodes a message of this kind from the joined parts of [`PeerMessage::encode`]. The
     /// error says what is wrong with it.
-    pub fn decode(kind: u8, mut bytes: Bytes) -> Result<PeerMessage, String> {
+    pub fn decode(kind: u8, bytes: Bytes) -> Result<PeerMessage, String> {
         let text = |error: revisions::Error| error.to_string();
+        let mut fields = Fields(bytes);
         Ok(match kind {
-            RAFT => PeerMessage::Raft(wire::decode(bytes)?),
+            RAFT => PeerMessage::Raft(wire::decode(fields.0)?),
             READ_INDEX => PeerMessage::ReadIndex {
-                round: word(&mut bytes)?,
+                round: fields.u64()?,
             },
             READ_AT => PeerMessage::ReadAt {
-                round: word(&mut bytes)?,
-                index: word(&mut bytes)?,
+                round: fields.u64()?,
+                index: fields.u64()?,
             },
             COMMAND => PeerMessage::Command {
-                number: word(&mut bytes)?,
-                command: Command::decode(bytes).map_err(text)?,
+                number: fields.u64()?,
+                command: Command::decode(fields.0).map_err(text)?,
             },
             DONE | NOT_DONE => {
-                let (number, index) = (word(&mut bytes)?, word(&mut bytes)?);
+                let (number, index) = (fields.u64()?, fields.u64()?);
                 let outcome = if kind == DONE {
-                    Ok(Response::decode(bytes).map_err(text)?)
+                    Ok(Response::decode(fields.0).map_err(text)?)
                 } else {
-                    Err(revisions::Error::decode(bytes).map_err(text)?)
+                    Err(revisions::Error::decode(fields.0).map_err(text)?)
                 };
                 PeerMessage::Answer {
                     number,
@@ -375,52 +388,52 @@ impl PeerMessage {
                 }
             }
             LEASE_QUESTION => PeerMessage::LeaseQuestion {
-                number: word(&mut bytes)?,
-                question: LeaseQuestion::decode(bytes).map_err(text)?,
+                number: fields.u64()?,
+                question: LeaseQuestion::decode(fields.0).map_err(text)?,
             },
             LEASE_ANSWER => PeerMessage::LeaseAnswer {
-                number: word(&mut bytes)?,
-                answer: Box::new(LeaseAnswer::decode(bytes).map_err(text)?),
+                number: fields.u64()?,
+                answer: Box::new(LeaseAnswer::decode(fields.0).map_err(text)?),
             },
             LEASE_QUESTIONS => PeerMessage::LeaseQuestions {
-                questions: all_numbered(bytes, LeaseQuestion::decode)?,
+                questions: all_numbered(fields, LeaseQuestion::decode)?,
             },
             LEASE_ANSWERS => PeerMessage::LeaseAnswers {
-                answers: all_numbered(bytes, LeaseAnswer::decode)?,
+                answers: all_numbered(fields, LeaseAnswer::decode)?,
             },
-            SNAPSHOT_OFFER..=SNAPSHOT_OVER => decode_of_snapshot(kind, bytes)?,
+            SNAPSHOT_OFFER..=SNAPSHOT_OVER => decode_of_snapshot(kind, fields)?,
             REJOIN => PeerMessage::Rejoin(RejoinQuestion {
-                incarnation: word(&mut bytes)?,
-                round: word(&mut bytes)?,
-                end: entry_id(&mut bytes)?,
-                voters: all_words(bytes)?,
+                incarnation: fields.u64()?,
+                round: fields.u64()?,
+                end: fields.entry_id()?,
+                voters: fields.all_u64()?,
             }),
-            REJOIN_REPLY => PeerMessage::RejoinReply(decode_rejoin_reply(bytes)?),
+            REJOIN_REPLY => PeerMessage::RejoinReply(decode_rejoin_reply(fields)?),
             REJOIN_ACCEPTED => PeerMessage::RejoinAccepted(RejoinAccepted {
-                incarnation: word(&mut bytes)?,
-                term: word(&mut bytes)?,
-                index: word(&mut bytes)?,
+                incarnation: fields.u64()?,
+                term: fields.u64()?,
+                index: fields.u64()?,
             }),
             WHICH_INCARNATION => PeerMessage::WhichIncarnation {
-                number: word(&mut bytes)?,
+                number: fields.u64()?,
             },
             THIS_INCARNATION => PeerMessage::ThisIncarnation {
-                number: word(&mut bytes)?,
-                incarnation: word(&mut bytes)?,
+                number: fields.u64()?,
+                incarnation: fields.u64()?,
             },
             RECORD_WANTED | RECORD_GIVEN => {
-                PeerMessage::Record(RecordMessage::decode(kind, bytes)?)
+                PeerMessage::Record(RecordMessage::decode(kind, fields)?)
             }
             _ => return Err(format!("a message of unknown kind {kind}")),
         })
     }
 }
 
-fn decode_of_snapshot(kind: u8, mut bytes: Bytes) -> Result<PeerMessage, String> {
-    let id = word(&mut bytes)?;
+fn decode_of_snapshot(kind: u8, mut fields: Fields) -> Result<PeerMessage, String> {
+    let id = fields.u64()?;
     Ok(match kind {
         SNAPSHOT_OFFER => {
-            let message = wire::decode(bytes)?;
+            let message = wire::decode(fields.0)?;
             if message.get_msg_type() != MessageType::MsgSnapshot || !message.has_snapshot() {
                 return Err("an offer carries no snapshot".into());
             }
@@ -429,30 +442,33 @@ fn decode_of_snapshot(kind: u8, mut bytes: Bytes) -> Result<PeerMessage, String>
                 message: Box::new(message),
             }
         }
-        SNAPSHOT_PIECE => PeerMessage::SnapshotPiece { id, bytes },
+        SNAPSHOT_PIECE => PeerMessage::SnapshotPiece {
+            id,
+            bytes: fields.0,
+        },
         SNAPSHOT_WANTED => PeerMessage::SnapshotWanted {
             id,
             report: ImportReport {
-                wanted: word(&mut bytes)?,
-                written: word(&mut bytes)?,
-                out_of_order: flag(&mut bytes)?,
+                wanted: fields.u64()?,
+                written: fields.u64()?,
+                out_of_order: fields.u8()? != 0,
             },
         },
         _ => PeerMessage::SnapshotOver {
             id,
-            outcome: match flag(&mut bytes)? {
+            outcome: match fields.u8()? != 0 {
                 true => Ok(()),
-                false => Err(String::from_utf8_lossy(&bytes).into_owned()),
+                false => Err(String::from_utf8_lossy(&fields.0).into_owned()),
             },
         },
     })
 }
 
-fn decode_rejoin_reply(mut bytes: Bytes) -> Result<RejoinReply, String> {
-    let (incarnation, round) = (word(&mut bytes)?, word(&mut bytes)?);
-    let end = entry_id(&mut bytes)?;
-    let count = word(&mut bytes)?;
-    let mut voters = all_words(bytes)?;
+fn decode_rejoin_reply(mut fields: Fields) -> Result<RejoinReply, String> {
+    let (incarnation, round) = (fields.u64()?, fields.u64()?);
+    let end = fields.entry_id()?;
+    let count = fields.u64()?;
+    let mut voters = fields.all_u64()?;
     if count > voters.len() as u64 {
         return Err("the message is cut off".into());
     }
@@ -466,40 +482,10 @@ fn decode_rejoin_reply(mut bytes: Bytes) -> Result<RejoinReply, String> {
     })
 }
 
-fn entry_id(bytes: &mut Bytes) -> Result<EntryId, String> {
-    Ok(EntryId {
-        term: word(bytes)?,
-        index: word(bytes)?,
-    })
-}
-
-fn flag(bytes: &mut Bytes) -> Result<bool, String> {
-    if bytes.is_empty() {
-        return Err("the message is cut off".into());
-    }
-    Ok(bytes.get_u8() != 0)
-}
-
 fn words(words: &[u64]) -> Bytes {
     let mut bytes = BytesMut::with_capacity(8 * words.len());
     words.iter().for_each(|&word| bytes.put_u64_le(word));
     bytes.freeze()
-}
-
-fn word(bytes: &mut Bytes) -> Result<u64, String> {
-    if bytes.len() < 8 {
-        return Err("the message is cut off".into());
-    }
-    Ok(bytes.get_u64_le())
-}
-
-/// Reads the rest of a message as numbers.
-fn all_words(mut bytes: Bytes) -> Result<Vec<u64>, String> {
-    let mut words = Vec::with_capacity(bytes.len() / 8);
-    while !bytes.is_empty() {
-        words.push(word(&mut bytes)?);
-    }
-    Ok(words)
 }
 
 /// Encodes items, each with its number and length.
@@ -513,22 +499,15 @@ fn numbered(items: impl Iterator<Item = (u64, Bytes)>) -> Bytes {
     bytes.freeze()
 }
 
-/// Decodes items that [`numbered`] wrote, to the end of the message.
+/// Decodes the items that [`numbered`] has encoded.
 fn all_numbered<T>(
-    mut bytes: Bytes,
+    mut fields: Fields,
     decode: impl Fn(Bytes) -> Result<T, revisions::Error>,
 ) -> Result<Vec<(u64, T)>, String> {
     let mut items = Vec::new();
-    while !bytes.is_empty() {
-        let number = word(&mut bytes)?;
-        if bytes.len() < 4 {
-            return Err("the message is cut off".into());
-        }
-        let length = bytes.get_u32_le() as usize;
-        if bytes.len() < length {
-            return Err("the message is cut off".into());
-        }
-        let item = decode(bytes.split_to(length)).map_err(|error| error.to_string())?;
+    while !fields.0.is_empty() {
+        let number = fields.u64()?;
+        let item = decode(fields.sized()?).map_err(|error| error.to_string())?;
         items.push((number, item));
     }
     Ok(items)

@@ -19,15 +19,16 @@
 //! docs/decisions/0022-addresses-of-members.md
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use environment::{Clock, Instant};
-use peers::{PeerSecret, Peers};
+use peers::Peers;
 use revisions::{Member, Members};
 
-use crate::MemberList;
+use crate::lock::lock;
 use crate::transport::address;
+use crate::{MemberList, Network};
 
 /// Time limit for a member's answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -44,26 +45,12 @@ const NEWCOMERS_MAX: usize = 64;
 /// Most addresses of one member that are tried.
 const ADDRESSES_MAX: usize = 16;
 
-/// This member, its secret, and the addresses that it knows at its start.
-#[derive(Debug)]
-pub(crate) struct PeerTableOptions {
-    pub cluster_id: u64,
-    pub member_id: u64,
-    /// See [`crate::Network::contacts`].
-    pub contacts: Vec<Member>,
-    /// See [`crate::Network::listed`].
-    pub listed: Vec<String>,
-    pub secret: Option<PeerSecret>,
-}
-
 /// The table of the connections, and the rules by which members get into it.
 pub(crate) struct PeerTable {
-    peers: Peers,
-    cluster_id: u64,
+    pub peers: Peers,
     member_id: u64,
-    secret: Option<PeerSecret>,
-    /// See [`crate::Network::listed`].
-    listed: Vec<String>,
+    /// Without its listeners and contacts.
+    network: Network,
     clock: Arc<dyn Clock>,
     known: Mutex<Known>,
 }
@@ -108,40 +95,29 @@ impl Pause {
     }
 }
 
-impl std::fmt::Debug for PeerTable {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("PeerTable")
-            .field("member_id", &self.member_id)
-            .field("table", &self.known().table)
-            .finish_non_exhaustive()
-    }
-}
-
 impl PeerTable {
-    pub fn new(peers: Peers, options: PeerTableOptions, clock: Arc<dyn Clock>) -> PeerTable {
+    pub fn new(
+        peers: Peers,
+        member_id: u64,
+        mut network: Network,
+        clock: Arc<dyn Clock>,
+    ) -> PeerTable {
         let known = Known {
-            contacts: options.contacts,
+            contacts: std::mem::take(&mut network.contacts),
             ..Known::default()
         };
         PeerTable {
             peers,
-            cluster_id: options.cluster_id,
-            member_id: options.member_id,
-            secret: options.secret,
-            listed: options.listed,
+            member_id,
+            network,
             clock,
             known: Mutex::new(known),
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes over the members that this one has applied.
     pub fn set_members(&self, members: &Members) {
-        let mut guard = self.known();
+        let mut guard = lock(&self.known);
         let known = &mut *guard;
         known.belongs = members.get(self.member_id).is_some();
         known.members = members.iter().cloned().collect();
@@ -154,7 +130,7 @@ impl PeerTable {
     }
 
     fn fill_table(&self, known: &mut Known) {
-        let table = known.addresses(self.member_id, self.secret.is_some());
+        let table = known.addresses(self.member_id, self.network.secret.is_some());
         for (id, addresses) in &table {
             if let Err(error) = self.peers.set_member(*id, addresses.clone()) {
                 let member = format!("{id:x}");
@@ -171,12 +147,12 @@ impl PeerTable {
     /// Takes the addresses that an admitted sender announces as its own. If it announced others
     /// before, it has moved, and connections to other addresses are closed.
     pub fn announced(&self, sender: u64, addresses: &[String]) {
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         if sender == self.member_id || known.removed.contains(&sender) {
             return;
         }
         let is_newcomer = !known.table.contains(&sender);
-        if is_newcomer && (self.secret.is_none() || known.newcomers() >= NEWCOMERS_MAX) {
+        if is_newcomer && (self.network.secret.is_none() || known.newcomers() >= NEWCOMERS_MAX) {
             return;
         }
         let addresses = &addresses[..addresses.len().min(ADDRESSES_MAX)];
@@ -193,7 +169,7 @@ impl PeerTable {
     /// Whether a sender is a member, as far as this one knows. If not, the known members are
     /// asked; their answer counts when the sender connects again.
     pub fn admits(self: &Arc<PeerTable>, sender: u64) -> bool {
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         if known.table.contains(&sender) {
             return true;
         }
@@ -206,7 +182,7 @@ impl PeerTable {
 
     /// Asks the other members for the addresses of one that cannot be reached.
     pub fn out_of_reach(self: &Arc<PeerTable>, member: u64) {
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         let now = self.clock.now();
         if known.table.contains(&member) && now >= known.search.until {
             known.search.begin(now, SEARCH_PAUSE_MAX);
@@ -222,19 +198,19 @@ impl PeerTable {
         let table = known.addresses(self.member_id, false);
         let addresses = table.into_values().flatten();
         let urls = addresses.map(|address| format!("http://{address}"));
-        let mut urls: Vec<String> = urls.chain(self.listed.iter().cloned()).collect();
+        let mut urls: Vec<String> = urls.chain(self.network.listed.iter().cloned()).collect();
         urls.sort_unstable();
         urls.dedup();
         if urls.is_empty() {
             return;
         }
         let here = Arc::clone(self);
-        let secret = self.secret.clone();
-        let asking = MemberList::ask_aside(urls, ANSWER_TIMEOUT, secret, move |lists| {
-            here.learn(lists);
+        let secret = self.network.secret.clone();
+        let asking = MemberList::ask_aside(urls, ANSWER_TIMEOUT, secret, move |asked| {
+            here.learn(asked.map_or_else(|_| Vec::new(), |(lists, _)| lists));
         });
         match asking {
-            Ok(()) => known.is_asking = true,
+            Ok(_) => known.is_asking = true,
             Err(error) => {
                 known.strangers.begin(self.clock.now(), STRANGER_PAUSE_MAX);
                 tracing::warn!(%error, "cannot start a thread to ask members for their member lists");
@@ -244,11 +220,11 @@ impl PeerTable {
 
     /// Takes over the newest of the member lists that arrived.
     fn learn(&self, lists: Vec<MemberList>) {
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         known.is_asking = false;
         known.strangers.begin(self.clock.now(), STRANGER_PAUSE_MAX);
         let mut lists = lists.into_iter();
-        let Some(newest) = lists.find(|list| list.cluster_id == self.cluster_id) else {
+        let Some(newest) = lists.find(|list| list.cluster_id == self.network.cluster_id) else {
             return;
         };
         if known.learn(newest) {

@@ -41,7 +41,6 @@ mod held;
 mod leader;
 mod leader_lease;
 mod leases;
-mod liveness;
 mod membership;
 mod messages;
 mod options;
@@ -57,9 +56,9 @@ mod snapshot_receive;
 mod snapshot_send;
 mod status;
 mod transfer;
-mod unconfirmed;
 mod vote_lease;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -85,13 +84,13 @@ pub use snapshot_receive::Installed;
 pub(crate) use snapshot_receive::Waker;
 
 use answer::{Answer, Requester, leader_changed, timeout};
+use commit_broadcast::CommitBroadcast;
 use damage::DamageRepair;
 use leader::Leader;
 use leader_lease::LeaderLease;
 use leases::LeaseRequester;
-use liveness::Liveness;
 use reads::ReadRequester;
-use rejoin::{Incarnation, Opening, Rejoin};
+use rejoin::{Incarnation, Rejoin};
 use replica_core::Core;
 use requests::{Requests, end_read};
 use retries::{Asked, Retry};
@@ -116,13 +115,8 @@ pub struct Replica {
     room: Room,
     damage: DamageRepair,
     removal_file: RemovalFile,
-    ticks: Ticks,
-}
-
-/// When the consensus gets its ticks.
-#[derive(Debug)]
-struct Ticks {
-    next: Instant,
+    /// When the consensus gets its next tick.
+    next_tick: Instant,
     /// How often this leader sent its heartbeats too late, since the start.
     late_heartbeats: u64,
 }
@@ -134,8 +128,6 @@ impl std::fmt::Debug for Replica {
             .field("member_id", &self.core.member_id)
             .field("role", &self.role)
             .field("consensus", &self.core.consensus)
-            .field("sending", &self.sending)
-            .field("receiving", &self.receiving)
             .field("failed", &self.core.failed)
             .finish_non_exhaustive()
     }
@@ -152,6 +144,7 @@ impl Replica {
         clock: Arc<dyn Clock>,
     ) -> Result<Replica, Error> {
         assert_ne!(options.machine.member_id, 0, "0 is not a member's id");
+        assert!(options.snapshot_piece_bytes > 0, "pieces have bytes");
         options.machine.engine.commitment = Commitment::Quorum;
         options.machine.engine.log.accepts_torn_frames =
             options.mutant == Some(Mutant::AcceptsATornTail);
@@ -169,41 +162,36 @@ impl Replica {
         let member_id = membership::own_id(options.machine.member_id, &members)?;
         refuse_removed(&*disk, directory, member_id)?;
         let removal_file = RemovalFile::new(Arc::clone(&disk), directory);
-        let opening = Opening {
-            number: recovered.opening,
-            was_closed: recovered.clean,
-        };
-        let mut incarnation = Incarnation::new(disk, directory, &options, opening)?;
-        if recovered.rebuilt {
-            incarnation.note_lost_tail();
-        }
+        let opening = recovered.opening;
+        let incarnation = Incarnation::new(disk, directory, &options, &recovered)?;
         let rejoin = Rejoin::new(&options, incarnation, recovered.hard_state.term);
         let consensus = Consensus::start(
-            options.elections(member_id),
-            options.retention(),
+            member_id,
+            &options,
             reader.engine().clone(),
             recovered,
             membership::configuration(&members),
-            options.mutant,
         )?;
         let now = clock.now();
-        let mut vote_lease = VoteLease::new(options.election_timeout, opening.number, now);
+        let next_tick = now + options.heartbeat_interval;
+        let mut vote_lease = VoteLease::new(options.election_timeout, opening, now);
         if options.mutant == Some(Mutant::VotesAtOnceAfterARestart) {
             vote_lease.forget();
         }
         let published = Arc::new(ReadLease::new(Arc::clone(&clock)));
-        let first_number = options.first_number(opening.number);
+        let first_number = options.first_number(opening);
         let core = Core {
             member_id,
             machine,
             reader,
             consensus,
             clock,
-            settings: options.settings(),
+            options,
             leader: 0,
-            liveness: Liveness::new(options.election_timeout),
+            last_heard: BTreeMap::new(),
             output: Output::default(),
             unswept: Vec::new(),
+            commit: CommitBroadcast::default(),
             commit_awaited: 0,
             leases_expired: 0,
             failed: None,
@@ -213,22 +201,16 @@ impl Replica {
             core,
             role: Role::Follower,
             requests: Requests::new(first_number),
-            leader_lease: LeaderLease::new(options.read_mode, published),
+            leader_lease: LeaderLease::new(published),
             vote_lease,
             rejoin,
-            sending: SnapshotSending::new(
-                first_number,
-                options.snapshot_piece_bytes,
-                options.election_timeout,
-            ),
+            sending: SnapshotSending::new(first_number),
             receiving: SnapshotReceiving::default(),
             room: Room::default(),
             damage: DamageRepair::default(),
             removal_file,
-            ticks: Ticks {
-                next: now + options.heartbeat_interval,
-                late_heartbeats: 0,
-            },
+            next_tick,
+            late_heartbeats: 0,
         };
         replica.rejoin.begin(&mut replica.core)?;
         if replica.core.voters() == [member_id] {
@@ -243,13 +225,13 @@ impl Replica {
         let for_sweeps = Arc::clone(&waker);
         let engine = self.core.engine();
         engine.on_hold_dropped(Box::new(move || for_sweeps()));
-        self.receiving.wake_with(waker);
+        self.receiving.waker = Some(waker);
     }
 
     /// From now on [`Replica::run`] itself writes what it appends and continues with the
     /// result at once. For a log without a writing thread of its own ([`engine::Worker`]).
     pub(crate) fn write_itself(&mut self) {
-        self.core.consensus.write_itself();
+        self.core.consensus.writes_itself = true;
     }
 
     /// Whether [`Replica::propose`] can take the command now: a leader is known, and if
@@ -259,9 +241,9 @@ impl Replica {
         if self.core.failed.is_some() {
             return true;
         }
-        match &self.role {
-            Role::Leader(leader) => leader.takes(&self.core, command),
-            Role::Follower | Role::Leaving(_) => self.core.leader != 0,
+        match self.role.leader() {
+            Some(leader) => leader.takes(&self.core, command),
+            None => self.core.leader != 0,
         }
     }
 
@@ -288,7 +270,7 @@ impl Replica {
     fn evaluate_or_forward(&mut self, command: &Command, to: Requester) -> bool {
         let (core, requests) = (&mut self.core, &mut self.requests);
         if let Role::Leader(leader) = &mut self.role {
-            return leader.evaluate(core, requests, command, to, false);
+            return leader.evaluate(core, requests, command, to);
         }
         let forwards = &mut requests.forwards;
         if let Some(refused) = self.room.refusal(core, forwards, command) {
@@ -329,7 +311,7 @@ impl Replica {
         let requester = LeaseRequester::Local(requester);
         let leases = &mut self.requests.leases;
         match self.core.failed.clone() {
-            Some(error) => leases.refuse(&mut self.core, requester, &error),
+            Some(error) => leases.answer(&mut self.core, requester, Err(error)),
             None => leases.ask(&self.core, question, requester),
         }
     }
@@ -341,20 +323,20 @@ impl Replica {
         let leader = match (&core.failed, &mut self.role) {
             (Some(error), _) => {
                 let error = error.clone();
-                return transfer::reply(core, caller, Err(error));
+                return core.reply(caller, Err(error));
             }
             (None, Role::Leader(leader)) if core.is_raft_leader() => leader,
             (None, _) => {
                 let refused = Error::Refused(etcd_api::Error::NotLeader.into());
-                return transfer::reply(core, caller, Err(refused));
+                return core.reply(caller, Err(refused));
             }
         };
         match transfer::is_needed(core, to) {
             Ok(true) => {
-                leader.hand_over_to(to);
+                leader.successor = Some(to);
                 self.requests.transfers.wait(core, to, caller);
             }
-            outcome => transfer::reply(core, caller, outcome.map(|_| ())),
+            outcome => core.reply(caller, outcome.map(|_| ())),
         }
     }
 
@@ -370,7 +352,7 @@ impl Replica {
     /// Reports members to which nothing can be sent at present.
     pub fn unreachable(&mut self, members: &[u64]) {
         for &member in members {
-            self.core.consensus.unreachable(member);
+            self.core.consensus.node.report_unreachable(member);
         }
     }
 
@@ -378,7 +360,7 @@ impl Replica {
     pub fn persisted(&mut self, outcome: Result<Sequence, String>) {
         match outcome {
             Ok(sequence) => {
-                self.core.consensus.persisted(sequence);
+                self.core.consensus.log.persisted(sequence);
             }
             Err(reason) => self.fail(Error::LogFailed { reason }),
         }
@@ -388,16 +370,16 @@ impl Replica {
     /// limits of requests.
     pub fn tick(&mut self) {
         let now = self.core.now();
-        let interval = self.core.settings.heartbeat_interval;
+        let interval = self.core.options.heartbeat_interval;
         // A long pause counts as one tick: this member received nothing during the
         // pause because it did not run.
-        if now < self.ticks.next {
+        if now < self.next_tick {
             return;
         }
         // etcd's rule: more than twice the interval has passed since the last heartbeats.
-        let late = now > self.ticks.next + interval;
-        self.ticks.late_heartbeats += u64::from(late && self.has_followers());
-        self.ticks.next = now + interval;
+        let late = now > self.next_tick + interval;
+        self.late_heartbeats += u64::from(late && self.has_followers());
+        self.next_tick = now + interval;
         if self.core.failed.is_none() {
             self.tick_consensus(now);
         }
@@ -409,7 +391,7 @@ impl Replica {
 
     fn tick_consensus(&mut self, now: Instant) {
         if self.rejoin.may_stand(&self.core) {
-            self.core.consensus.tick();
+            self.core.consensus.node.tick();
         } else {
             self.core.consensus.tick_without_standing();
         }
@@ -463,8 +445,7 @@ impl Replica {
         }
         self.start_reads();
         self.process_ready()?;
-        let commit = self.role.commit();
-        if commit.is_some_and(|commit| commit.send_if_due(&mut self.core)) {
+        if self.core.send_commit_if_due() {
             self.process_ready()?;
         }
         self.leave()
@@ -509,11 +490,8 @@ impl Replica {
     /// Applies a committed entry, and releases the answers that waited for it.
     fn apply(&mut self, committed: AppendedEntry) -> Result<(), Error> {
         let core = &mut self.core;
-        let entry = EntryId {
-            term: committed.batch.term,
-            index: committed.batch.index,
-        };
-        let index = entry.index;
+        let index = committed.batch.index;
+        let entry = EntryId::new(committed.batch.term, index);
         let body = match committed.changes_configuration {
             true => Some(core.consensus.body(index)?),
             false => None,
@@ -544,8 +522,9 @@ impl Replica {
         while in_flight.front().is_some_and(is_due) {
             let batch = in_flight.pop_front().expect("just seen");
             if batch.entry == applied {
-                let leader = self.role.leader();
-                let round = leader.and_then(|it| it.own_entry_applied(&self.core, &batch));
+                let took = self.core.now().saturating_since(batch.proposed);
+                let leader = self.role.leader_mut();
+                let round = leader.and_then(|it| it.append_round.applied(applied, took));
                 if let Some(round) = round {
                     reads.confirm(round, applied.index);
                 }
@@ -561,7 +540,7 @@ impl Replica {
         let applied = self.core.engine().applied_index();
         for read in self.requests.reads.take_ready(applied) {
             let index = read.index;
-            match read.requester {
+            match read.waiting.requester {
                 ReadRequester::Member { member, round } => {
                     self.core.send(member, PeerMessage::ReadAt { round, index });
                     self.core.await_commit(index);
@@ -575,10 +554,7 @@ impl Replica {
                     let leases = &mut self.requests.leases;
                     leases.answer_question(&mut self.core, number);
                 }
-                ReadRequester::Local(to) => {
-                    let reply = Reply::new(to, Ok(()));
-                    self.core.output.replies.reads.push(reply);
-                }
+                ReadRequester::Local(to) => self.core.reply(to, Ok(())),
             }
         }
     }
@@ -627,6 +603,7 @@ impl Replica {
     fn end_role(&mut self, next: Role) -> Vec<Answer> {
         // This must precede any vote of this member for another.
         self.leader_lease.withdraw();
+        self.core.commit = CommitBroadcast::default();
         // No lease is renewed or revoked here any more; this reports that to the waiters.
         self.core.machine.demote();
         std::mem::replace(&mut self.role, next).into_waiting()
@@ -635,8 +612,7 @@ impl Replica {
     /// Tries the commands again that the current leader, or this member, can carry out.
     fn try_again(&mut self) {
         let mut at = 0;
-        while at < self.requests.forwards.retries.len() {
-            let retry = self.requests.forwards.retries.get(at);
+        while let Some(retry) = self.requests.forwards.retries.waiting.get(at) {
             if let Role::Leader(leader) = &mut self.role
                 && leader.must_hand_over_before(&self.core, &retry.command)
             {
@@ -658,7 +634,7 @@ impl Replica {
             } = self.requests.forwards.retries.take(at);
             let (core, requests) = (&mut self.core, &mut self.requests);
             if let Role::Leader(leader) = &mut self.role {
-                leader.evaluate(core, requests, &command, to, false);
+                leader.evaluate(core, requests, &command, to);
             } else {
                 requests.forwards.send_until(core, &command, to, deadline);
             }
@@ -667,7 +643,10 @@ impl Replica {
 
     /// Starts a round of reads, if reads wait and a leader is known.
     fn start_reads(&mut self) {
-        let fresh = self.role.leader().and_then(Leader::take_fresh_entry);
+        let fresh = self
+            .role
+            .leader_mut()
+            .and_then(|it| it.append_round.take_fresh());
         let core = &mut self.core;
         let ready = self.role.is_ready();
         let other_leads = core.leader != 0 && core.leader != core.member_id;
@@ -685,7 +664,7 @@ impl Replica {
                 if may_read {
                     self.requests.reads.confirm(round, core.committed());
                 } else if let Some(entry) = fresh {
-                    leader.confirm_reads_by(entry, round);
+                    leader.append_round.start(round, entry);
                 } else {
                     core.consensus.read_index(round);
                 }
@@ -712,15 +691,14 @@ impl Replica {
     /// The acknowledgements that do not complete anything, so that a leader need not be
     /// woken for them; none if this member must see every message.
     pub(crate) fn awaited(&self) -> Option<Awaited> {
-        match &self.role {
-            Role::Leader(leader) if self.core.failed.is_none() => leader.awaited(&self.core),
-            _ => None,
-        }
+        let leader = self.role.leader().filter(|_| self.core.failed.is_none())?;
+        let takes_commands = leader.is_ready() && !leader.is_transferring(&self.core);
+        takes_commands.then(|| self.core.consensus.awaited())?
     }
 
     /// When [`Replica::run`] must be called even if no input arrives.
     pub fn due(&self) -> Option<Instant> {
-        self.role.due()
+        self.core.commit.due
     }
 
     /// Does one step of checkpointing, sweeping or reclaim, if one is due.
@@ -733,11 +711,6 @@ impl Replica {
         let outcome = core.machine.maintain();
         core.release_swept();
         outcome.map_err(Error::of_machine)
-    }
-
-    /// Makes the next calls of [`Replica::upkeep`] reclaim everything that is garbage now.
-    pub fn begin_defragmentation(&mut self) {
-        self.core.machine.begin_defragmentation();
     }
 
     /// Sends the answers of physical compactions that are not swept when the member stops. The
@@ -754,7 +727,11 @@ impl Replica {
         std::mem::take(&mut self.core.output)
     }
 
-    pub fn machine(&mut self) -> &mut Machine {
+    pub fn machine(&self) -> &Machine {
+        &self.core.machine
+    }
+
+    pub fn machine_mut(&mut self) -> &mut Machine {
         &mut self.core.machine
     }
 
@@ -795,8 +772,7 @@ impl Replica {
         }
         let leaving = Leaving {
             index,
-            until: core.now() + core.settings.election_timeout * 2,
-            commit: self.role.commit().map(std::mem::take).unwrap_or_default(),
+            until: core.now() + core.options.election_timeout * 2,
         };
         let waiting = self.end_role(Role::Leaving(leaving));
         self.core.fail_answers(waiting, &leader_changed());
@@ -812,7 +788,7 @@ impl Replica {
             return Ok(());
         }
         if let Some(successor) = membership::successor(&self.core) {
-            self.core.consensus.transfer(successor);
+            self.core.consensus.node.transfer_leader(successor);
             self.process_ready()?;
         }
         self.fail_removed();
@@ -824,7 +800,7 @@ impl Replica {
     pub fn fail(&mut self, error: Error) {
         let error = self.core.failed.get_or_insert(error).clone();
         if matches!(error, Error::LogFailed { .. }) {
-            self.rejoin.record_failed_flush();
+            self.rejoin.incarnation.record_failed_flush();
         }
         self.requests.end(&mut self.core, &error);
         for answer in self.end_role(Role::Follower) {
@@ -832,7 +808,7 @@ impl Replica {
         }
         self.sending
             .end_all(&mut self.core, "the member has stopped");
-        self.receiving.end();
+        self.receiving.incoming = None;
     }
 }
 

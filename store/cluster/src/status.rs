@@ -2,9 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use tokio::sync::watch;
+
 use crate::Replica;
 
-/// A node's state at a moment. The fields are read one by one.
+/// A node's state at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// Raft's term.
@@ -40,64 +42,29 @@ pub struct Status {
     pub full: bool,
 }
 
-/// The leader and the term, as far as a member knows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Leadership {
-    /// Raft's term.
-    pub term: u64,
-    /// The leader's id; 0 if there is none or none is known.
-    pub leader: u64,
-}
-
-/// The state of the replica as other threads may read it; the driver writes it.
+/// The parts of the state that every request needs; the driver writes them.
 #[derive(Debug, Default)]
 pub(crate) struct PublishedStatus {
     term: AtomicU64,
-    leader: AtomicU64,
-    index: AtomicU64,
-    applied_index: AtomicU64,
-    leader_changes: AtomicU64,
-    leases_expired: AtomicU64,
-    rejoining: AtomicBool,
-    late_heartbeats: AtomicU64,
-    lost_read_rounds: AtomicU64,
-    reads_given_up: AtomicU64,
-    importing: AtomicBool,
-    full: AtomicBool,
     /// This member leads and is the only voter: everything acknowledged is applied here,
     /// and a read needs no confirmation.
     alone: AtomicBool,
 }
 
 impl PublishedStatus {
-    /// Publishes the replica's state.
-    pub fn publish(&self, replica: &Replica) {
-        for (to, number) in [
-            (&self.term, replica.term()),
-            (&self.leader, replica.leader()),
-            (&self.index, replica.index()),
-            (&self.applied_index, replica.applied_index()),
-            (&self.leases_expired, replica.leases_expired()),
-            (&self.late_heartbeats, replica.late_heartbeats()),
-            (&self.lost_read_rounds, replica.lost_read_rounds()),
-            (&self.reads_given_up, replica.reads_given_up()),
-        ] {
-            to.store(number, Ordering::Relaxed);
-        }
-        for (to, state) in [
-            (&self.rejoining, replica.is_rejoining()),
-            (&self.importing, replica.is_importing()),
-            (&self.full, replica.is_full()),
-        ] {
-            to.store(state, Ordering::Relaxed);
-        }
+    /// Publishes the replica's state. Receivers of `status` are notified when the term or the
+    /// leader has changed.
+    pub fn publish(&self, replica: &Replica, status: &watch::Sender<Status>) {
+        let now = replica.status();
+        self.term.store(now.term, Ordering::Relaxed);
         // Release: a thread that reads `true` also sees everything that was applied before.
         self.alone.store(replica.leads_alone(), Ordering::Release);
-    }
-
-    /// Counts a change of the leader.
-    pub fn count_leader_change(&self) {
-        self.leader_changes.fetch_add(1, Ordering::Relaxed);
+        status.send_if_modified(|known| {
+            let before = std::mem::replace(known, now);
+            let has_new_leader = now.leader != 0 && now.leader != before.leader;
+            known.leader_changes = before.leader_changes + u64::from(has_new_leader);
+            (before.term, before.leader) != (now.term, now.leader)
+        });
     }
 
     pub fn term(&self) -> u64 {
@@ -107,26 +74,5 @@ impl PublishedStatus {
     /// Whether this member leads and is the only voter.
     pub fn is_alone(&self) -> bool {
         self.alone.load(Ordering::Acquire)
-    }
-
-    /// The state now; `waiting` is the number of commands that wait to be evaluated.
-    pub fn status(&self, waiting: usize) -> Status {
-        let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
-        let is_set = |state: &AtomicBool| state.load(Ordering::Relaxed);
-        Status {
-            term: load(&self.term),
-            leader: load(&self.leader),
-            applied_index: load(&self.applied_index),
-            index: load(&self.index),
-            waiting,
-            leader_changes: load(&self.leader_changes),
-            leases_expired: load(&self.leases_expired),
-            rejoining: is_set(&self.rejoining),
-            late_heartbeats: load(&self.late_heartbeats),
-            lost_read_rounds: load(&self.lost_read_rounds),
-            reads_given_up: load(&self.reads_given_up),
-            importing: is_set(&self.importing),
-            full: is_set(&self.full),
-        }
     }
 }

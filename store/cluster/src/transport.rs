@@ -15,12 +15,12 @@ use tokio::time::MissedTickBehavior;
 
 use crate::bootstrap::member_list;
 use crate::forwarded_reads::ForwardedReads;
-use crate::heart::Heart;
+use crate::heartbeat_sender::HeartbeatSender;
 use crate::inbox::Inbox;
 use crate::outbox::Outbox;
-use crate::peer_table::{PeerTable, PeerTableOptions};
+use crate::peer_table::PeerTable;
 use crate::snapshot::{SenderThreads, sender_threads};
-use crate::{Error, PeerMessage, Sender};
+use crate::{Error, NodeOptions, PeerMessage, Sender};
 
 /// The addresses and secrets with which a member joins the network of its cluster.
 #[derive(Debug)]
@@ -60,50 +60,43 @@ pub(crate) struct Transport {
     peers: Peers,
     senders: SenderThreads,
     member_id: u64,
+    pub heartbeats: Arc<HeartbeatSender>,
     peer_table: Arc<PeerTable>,
     /// Whether this member is a learner, by the members that were set last.
     is_learner: AtomicBool,
-}
-
-impl std::fmt::Debug for Transport {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Transport")
-            .field("member_id", &self.member_id)
-            .field("peer_table", &self.peer_table)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Transport {
     /// Starts to listen. Messages go to `inbox`; questions for the member list are answered with the
     /// members that `reader` has applied.
     pub fn start(
-        network: Network,
+        mut network: Network,
         member_id: u64,
         inbox: Arc<Inbox>,
-        heart: Arc<Heart>,
         reader: Reader,
-        clock: Arc<dyn Clock>,
+        node: &NodeOptions,
     ) -> Result<Transport, Error> {
-        let mut options = PeersOptions::new(network.cluster_id, member_id, network.listeners);
-        options.addresses = network
-            .advertised
-            .iter()
-            .filter_map(|url| address(url))
-            .collect();
+        let clock = Arc::clone(&node.clock);
+        let listeners = std::mem::take(&mut network.listeners);
+        let mut options = PeersOptions::new(network.cluster_id, member_id, listeners);
+        let advertised = network.advertised.iter();
+        options.addresses = advertised.filter_map(|url| address(url)).collect();
         // A leader sizes entries for its own segments, so a member with smaller ones could not
         // store them. All members have to agree.
         options.secret.clone_from(&network.secret);
         options.agreement = format!("--segment-bytes={}", reader.engine().segment_bytes());
+        let heartbeats = Arc::new(HeartbeatSender::new(
+            Arc::clone(&clock),
+            node.replica.heartbeat_interval,
+            node.replica.election_timeout,
+        ));
         let incoming = Arc::new_cyclic(|this| Incoming {
             this: Weak::clone(this),
             forwarded_reads: ForwardedReads::new(reader.clone(), Arc::clone(&inbox)),
             inbox,
-            heart: Arc::clone(&heart),
+            heartbeats: Arc::clone(&heartbeats),
             reader,
             peer_table: OnceLock::new(),
-            connections: OnceLock::new(),
             member_id,
             clock: Arc::clone(&clock),
             warnings: LimitedWarnings::default(),
@@ -111,24 +104,16 @@ impl Transport {
         let peers = Peers::start(options, Arc::clone(&incoming) as Arc<dyn Handler>)?;
         let own = |member: &Member| member.id == member_id && member.is_learner;
         let joins_as_learner = network.contacts.iter().any(own);
-        let table = PeerTableOptions {
-            cluster_id: network.cluster_id,
-            member_id,
-            contacts: network.contacts,
-            listed: network.listed,
-            secret: network.secret,
-        };
-        let table = PeerTable::new(peers.clone(), table, Arc::clone(&clock));
+        let table = PeerTable::new(peers.clone(), member_id, network, Arc::clone(&clock));
         let peer_table = Arc::new(table);
         let set = incoming.peer_table.set(Arc::downgrade(&peer_table));
         set.expect("this is the only place that sets it");
-        let set = incoming.connections.set(peers.downgrade());
-        set.expect("this is the only place that sets it");
-        peers.spawn(beat(heart, peers.downgrade()));
+        peers.spawn(beat(Arc::clone(&heartbeats), peers.downgrade()));
         Ok(Transport {
             senders: SenderThreads::new(peers.clone(), clock),
             peers,
             member_id,
+            heartbeats,
             peer_table,
             is_learner: AtomicBool::new(joins_as_learner),
         })
@@ -168,12 +153,12 @@ impl Transport {
 }
 
 /// Sends heartbeats while the replica is at work, until the connections end.
-async fn beat(heart: Arc<Heart>, peers: WeakPeers) {
-    let mut looks = tokio::time::interval(heart.interval());
+async fn beat(heartbeats: Arc<HeartbeatSender>, peers: WeakPeers) {
+    let mut looks = tokio::time::interval(heartbeats.interval());
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         looks.tick().await;
-        for (to, message) in heart.due() {
+        for (to, message) in heartbeats.due() {
             let Some(peers) = peers.upgrade() else { return };
             // A member that cannot be reached may get the next heartbeat.
             let _ = send(&peers, to, &message);
@@ -231,12 +216,10 @@ struct Incoming {
     this: Weak<Incoming>,
     inbox: Arc<Inbox>,
     forwarded_reads: ForwardedReads,
-    heart: Arc<Heart>,
+    heartbeats: Arc<HeartbeatSender>,
     reader: Reader,
     /// Weak, because the peer table owns the connections, which own this.
     peer_table: OnceLock<Weak<PeerTable>>,
-    /// Weak, because the connections own this.
-    connections: OnceLock<WeakPeers>,
     member_id: u64,
     clock: Arc<dyn Clock>,
     warnings: LimitedWarnings,
@@ -263,13 +246,12 @@ impl Incoming {
 
     /// Answers a leader's heartbeat if the replica is at work. The replica gets it later too.
     fn answer_for_replica(&self, from: u64, message: &PeerMessage) {
-        let Some(answer) = self.heart.answer(message) else {
+        let Some(answer) = self.heartbeats.answer(message) else {
             return;
         };
-        let peers = self.connections.get().and_then(WeakPeers::upgrade);
-        if let Some(peers) = peers {
+        if let Some(table) = self.peer_table() {
             // A leader that cannot be reached sends another heartbeat.
-            let _ = send(&peers, from, &answer);
+            let _ = send(&table.peers, from, &answer);
         }
     }
 }

@@ -18,11 +18,15 @@ use std::convert::Infallible;
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
+use revisions::Response;
 use tokio::sync::Notify;
 use tokio::sync::oneshot::{self, error::TryRecvError};
+
+use crate::Error;
+use crate::lock::lock;
 
 thread_local! {
     /// The batcher of the runtime that this thread runs.
@@ -86,12 +90,8 @@ fn here() -> Option<Arc<WakeBatcher>> {
 }
 
 impl WakeBatcher {
-    fn due(&self) -> MutexGuard<'_, Due> {
-        self.due.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn add_sleeper(&self, sleeper: Arc<dyn Sleeper>) {
-        let mut due = self.due();
+        let mut due = lock(&self.due);
         if due.ended {
             drop(due);
             return sleeper.wake();
@@ -105,7 +105,7 @@ impl WakeBatcher {
     }
 
     fn add_task(self: &Arc<WakeBatcher>, task: Waker) {
-        let mut due = self.due();
+        let mut due = lock(&self.due);
         if due.ended {
             drop(due);
             return task.wake();
@@ -126,13 +126,10 @@ impl WakeBatcher {
     }
 
     fn pass_on(&self) {
-        let (tasks, sleepers) = {
-            let mut due = self.due();
-            (
-                std::mem::take(&mut due.tasks),
-                std::mem::take(&mut due.sleepers),
-            )
-        };
+        let mut due = lock(&self.due);
+        let tasks = std::mem::take(&mut due.tasks);
+        let sleepers = std::mem::take(&mut due.sleepers);
+        drop(due);
         sleepers.iter().for_each(|sleeper| sleeper.wake());
         tasks.into_iter().for_each(Waker::wake);
     }
@@ -154,7 +151,7 @@ impl Drop for Installed {
         HERE.with_borrow_mut(|here| {
             here.take_if(|here| Arc::ptr_eq(here, &self.0));
         });
-        self.0.due().ended = true;
+        lock(&self.0.due).ended = true;
         self.0.pass_on();
     }
 }
@@ -175,27 +172,47 @@ impl Wake for BatchedWaker {
     }
 }
 
-/// A future answer of the replica; `None` if the replica ends without one.
+/// The future answer to a command or a request. Threads outside a runtime call
+/// [`Pending::wait`].
 #[derive(Debug)]
-pub(crate) struct ReplyFuture<T>(pub oneshot::Receiver<T>);
+pub struct Pending<T = Response>(pub(crate) oneshot::Receiver<Result<T, Error>>);
 
-impl<T> Future for ReplyFuture<T> {
-    type Output = Option<T>;
+impl<T> Pending<T> {
+    /// Blocks this thread until the answer is there. Not for use inside an asynchronous
+    /// runtime.
+    pub fn wait(mut self) -> Result<T, Error> {
+        match self.look() {
+            Some(answer) => answer,
+            None => self.0.blocking_recv().unwrap_or(Err(Error::Stopped)),
+        }
+    }
+
+    /// The answer, if it is there.
+    pub(crate) fn look(&mut self) -> Option<Result<T, Error>> {
+        match self.0.try_recv() {
+            Ok(answer) => Some(answer),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Closed) => Some(Err(Error::Stopped)),
+        }
+    }
+}
+
+impl<T> Future for Pending<T> {
+    type Output = Result<T, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(batcher) = here() else {
-            return Pin::new(&mut self.0).poll(context).map(Result::ok);
-        };
-        match self.0.try_recv() {
-            Ok(answer) => Poll::Ready(Some(answer)),
-            Err(TryRecvError::Closed) => Poll::Ready(None),
-            Err(TryRecvError::Empty) => {
+        let received = match here() {
+            None => Pin::new(&mut self.0).poll(context),
+            Some(batcher) => {
+                if let Some(answer) = self.look() {
+                    return Poll::Ready(answer);
+                }
                 let task = context.waker().clone();
                 let waker = Waker::from(Arc::new(BatchedWaker { batcher, task }));
-                let mut context = Context::from_waker(&waker);
-                Pin::new(&mut self.0).poll(&mut context).map(Result::ok)
+                Pin::new(&mut self.0).poll(&mut Context::from_waker(&waker))
             }
-        }
+        };
+        received.map(|received| received.unwrap_or(Err(Error::Stopped)))
     }
 }
 
@@ -248,11 +265,12 @@ mod tests {
     async fn answers_that_are_given_together_arrive() {
         let _batcher = tokio::spawn(batch_wakes());
         yield_now().await;
-        let (senders, receivers): (Vec<_>, Vec<_>) =
-            (0..10).map(|_| oneshot::channel::<u32>()).unzip();
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..10)
+            .map(|_| oneshot::channel::<Result<u32, Error>>())
+            .unzip();
         let waiting: Vec<_> = receivers
             .into_iter()
-            .map(|receiver| tokio::spawn(ReplyFuture(receiver)))
+            .map(|receiver| tokio::spawn(Pending(receiver)))
             .collect();
         yield_now().await;
         let replica = environment::threads::spawn("replica", move || {
@@ -260,14 +278,14 @@ mod tests {
                 for (number, sender) in senders.into_iter().enumerate() {
                     // One of them gets no answer.
                     if number != 7 {
-                        sender.send(number as u32).unwrap();
+                        sender.send(Ok(number as u32)).unwrap();
                     }
                 }
             });
         });
         for (number, task) in waiting.into_iter().enumerate() {
             let expected = (number != 7).then_some(number as u32);
-            assert_eq!(task.await.unwrap(), expected);
+            assert_eq!(task.await.unwrap().ok(), expected);
         }
         replica.unwrap().join().unwrap();
     }

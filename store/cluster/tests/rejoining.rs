@@ -125,7 +125,7 @@ fn a_restart_does_not_make_a_rejoining_member_whole() {
         cluster.start(2);
         assert!(cluster.rejoins(2), "after a kill, {durability:?}");
         cluster.replica(2).fail(Error::Stopped);
-        cluster.replica(2).machine().close().unwrap();
+        cluster.replica(2).machine_mut().close().unwrap();
         cluster.start(2);
         assert!(cluster.rejoins(2), "after a stop, {durability:?}");
         cluster.cut.clear();
@@ -140,7 +140,7 @@ fn a_restart_does_not_make_a_rejoining_member_whole() {
 fn a_member_with_a_closed_log_need_not_rejoin() {
     let mut cluster = cached(3);
     cluster.replica(2).fail(Error::Stopped);
-    cluster.replica(2).machine().close().unwrap();
+    cluster.replica(2).machine_mut().close().unwrap();
     cluster.lose_power(2);
     cluster.start(2);
     assert!(!cluster.rejoins(2));

@@ -31,7 +31,7 @@ pub(crate) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
             }
             Err(error) => {
                 let line = format!("cannot take a connection from another member: {error}");
-                shared.refusals.warn(shared.local.clock.now(), line);
+                shared.warn(line);
                 sleep(REFUSED_PAUSE).await;
             }
         }
@@ -40,7 +40,7 @@ pub(crate) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
 
 /// Serves one connection from its greeting to its end.
 async fn receive(shared: Arc<Shared>, tcp: TcpStream, greeting: Greeting) {
-    let Ok(socket) = socket::prepare(tcp, &shared.local.limits) else {
+    let Ok(socket) = socket::prepare(tcp, &shared.options.limits) else {
         // The connection has already ended.
         return;
     };
@@ -54,10 +54,7 @@ async fn receive(shared: Arc<Shared>, tcp: TcpStream, greeting: Greeting) {
     };
     // The addresses come from the sender and are ignored if they are invalid.
     if check_addresses(hello.sender, &hello.addresses).is_ok() {
-        shared
-            .local
-            .handler
-            .announced(hello.sender, &hello.addresses);
+        shared.handler.announced(hello.sender, &hello.addresses);
     }
     if let Some(member) = shared.member(hello.sender) {
         member.dialled_us.send_replace(());
@@ -70,10 +67,10 @@ async fn receive(shared: Arc<Shared>, tcp: TcpStream, greeting: Greeting) {
 /// a member.
 async fn let_in(shared: &Shared, mut socket: Socket) -> Option<(Hello, Socket)> {
     let meeting = meet(shared, &mut socket);
-    let hello = match timeout(shared.local.limits.greeting_timeout, meeting).await {
+    let hello = match timeout(shared.options.limits.greeting_timeout, meeting).await {
         Ok(Ok(hello)) => hello,
-        Ok(Err(unmet)) => {
-            refuse_unmet(shared, socket, unmet).await;
+        Ok(Err(error)) => {
+            refuse_unmet(shared, socket, error).await;
             return None;
         }
         Err(_) => return None,
@@ -82,10 +79,10 @@ async fn let_in(shared: &Shared, mut socket: Socket) -> Option<(Hello, Socket)> 
         refuse(shared, socket, refusal, text).await;
         return None;
     }
-    socket::suit(&socket, hello.lane, &shared.local.limits).ok()?;
+    socket::suit(&socket, hello.lane, &shared.options.limits).ok()?;
     let welcome = welcome(shared, Ok(()), String::new());
     let welcomed = timeout(
-        shared.local.limits.greeting_timeout,
+        shared.options.limits.greeting_timeout,
         socket.write_all(&welcome),
     )
     .await;
@@ -97,64 +94,48 @@ async fn let_in(shared: &Shared, mut socket: Socket) -> Option<(Hello, Socket)> 
     Some((hello, socket))
 }
 
-/// Why a dialer was not let in before its hello could be judged.
-enum Unmet {
-    NoGreeting(NoGreeting),
-    Refused(Refusal, String),
-    /// The dialer did not prove that it has the secret. It gets no answer; this is the line
-    /// for the log.
-    Unproven(String),
-}
-
-impl From<NoGreeting> for Unmet {
-    fn from(error: NoGreeting) -> Unmet {
-        Unmet::NoGreeting(error)
-    }
-}
-
 /// Waits for a hello, and before it for the dialer's proof if this member has a secret.
-async fn meet(shared: &Shared, socket: &mut Socket) -> Result<Hello, Unmet> {
+async fn meet(shared: &Shared, socket: &mut Socket) -> Result<Hello, NoGreeting> {
     let magic = greet::read_magic(socket).await?;
-    let text = match (&shared.local.secret, magic) {
+    let text = match (&shared.options.secret, magic) {
         (Some(secret), prove::MAGIC) => return meet_proven(secret, socket).await,
         (None, prove::MAGIC) => {
             "the sender has a peer secret, and this member has none; start both with the same \
              --peer-secret-file, or both without"
         }
-        (None, MAGIC) => return Ok(greet::receive_behind_magic(socket).await?),
+        (None, MAGIC) => return greet::hello_behind_magic(socket).await,
         (Some(_), MAGIC) => {
-            greet::receive_behind_magic(socket).await?;
+            greet::hello_behind_magic(socket).await?;
             "this member has a peer secret, and the sender has none; start both with the same \
              --peer-secret-file, or both without"
         }
-        (_, foreign) => return Err(NoGreeting::Foreign(foreign).into()),
+        (_, foreign) => return Err(NoGreeting::Foreign(foreign)),
     };
-    Err(Unmet::Refused(Refusal::Secret, text.to_owned()))
+    Err(NoGreeting::Refused(Refusal::Secret, text.to_owned()))
 }
 
-async fn meet_proven(secret: &PeerSecret, socket: &mut Socket) -> Result<Hello, Unmet> {
-    let proven = prove::listener(socket, secret).await;
-    let proven = proven.map_err(Unmet::Unproven)?;
-    let hello = greet::receive(socket).await?;
+async fn meet_proven(secret: &PeerSecret, socket: &mut Socket) -> Result<Hello, NoGreeting> {
+    let proven = prove::listener(socket, secret).await?;
+    greet::expect_magic(socket).await?;
+    let hello = greet::hello_behind_magic(socket).await?;
     if proven != prove::Ids::of(&hello) {
         let text = "the hello has other ids than the proof before it".to_owned();
-        return Err(Unmet::Refused(Refusal::Damaged, text));
+        return Err(NoGreeting::Refused(Refusal::Damaged, text));
     }
     Ok(hello)
 }
 
 /// Decides whether the sender of `hello` is let in; the error is the reason for a refusal.
 fn judge(shared: &Shared, hello: &Hello) -> Result<(), (Refusal, String)> {
-    greet::judge(hello, shared.local.identity)?;
-    greet::compare(hello, shared.local.identity, &shared.local.agreement)?;
     if hello.lane == Lane::Inquiry {
         return Ok(());
     }
-    if shared.local.handler.is_removed(hello.sender) {
+    greet::judge(hello, &shared.options)?;
+    if shared.handler.is_removed(hello.sender) {
         return Err((Refusal::Removed, greet::removed(hello.sender)));
     }
     if !admits(shared, hello.sender) {
-        let text = greet::stranger(hello.sender, shared.local.identity);
+        let text = greet::stranger(hello.sender, shared.options.member_id);
         return Err((Refusal::Stranger, text));
     }
     Ok(())
@@ -163,16 +144,11 @@ fn judge(shared: &Shared, hello: &Hello) -> Result<(), (Refusal, String)> {
 /// Whether the handler admits the sender, or the sender has proved the secret.
 fn admits(shared: &Shared, sender: u64) -> bool {
     // The handler is called in both cases: it may have to find out about the sender.
-    shared.local.handler.admits(sender) || shared.local.secret.is_some()
+    shared.handler.admits(sender) || shared.options.secret.is_some()
 }
 
 /// Answers a dialer after a missing, unreadable or refused hello.
-async fn refuse_unmet(shared: &Shared, socket: Socket, unmet: Unmet) {
-    let error = match unmet {
-        Unmet::NoGreeting(error) => error,
-        Unmet::Refused(refusal, text) => return refuse(shared, socket, refusal, text).await,
-        Unmet::Unproven(text) => return log_refusal(shared, &socket, &text),
-    };
+async fn refuse_unmet(shared: &Shared, socket: Socket, error: NoGreeting) {
     match error {
         NoGreeting::Foreign(first) if visitor::speaks_http(&first) => {
             log_refusal(shared, &socket, "an HTTP client connected to the peer port");
@@ -190,6 +166,8 @@ async fn refuse_unmet(shared: &Shared, socket: Socket, unmet: Unmet) {
             let (refusal, text) = greet::explain(unreadable);
             refuse(shared, socket, refusal, text).await;
         }
+        NoGreeting::Refused(refusal, text) => refuse(shared, socket, refusal, text).await,
+        NoGreeting::Unproven(text) => log_refusal(shared, &socket, &text),
         NoGreeting::Io(_) => {}
     }
 }
@@ -198,7 +176,7 @@ async fn refuse(shared: &Shared, mut socket: Socket, refusal: Refusal, text: Str
     log_refusal(shared, &socket, &text);
     let welcome = welcome(shared, Err(refusal), text);
     // A dialer that does not read the refusal is disconnected all the same.
-    let _ = timeout(shared.local.limits.greeting_timeout, async {
+    let _ = timeout(shared.options.limits.greeting_timeout, async {
         socket.write_all(&welcome).await?;
         socket.shutdown().await
     })
@@ -206,56 +184,43 @@ async fn refuse(shared: &Shared, mut socket: Socket, refusal: Refusal, text: Str
 }
 
 fn log_refusal(shared: &Shared, socket: &Socket, text: &str) {
-    let from = match socket.peer_addr() {
+    let from = match socket::peer_addr(socket) {
         Ok(address) => address.ip().to_string(),
         Err(_) => "an unknown address".to_owned(),
     };
     let line = format!("refused a connection from {from}: {text}");
-    shared.refusals.warn(shared.local.clock.now(), line);
+    shared.warn(line);
 }
 
 fn welcome(shared: &Shared, verdict: Result<(), Refusal>, reason: String) -> Vec<u8> {
     let welcome = Welcome {
         verdict,
-        cluster: shared.local.identity.cluster,
-        member: shared.local.identity.member,
-        release: shared.local.release.clone(),
+        cluster: shared.options.cluster_id,
+        member: shared.options.member_id,
+        release: shared.options.release.clone(),
         reason,
     };
     welcome.encode()
 }
 
 async fn serve(shared: &Arc<Shared>, hello: Hello, socket: Socket) {
-    let from = hello.sender;
-    let reason = match hello.lane {
-        Lane::Snapshot => return open_stream::serve(shared, from, socket).await,
-        lane => {
-            let entry = Incoming::enter(shared, from, lane);
-            // `judge` ran before this entry existed, so a removal in between could not find
-            // the connection. A later `Peers::disconnect` does.
-            if shared.local.handler.is_removed(from) || !admits(shared, from) {
-                return;
-            }
-            tokio::select! {
-                reason = serve_lane(shared, from, lane, &entry.received, socket) => reason,
-                () = entry.replaced.notified() => {
-                    "a newer connection replaced it, or the member was turned away".to_owned()
-                }
-            }
+    let (from, lane) = (hello.sender, hello.lane);
+    if lane == Lane::Snapshot {
+        return open_stream::serve(shared, from, socket).await;
+    }
+    let entry = Incoming::enter(shared, from, lane);
+    // `judge` ran before this entry existed, so a removal in between could not find the
+    // connection. A later `Peers::disconnect` does.
+    if shared.handler.is_removed(from) || !admits(shared, from) {
+        return;
+    }
+    let reason = tokio::select! {
+        reason = deliver(shared, from, lane, &entry.received, socket) => reason,
+        () = entry.replaced.notified() => {
+            "a newer connection replaced it, or the member was turned away".to_owned()
         }
     };
-    let lane = hello.lane;
     tracing::debug!(member = format!("{from:x}"), %lane, "an incoming connection ended: {reason}");
-}
-
-async fn serve_lane(
-    shared: &Arc<Shared>,
-    from: u64,
-    lane: Lane,
-    received: &Received,
-    socket: Socket,
-) -> String {
-    deliver(shared, from, lane, received, socket).await
 }
 
 /// Hands messages to the handler until the connection ends. Returns the reason of the end.
@@ -267,17 +232,17 @@ async fn deliver(
     socket: Socket,
 ) -> String {
     // The write half stays open, because the sender takes its end for the connection's.
-    let (read, _write) = socket::split(socket);
+    let (read, _write) = socket.into_inner();
     let gate = shared.intake.gate(from);
-    let mut frames = FrameReader::new(read, shared.local.limits.payload_bytes_max, Some(gate));
+    let mut frames = FrameReader::new(read, shared.options.limits.payload_bytes_max, Some(gate));
     loop {
         match frames.next().await {
             Ok(Some(frame)) => {
                 received.count(lane, frame.wire_bytes());
                 let (kind, payload) = (frame.kind, frame.payload);
-                if let Err(reason) = shared.local.handler.message(from, lane, kind, payload) {
+                if let Err(reason) = shared.handler.message(from, lane, kind, payload) {
                     let line = format!("closed a connection of member {from:x}: {reason}");
-                    shared.refusals.warn(shared.local.clock.now(), line);
+                    shared.warn(line);
                     return reason;
                 }
             }

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use crate::format::{Hello, Unreadable, Welcome};
 use crate::greet::{self, NoGreeting};
-use crate::prove::{self, Unproven};
+use crate::prove;
 use crate::shared::Shared;
 use crate::socket::{self, Socket};
 use crate::{Lane, Limits, LinkError, PeerSecret, Refusal};
@@ -47,7 +47,7 @@ async fn dial_any_release(
     address: &str,
     lane: Lane,
 ) -> Result<Dialled, LinkError> {
-    let own = &shared.local.addresses;
+    let own = &shared.options.addresses;
     match dial_one(shared, member, address, lane, own).await {
         Err(LinkError::Refused {
             refusal: Refusal::Damaged,
@@ -64,36 +64,24 @@ async fn dial_one(
     lane: Lane,
     own_addresses: &[String],
 ) -> Result<Dialled, LinkError> {
-    let limits = &shared.local.limits;
-    let late = |within| LinkError::Timeout {
-        address: address.to_owned(),
-        within,
-    };
-    let began = shared.local.clock.now();
-    let connecting = timeout(limits.connect_timeout, connect(limits, address));
-    let mut socket = connecting
-        .await
-        .map_err(|_| late(limits.connect_timeout))??;
-    let round_trip = shared.local.clock.now().saturating_since(began);
+    let limits = &shared.options.limits;
+    let began = shared.now();
+    let mut socket = connect(limits, address).await?;
+    let round_trip = shared.now().saturating_since(began);
     let hello = Hello {
         lane,
-        cluster: shared.local.identity.cluster,
-        sender: shared.local.identity.member,
+        cluster: shared.options.cluster_id,
+        sender: shared.options.member_id,
         receiver: member,
-        release: shared.local.release.clone(),
-        agreement: shared.local.agreement.clone(),
+        release: shared.options.release.clone(),
+        agreement: shared.options.agreement.clone(),
         addresses: own_addresses.to_vec(),
     };
-    let greeting = introduce(address, &mut socket, &hello, shared.local.secret.as_ref());
-    let greeting = timeout(limits.greeting_timeout, greeting);
-    let welcome = greeting
-        .await
-        .map_err(|_| late(limits.greeting_timeout))??;
+    let greeting = introduce(address, &mut socket, &hello, shared.options.secret.as_ref());
+    let welcome = within(limits.greeting_timeout, address, greeting).await?;
     let release = judge(&hello, address, welcome)?;
-    socket::suit(&socket, lane, limits).map_err(|error| LinkError::Connect {
-        address: address.to_owned(),
-        reason: error.to_string(),
-    })?;
+    let suited = socket::suit(&socket, lane, limits);
+    suited.map_err(|error| LinkError::connect(address, error.to_string()))?;
     Ok(Dialled {
         socket,
         address: address.to_owned(),
@@ -112,57 +100,39 @@ pub(crate) async fn introduce(
 ) -> Result<Welcome, LinkError> {
     if let Some(secret) = secret {
         let proven = prove::dialer(socket, secret, prove::Ids::of(hello)).await;
-        proven.map_err(|error| unproven(address, error))?;
+        proven.map_err(|error| no_welcome(address, error))?;
     }
     let welcome = greet::introduce(socket, hello).await;
     welcome.map_err(|error| no_welcome(address, error))
 }
 
-fn unproven(address: &str, error: Unproven) -> LinkError {
-    let refused = |refusal, text| LinkError::Refused {
+/// Does `work` with the peer at `address` within `length`.
+pub(crate) async fn within<T>(
+    length: Duration,
+    address: &str,
+    work: impl Future<Output = Result<T, LinkError>>,
+) -> Result<T, LinkError> {
+    let late = |_| LinkError::Timeout {
         address: address.to_owned(),
-        refusal,
-        text,
+        within: length,
     };
-    match error {
-        Unproven::Refused(welcome) => {
-            let refusal = welcome.verdict.err().unwrap_or(Refusal::Secret);
-            refused(refusal, welcome.reason)
-        }
-        Unproven::AnotherSecret => refused(
-            Refusal::Secret,
-            "it has another peer secret than this member; give all members the same \
-             --peer-secret-file"
-                .to_owned(),
-        ),
-        Unproven::Version(version) => refused(
-            Refusal::Version,
-            format!("it proves its peer secret in version {version}, which is not known here"),
-        ),
-        Unproven::NoGreeting(NoGreeting::Io(error)) => LinkError::Broken {
-            address: address.to_owned(),
-            reason: format!(
-                "it did not prove that it has the peer secret: {error}; it may be of a release \
-                 before --peer-secret-file"
-            ),
-        },
-        Unproven::NoGreeting(error) => no_welcome(address, error),
-    }
+    timeout(length, work).await.map_err(late)?
 }
 
-/// Connects to the first address of the host that accepts a connection.
+/// Connects to the first address of the host that accepts a connection, within
+/// `connect_timeout`.
 pub(crate) async fn connect(limits: &Limits, address: &str) -> Result<Socket, LinkError> {
-    let mut reason = "the name has no address".to_owned();
-    for resolved in resolve(address).await? {
-        match socket::dial(resolved, limits).await {
-            Ok(socket) => return Ok(socket),
-            Err(error) => reason = error.to_string(),
+    let connecting = async {
+        let mut reason = "the name has no address".to_owned();
+        for resolved in resolve(address).await? {
+            match socket::dial(resolved, limits).await {
+                Ok(socket) => return Ok(socket),
+                Err(error) => reason = error.to_string(),
+            }
         }
-    }
-    Err(LinkError::Connect {
-        address: address.to_owned(),
-        reason,
-    })
+        Err(LinkError::connect(address, reason))
+    };
+    within(limits.connect_timeout, address, connecting).await
 }
 
 /// Resolves `address`. A numeric address is parsed here, because a look-up takes a thread.
@@ -181,11 +151,7 @@ async fn resolve(address: &str) -> Result<Vec<SocketAddr>, LinkError> {
 /// Checks that the welcome accepts this member and comes from the expected member and
 /// cluster. Returns the listener's release.
 fn judge(hello: &Hello, address: &str, welcome: Welcome) -> Result<String, LinkError> {
-    let refused = |refusal, text| LinkError::Refused {
-        address: address.to_owned(),
-        refusal,
-        text,
-    };
+    let refused = |refusal, text| LinkError::refused(address, refusal, text);
     if let Err(refusal) = welcome.verdict {
         return Err(refused(refusal, welcome.reason));
     }
@@ -201,25 +167,18 @@ fn judge(hello: &Hello, address: &str, welcome: Welcome) -> Result<String, LinkE
     Ok(welcome.release)
 }
 
-pub(crate) fn no_welcome(address: &str, error: NoGreeting) -> LinkError {
-    let address = address.to_owned();
+fn no_welcome(address: &str, error: NoGreeting) -> LinkError {
     match error {
-        NoGreeting::Io(error) => LinkError::Broken {
-            address,
-            reason: format!("no welcome came: {error}"),
+        NoGreeting::Io(error) => LinkError::broken(address, format!("no welcome came: {error}")),
+        NoGreeting::Foreign(_) => LinkError::NotPeers {
+            address: address.to_owned(),
         },
-        NoGreeting::Foreign(_) => LinkError::NotPeers { address },
         NoGreeting::Unreadable(unreadable @ Unreadable::Version(_)) => {
             let (refusal, text) = greet::explain(unreadable);
-            LinkError::Refused {
-                address,
-                refusal,
-                text,
-            }
+            LinkError::refused(address, refusal, text)
         }
-        NoGreeting::Unreadable(_) => LinkError::Broken {
-            address,
-            reason: "the welcome came damaged".to_owned(),
-        },
+        NoGreeting::Unreadable(_) => LinkError::broken(address, "the welcome came damaged"),
+        NoGreeting::Refused(refusal, text) => LinkError::refused(address, refusal, text),
+        NoGreeting::Unproven(reason) => LinkError::broken(address, reason),
     }
 }

@@ -60,6 +60,30 @@ pub enum LinkError {
     },
 }
 
+impl LinkError {
+    pub(crate) fn broken(address: &str, reason: impl Into<String>) -> LinkError {
+        LinkError::Broken {
+            address: address.to_owned(),
+            reason: reason.into(),
+        }
+    }
+
+    pub(crate) fn connect(address: &str, reason: impl Into<String>) -> LinkError {
+        LinkError::Connect {
+            address: address.to_owned(),
+            reason: reason.into(),
+        }
+    }
+
+    pub(crate) fn refused(address: &str, refusal: Refusal, text: String) -> LinkError {
+        LinkError::Refused {
+            address: address.to_owned(),
+            refusal,
+            text,
+        }
+    }
+}
+
 /// Error of [`crate::Peers::start`].
 #[derive(Debug, Error)]
 pub enum StartError {

@@ -14,7 +14,7 @@
 //!
 //! All numbers are little-endian. CRC means CRC-32C (CRC-32/ISCSI).
 
-use bytes::Bytes;
+use bytes::{Buf, BufMut, Bytes};
 use crc_fast::{CrcAlgorithm, Digest};
 
 use crate::{Lane, Refusal};
@@ -25,6 +25,8 @@ pub(crate) const VERSION: u16 = 1;
 pub(crate) const MAGIC: [u8; 8] = *b"INKPEERS";
 /// Size of a hello or a welcome before its texts.
 pub(crate) const GREETING_BYTES: usize = 40;
+/// Where the ids of a hello or a welcome begin.
+const IDS_AT: usize = 16;
 /// The CRC that ends a hello or a welcome.
 pub(crate) const CRC_BYTES: usize = 4;
 /// Size of a frame's header.
@@ -132,10 +134,10 @@ impl Hello {
     pub fn encode(&self) -> Vec<u8> {
         let addresses = self.addresses.join(" ");
         let texts = [&*self.release, &*self.agreement, &*addresses];
-        let mut bytes = head(self.lane.number(), texts);
-        put_u64(&mut bytes, 16, self.cluster);
-        put_u64(&mut bytes, 24, self.sender);
-        put_u64(&mut bytes, 32, self.receiver);
+        let mut bytes = head(self.lane as u8, texts);
+        for id in [self.cluster, self.sender, self.receiver] {
+            bytes.put_u64_le(id);
+        }
         close(bytes, texts)
     }
 
@@ -146,11 +148,12 @@ impl Hello {
             return Err(Unreadable::Damaged);
         }
         let addresses = addresses.split_ascii_whitespace().map(str::to_owned);
+        let mut ids = &bytes[IDS_AT..];
         Ok(Hello {
             lane: Lane::of_number(bytes[10]).ok_or(Unreadable::Lane(bytes[10]))?,
-            cluster: get_u64(bytes, 16),
-            sender: get_u64(bytes, 24),
-            receiver: get_u64(bytes, 32),
+            cluster: ids.get_u64_le(),
+            sender: ids.get_u64_le(),
+            receiver: ids.get_u64_le(),
             release,
             agreement,
             addresses: addresses.collect(),
@@ -164,8 +167,9 @@ impl Welcome {
         let verdict = self.verdict.err().map_or(0, Refusal::number);
         let texts = [&*self.release, reason, ""];
         let mut bytes = head(verdict, texts);
-        put_u64(&mut bytes, 16, self.cluster);
-        put_u64(&mut bytes, 24, self.member);
+        for id in [self.cluster, self.member, 0] {
+            bytes.put_u64_le(id);
+        }
         close(bytes, texts)
     }
 
@@ -176,16 +180,18 @@ impl Welcome {
             0 => Ok(()),
             number => Err(Refusal::of_number(number)),
         };
+        let mut ids = &bytes[IDS_AT..];
         Ok(Welcome {
             verdict,
-            cluster: get_u64(bytes, 16),
-            member: get_u64(bytes, 24),
+            cluster: ids.get_u64_le(),
+            member: ids.get_u64_le(),
             release,
             reason,
         })
     }
 }
 
+/// The bytes of a greeting before its ids.
 fn head(what: u8, [release, reason, addresses]: [&str; 3]) -> Vec<u8> {
     assert!(release.len() <= RELEASE_BYTES_MAX, "checked at the start");
     assert!(reason.len() <= REASON_BYTES_MAX, "cut before");
@@ -193,13 +199,12 @@ fn head(what: u8, [release, reason, addresses]: [&str; 3]) -> Vec<u8> {
         addresses.len() <= ADDRESSES_BYTES_MAX,
         "checked at the start"
     );
-    let mut bytes = vec![0; GREETING_BYTES];
-    bytes[..8].copy_from_slice(&MAGIC);
-    bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
-    bytes[10] = what;
-    bytes[11] = release.len() as u8;
-    bytes[12..14].copy_from_slice(&(reason.len() as u16).to_le_bytes());
-    bytes[14..16].copy_from_slice(&(addresses.len() as u16).to_le_bytes());
+    let mut bytes = MAGIC.to_vec();
+    bytes.put_u16_le(VERSION);
+    bytes.put_u8(what);
+    bytes.put_u8(release.len() as u8);
+    bytes.put_u16_le(reason.len() as u16);
+    bytes.put_u16_le(addresses.len() as u16);
     bytes
 }
 
@@ -272,12 +277,13 @@ impl FrameHeader {
     }
 
     pub fn decode(bytes: &[u8; FRAME_HEADER_BYTES]) -> FrameHeader {
+        let mut bytes = &bytes[..];
         FrameHeader {
-            crc: get_u32(bytes, 0),
-            length: get_u32(bytes, 4),
-            kind: bytes[8],
-            role: bytes[9],
-            spare: get_u16(bytes, 10),
+            crc: bytes.get_u32_le(),
+            length: bytes.get_u32_le(),
+            kind: bytes.get_u8(),
+            role: bytes.get_u8(),
+            spare: bytes.get_u16_le(),
         }
     }
 }
@@ -311,18 +317,6 @@ fn prefix(text: &str, bytes_max: usize) -> &str {
     &text[..end]
 }
 
-fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
-    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-}
-
 fn get_u16(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
-}
-
-fn get_u32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(std::array::from_fn(|index| bytes[at + index]))
-}
-
-fn get_u64(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(std::array::from_fn(|index| bytes[at + index]))
 }

@@ -2,12 +2,13 @@
 
 use std::io;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::format::{
     GREETING_BYTES, GREETING_BYTES_MAX, Hello, MAGIC, Unreadable, VERSION, Welcome, greeting_bytes,
 };
-use crate::{Lane, Refusal};
+use crate::socket::Socket;
+use crate::{Lane, PeersOptions, Refusal};
 
 /// Error of reading a greeting.
 #[derive(Debug)]
@@ -18,6 +19,11 @@ pub(crate) enum NoGreeting {
     Foreign([u8; MAGIC.len()]),
     /// The greeting has another version, is damaged, or names an unknown lane.
     Unreadable(Unreadable),
+    /// One side refuses the other, with a text for people.
+    Refused(Refusal, String),
+    /// The other side did not prove that it has the secret. It gets no answer; this is the
+    /// text for the log.
+    Unproven(String),
 }
 
 impl From<io::Error> for NoGreeting {
@@ -27,52 +33,43 @@ impl From<io::Error> for NoGreeting {
 }
 
 /// Sends `hello` and returns the other side's welcome.
-pub(crate) async fn introduce(
-    socket: &mut (impl AsyncRead + AsyncWrite + Unpin),
-    hello: &Hello,
-) -> Result<Welcome, NoGreeting> {
+pub(crate) async fn introduce(socket: &mut Socket, hello: &Hello) -> Result<Welcome, NoGreeting> {
     socket.write_all(&hello.encode()).await?;
-    let bytes = read_greeting(socket).await?;
-    Welcome::decode(&bytes).map_err(NoGreeting::Unreadable)
-}
-
-/// Waits for a hello.
-pub(crate) async fn receive(socket: &mut (impl AsyncRead + Unpin)) -> Result<Hello, NoGreeting> {
-    let bytes = read_greeting(socket).await?;
-    Hello::decode(&bytes).map_err(NoGreeting::Unreadable)
+    expect_magic(socket).await?;
+    welcome_behind_magic(socket).await
 }
 
 /// Waits for the rest of a hello after its magic.
-pub(crate) async fn receive_behind_magic(
-    socket: &mut (impl AsyncRead + Unpin),
-) -> Result<Hello, NoGreeting> {
+pub(crate) async fn hello_behind_magic(socket: &mut Socket) -> Result<Hello, NoGreeting> {
     let bytes = read_behind_magic(socket).await?;
     Hello::decode(&bytes).map_err(NoGreeting::Unreadable)
 }
 
+/// Waits for the rest of a welcome after its magic.
+pub(crate) async fn welcome_behind_magic(socket: &mut Socket) -> Result<Welcome, NoGreeting> {
+    let bytes = read_behind_magic(socket).await?;
+    Welcome::decode(&bytes).map_err(NoGreeting::Unreadable)
+}
+
+/// Waits for the magic of a greeting.
+pub(crate) async fn expect_magic(socket: &mut Socket) -> Result<(), NoGreeting> {
+    match read_magic(socket).await? {
+        MAGIC => Ok(()),
+        foreign => Err(NoGreeting::Foreign(foreign)),
+    }
+}
+
 /// Reads the first eight bytes of a connection.
-pub(crate) async fn read_magic(
-    socket: &mut (impl AsyncRead + Unpin),
-) -> Result<[u8; MAGIC.len()], NoGreeting> {
+pub(crate) async fn read_magic(socket: &mut Socket) -> io::Result<[u8; MAGIC.len()]> {
     let mut magic = MAGIC;
     socket.read_exact(&mut magic).await?;
     Ok(magic)
 }
 
-/// Reads a greeting, and not a byte more, because frames follow.
-async fn read_greeting(socket: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, NoGreeting> {
-    let magic = read_magic(socket).await?;
-    if magic != MAGIC {
-        return Err(NoGreeting::Foreign(magic));
-    }
-    read_behind_magic(socket).await
-}
-
-/// Reads the rest of a greeting after its magic, and returns the whole greeting. What follows
-/// the version is read only if this release knows the version.
-pub(crate) async fn read_behind_magic(
-    socket: &mut (impl AsyncRead + Unpin),
-) -> Result<Vec<u8>, NoGreeting> {
+/// Reads the rest of a greeting after its magic, and not a byte more, because frames follow.
+/// Returns the whole greeting. What follows the version is read only if this release knows the
+/// version.
+async fn read_behind_magic(socket: &mut Socket) -> Result<Vec<u8>, NoGreeting> {
     const VERSIONED: usize = 12;
     let mut head = [0; GREETING_BYTES];
     let (magic, rest) = head.split_at_mut(MAGIC.len());
@@ -94,59 +91,42 @@ pub(crate) async fn read_behind_magic(
     Ok(bytes)
 }
 
-/// Ids of this member and its cluster.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Identity {
-    pub cluster: u64,
-    pub member: u64,
-}
-
-/// Checks the ids in `hello`; the error is the reason for a refusal. An inquiry needs no id.
-pub(crate) fn judge(hello: &Hello, us: Identity) -> Result<(), (Refusal, String)> {
-    if hello.lane == Lane::Inquiry {
-        return Ok(());
-    }
-    if hello.cluster != us.cluster {
+/// Checks that the sender of `hello` belongs to the same cluster as this member and was created
+/// with the same agreement; the error is the reason for a refusal.
+pub(crate) fn judge(hello: &Hello, us: &PeersOptions) -> Result<(), (Refusal, String)> {
+    let (theirs, ours) = (&hello.agreement, &us.agreement);
+    if hello.cluster != us.cluster_id {
         let text = format!(
             "member {:016x} belongs to cluster {:016x}, this member to cluster {:016x}; \
              check the peer addresses and the initial cluster of both",
-            hello.sender, hello.cluster, us.cluster
+            hello.sender, hello.cluster, us.cluster_id
         );
-        return Err((Refusal::Cluster, text));
-    }
-    if hello.receiver != us.member {
+        Err((Refusal::Cluster, text))
+    } else if hello.receiver != us.member_id {
         let text = format!(
             "this is member {:016x}, not {:016x}; check the peer addresses of both",
-            us.member, hello.receiver
+            us.member_id, hello.receiver
         );
-        return Err((Refusal::Member, text));
-    }
-    if hello.sender == us.member {
+        Err((Refusal::Member, text))
+    } else if hello.sender == us.member_id {
         let text = format!(
             "this is member {:016x} itself; two members must not share an id",
-            us.member
+            us.member_id
         );
-        return Err((Refusal::Member, text));
+        Err((Refusal::Member, text))
+    } else if !theirs.is_empty() && !ours.is_empty() && theirs != ours {
+        let text = format!(
+            "member {:016x} was created with {theirs}, this member {:016x} with {ours}, and all \
+             members need the same; start the new member with the flag of the others, in an \
+             empty directory",
+            hello.sender, us.member_id
+        );
+        Err((Refusal::Agreement, text))
+    } else {
+        Ok(())
     }
-    Ok(())
 }
 
-/// Checks that the sender's agreement is that of this member, if both have one.
-pub(crate) fn compare(hello: &Hello, us: Identity, ours: &str) -> Result<(), (Refusal, String)> {
-    let theirs = hello.agreement.as_str();
-    if hello.lane == Lane::Inquiry || theirs.is_empty() || ours.is_empty() || theirs == ours {
-        return Ok(());
-    }
-    let text = format!(
-        "member {:016x} was created with {theirs}, this member {:016x} with {ours}, and all \
-         members need the same; start the new member with the flag of the others, in an \
-         empty directory",
-        hello.sender, us.member
-    );
-    Err((Refusal::Agreement, text))
-}
-
-/// Text of a refusal for a removed member.
 pub(crate) fn removed(sender: u64) -> String {
     format!(
         "member {sender:016x} was removed from this cluster; \
@@ -155,12 +135,12 @@ pub(crate) fn removed(sender: u64) -> String {
 }
 
 /// Text of a refusal for a sender that the listener does not know.
-pub(crate) fn stranger(sender: u64, us: Identity) -> String {
+pub(crate) fn stranger(sender: u64, us: u64) -> String {
     format!(
         "member {sender:016x} is not among the members that member {:016x} knows; a new member \
          is let in as soon as this one has learnt of it from a member that it knows, or from one \
          that its --initial-cluster lists",
-        us.member
+        us
     )
 }
 

@@ -6,9 +6,11 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
+
+use crate::lock::lock;
 
 /// All connections in their greetings.
 #[derive(Debug)]
@@ -50,7 +52,7 @@ impl Greetings {
 
     /// Adds a connection, and ends another one if the limit is reached.
     pub fn enter(self: &Arc<Greetings>, address: Option<IpAddr>) -> Greeting {
-        let mut waiting = self.lock();
+        let mut waiting = lock(&self.waiting);
         if waiting.places.len() >= self.max {
             let at = waiting.victim();
             waiting.places.remove(at).ended.notify_one();
@@ -68,10 +70,6 @@ impl Greetings {
             number,
             ended,
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -97,7 +95,7 @@ impl Greeting {
 
 impl Drop for Greeting {
     fn drop(&mut self) {
-        let mut waiting = self.all.lock();
+        let mut waiting = lock(&self.all.waiting);
         waiting.places.retain(|place| place.number != self.number);
     }
 }

@@ -17,12 +17,12 @@ use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
-use crate::dial::{connect, introduce};
-use crate::format::{Frame, Hello, Welcome, role};
+use crate::dial::{connect, introduce, within};
+use crate::format::{Frame, Hello, role};
 use crate::frames::FrameReader;
 use crate::outgoing::Outgoing;
 use crate::shared::Shared;
-use crate::socket::{self, Socket};
+use crate::socket::Socket;
 use crate::{Lane, Limits, LinkError, PeerSecret};
 
 /// Longest question, which bounds the memory that an outsider can take.
@@ -49,17 +49,9 @@ pub async fn ask(
     limits: &Limits,
     secret: Option<&PeerSecret>,
 ) -> Result<Reply, LinkError> {
-    let late = |within| LinkError::Timeout {
-        address: address.to_owned(),
-        within,
-    };
-    let connecting = timeout(limits.connect_timeout, connect(limits, address));
-    let socket = connecting
-        .await
-        .map_err(|_| late(limits.connect_timeout))??;
+    let socket = connect(limits, address).await?;
     let asking = exchange(address, (kind, question), limits, socket, secret);
-    let asked = timeout(limits.greeting_timeout, asking).await;
-    asked.map_err(|_| late(limits.greeting_timeout))?
+    within(limits.greeting_timeout, address, asking).await
 }
 
 async fn exchange(
@@ -79,25 +71,20 @@ async fn exchange(
         addresses: Vec::new(),
     };
     let welcome = introduce(address, &mut socket, &hello, secret).await?;
-    let Welcome {
-        cluster, member, ..
-    } = welcome;
     if let Err(refusal) = welcome.verdict {
-        return Err(LinkError::Refused {
-            address: address.to_owned(),
-            refusal,
-            text: welcome.reason,
-        });
+        return Err(LinkError::refused(address, refusal, welcome.reason));
     }
-    let frame = question_and_answer(kind, question, limits, socket).await;
-    match frame {
+    match question_and_answer(kind, question, limits, socket).await {
         Ok(frame) if frame.role == role::ANSWER => Ok(Reply {
-            cluster,
-            member,
+            cluster: welcome.cluster,
+            member: welcome.member,
             answer: frame.payload,
         }),
-        Ok(frame) => Err(broken(address, &String::from_utf8_lossy(&frame.payload))),
-        Err(reason) => Err(broken(address, &reason)),
+        Ok(frame) => Err(LinkError::broken(
+            address,
+            String::from_utf8_lossy(&frame.payload),
+        )),
+        Err(reason) => Err(LinkError::broken(address, reason)),
     }
 }
 
@@ -107,7 +94,7 @@ async fn question_and_answer(
     limits: &Limits,
     socket: Socket,
 ) -> Result<Frame, String> {
-    let (read, mut write) = socket::split(socket);
+    let (read, mut write) = socket.into_inner();
     let mut outgoing = Outgoing::default();
     outgoing.push(kind, role::PLAIN, &[question]);
     outgoing
@@ -122,21 +109,18 @@ async fn question_and_answer(
     }
 }
 
-fn broken(address: &str, reason: &str) -> LinkError {
-    LinkError::Broken {
-        address: address.to_owned(),
-        reason: reason.to_owned(),
-    }
-}
-
 /// Serves an inquiry on the listener's side, after the greetings.
 pub(crate) async fn serve(shared: &Shared, socket: Socket) {
     // A process that sends no question, or does not read the answer, is disconnected.
-    let _ = timeout(shared.local.limits.greeting_timeout, answer(shared, socket)).await;
+    let _ = timeout(
+        shared.options.limits.greeting_timeout,
+        answer(shared, socket),
+    )
+    .await;
 }
 
 async fn answer(shared: &Shared, socket: Socket) {
-    let (read, mut write) = socket::split(socket);
+    let (read, mut write) = socket.into_inner();
     let mut frames = FrameReader::new(read, QUESTION_BYTES_MAX, None);
     let question = match frames.next().await {
         Ok(Some(frame)) if frame.role == role::PLAIN => frame,
@@ -144,7 +128,7 @@ async fn answer(shared: &Shared, socket: Socket) {
         Err(error) => return tracing::debug!("a question cannot be read: {error}"),
     };
     let kind = question.kind;
-    let (role, body) = match shared.local.handler.inquiry(kind, question.payload) {
+    let (role, body) = match shared.handler.inquiry(kind, question.payload) {
         Ok(body) => (role::ANSWER, body),
         Err(reason) => (role::REFUSAL, Bytes::from(reason)),
     };

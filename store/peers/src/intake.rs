@@ -8,12 +8,14 @@
 //! reservation: see [`Gate::time_for`].
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep};
+
+use crate::lock::lock;
 
 /// Frames up to this size need no reservation.
 pub(crate) const SMALL_BYTES_MAX: usize = 256 << 10;
@@ -57,13 +59,6 @@ pub(crate) struct Room {
     _units: OwnedSemaphorePermit,
 }
 
-/// Permit for one stream of a member; dropping it frees the place.
-#[derive(Debug)]
-pub(crate) struct StreamPlace {
-    _share: Arc<Share>,
-    _place: OwnedSemaphorePermit,
-}
-
 impl Intake {
     pub fn new(bytes_max: usize, stall_max: Duration, runtime: Handle) -> Intake {
         let units_max = bytes_max.div_ceil(UNIT_BYTES).min(Semaphore::MAX_PERMITS);
@@ -85,18 +80,16 @@ impl Intake {
         }
     }
 
-    /// Returns a permit for one more stream of `member`, or `None` at the limit.
-    pub fn stream(&self, member: u64) -> Option<StreamPlace> {
+    /// Returns a permit for one more stream of `member`, or `None` at the limit. Dropping the
+    /// permit frees the place.
+    pub fn stream(&self, member: u64) -> Option<impl Sized> {
         let share = self.share(member);
         let place = Arc::clone(&share.streams).try_acquire_owned().ok()?;
-        Some(StreamPlace {
-            _share: share,
-            _place: place,
-        })
+        Some((share, place))
     }
 
     fn share(&self, member: u64) -> Arc<Share> {
-        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shares = lock(&self.shares);
         if let Some(share) = shares.get(&member).and_then(Weak::upgrade) {
             return share;
         }

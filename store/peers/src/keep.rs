@@ -19,6 +19,7 @@ use tokio::sync::watch;
 
 use crate::dial::{Dialled, dial};
 use crate::link::Link;
+use crate::lock::lock;
 use crate::member::Member;
 use crate::shared::Shared;
 use crate::writer::MessageWriter;
@@ -30,7 +31,7 @@ pub(crate) async fn keep(shared: Arc<Shared>, member: Arc<Member>, lane: Lane) {
     let mut addresses = member.addresses.subscribe();
     let mut dialled_us = member.dialled_us.subscribe();
     let mut listens_at = member.listens_at.subscribe();
-    let mut backoff = Backoff::new(&shared.local.limits);
+    let mut backoff = Backoff::new(&shared.options.limits);
     loop {
         let known = Arc::clone(&addresses.borrow_and_update());
         dialled_us.mark_unchanged();
@@ -38,14 +39,13 @@ pub(crate) async fn keep(shared: Arc<Shared>, member: Arc<Member>, lane: Lane) {
         let was_connected = match dial(&shared, member.id, &known, lane).await {
             Ok(dialled) => {
                 let address = dialled.address.clone();
-                let began = shared.local.clock.now();
+                let began = shared.now();
                 let ended = connected(&shared, &member, &mut writer, dialled, lane);
                 let error = until_moved(ended, &mut listens_at, &address).await;
                 down(&shared, &member, lane, &writer.lane.link, &error);
                 // A connection that breaks soon does not reset the pause.
-                if shared.local.clock.now().saturating_since(began) > shared.local.limits.retry_max
-                {
-                    backoff = Backoff::new(&shared.local.limits);
+                if shared.now().saturating_since(began) > shared.options.limits.retry_max {
+                    backoff = Backoff::new(&shared.options.limits);
                 }
                 true
             }
@@ -73,7 +73,7 @@ fn down(shared: &Shared, member: &Member, lane: Lane, link: &Link, error: &LinkE
             _ => tracing::debug!(member, %lane, "no connection: {error}"),
         }
     }
-    shared.local.handler.link(member.id, lane, Err(error));
+    shared.handler.link(member.id, lane, Err(error));
 }
 
 /// Logs a new connection: at level info for the Urgent lane, at level debug for the others.
@@ -94,14 +94,14 @@ async fn connected(
     lane: Lane,
 ) -> LinkError {
     let address = dialled.address.clone();
-    let now = shared.local.clock.now();
+    let now = shared.now();
     let link = &writer.lane.link;
     link.up(now, &address, dialled.round_trip, &dialled.release);
     writer.lane.hope();
     log_connected(member, lane, &address, &dialled.release);
-    shared.local.handler.link(member.id, lane, Ok(()));
+    shared.handler.link(member.id, lane, Ok(()));
     let reason = writer.run(shared, dialled.socket).await;
-    LinkError::Broken { address, reason }
+    LinkError::broken(&address, reason)
 }
 
 /// Waits for `ended`, or until the member says that it listens at other addresses than
@@ -125,10 +125,7 @@ async fn until_moved(
     };
     tokio::select! {
         error = ended => error,
-        () = moved => LinkError::Broken {
-            address: address.to_owned(),
-            reason: "the member listens elsewhere now".to_owned(),
-        },
+        () = moved => LinkError::broken(address, "the member listens elsewhere now"),
     }
 }
 
@@ -143,26 +140,24 @@ async fn changed<T>(watched: &mut watch::Receiver<T>) {
 /// lost their connections at the same time do not always dial at the same time.
 struct Backoff {
     next: Duration,
-    max: Duration,
 }
 
 impl Backoff {
     fn new(limits: &Limits) -> Backoff {
         Backoff {
             next: limits.retry_min,
-            max: limits.retry_max,
         }
     }
 
     fn step(&mut self, shared: &Shared) -> Duration {
-        let pause = self.next;
+        let (pause, max) = (self.next, shared.options.limits.retry_max);
         assert!(
-            !pause.is_zero() && pause <= self.max,
+            !pause.is_zero() && pause <= max,
             "`Limits::check` ensures it"
         );
-        self.next = (pause * 2).min(self.max);
+        self.next = (pause * 2).min(max);
         let half = pause / 2;
-        let jitter = shared.local.random_below(half.as_micros() as u64 + 1);
+        let jitter = lock(&shared.random).below(half.as_micros() as u64 + 1);
         half + Duration::from_micros(jitter)
     }
 }

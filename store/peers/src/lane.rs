@@ -3,19 +3,19 @@
 use std::fmt;
 
 /// A kind of traffic with its own connection, so that no message waits for those of another
-/// lane.
+/// lane. The numbers are those on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Lane {
     /// Small messages that must not be late: heartbeats, votes, answers. One
     /// way and lossy; a message that waited too long in the queue is dropped.
-    Urgent,
+    Urgent = 1,
     /// Large messages: log entries. One way, lossy.
-    Bulk,
+    Bulk = 2,
     /// One transfer per connection, see [`crate::Peers::open_stream`].
-    Snapshot,
+    Snapshot = 4,
     /// One question per connection, from a process that need not be a member, see
     /// [`crate::ask`].
-    Inquiry,
+    Inquiry = 5,
 }
 
 impl Lane {
@@ -24,20 +24,9 @@ impl Lane {
     /// Number of a lane that earlier releases dial without sending anything on it.
     pub(crate) const RETIRED: u8 = 3;
 
-    pub(crate) const fn number(self) -> u8 {
-        match self {
-            Lane::Urgent => 1,
-            Lane::Bulk => 2,
-            Lane::Snapshot => 4,
-            Lane::Inquiry => 5,
-        }
-    }
-
     pub(crate) fn of_number(number: u8) -> Option<Lane> {
-        let mut lanes = Lane::KEPT
-            .into_iter()
-            .chain([Lane::Snapshot, Lane::Inquiry]);
-        lanes.find(|lane| lane.number() == number)
+        let lanes = [Lane::Urgent, Lane::Bulk, Lane::Snapshot, Lane::Inquiry];
+        lanes.into_iter().find(|lane| *lane as u8 == number)
     }
 }
 
@@ -79,34 +68,30 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The refusals that this release knows; the first one has number 1.
+    const KNOWN: [Refusal; 9] = [
+        Refusal::Version,
+        Refusal::Cluster,
+        Refusal::Member,
+        Refusal::Lane,
+        Refusal::Damaged,
+        Refusal::Removed,
+        Refusal::Agreement,
+        Refusal::Stranger,
+        Refusal::Secret,
+    ];
+
     pub(crate) fn number(self) -> u8 {
-        match self {
-            Refusal::Version => 1,
-            Refusal::Cluster => 2,
-            Refusal::Member => 3,
-            Refusal::Lane => 4,
-            Refusal::Damaged => 5,
-            Refusal::Removed => 6,
-            Refusal::Agreement => 7,
-            Refusal::Stranger => 8,
-            Refusal::Secret => 9,
-            Refusal::Other(number) => number,
+        let known = Refusal::KNOWN.iter().zip(1..).find(|(it, _)| **it == self);
+        match (self, known) {
+            (Refusal::Other(number), _) => number,
+            (_, known) => known.expect("every other refusal is listed").1,
         }
     }
 
     pub(crate) fn of_number(number: u8) -> Refusal {
         assert_ne!(number, 0, "zero is no refusal");
-        match number {
-            1 => Refusal::Version,
-            2 => Refusal::Cluster,
-            3 => Refusal::Member,
-            4 => Refusal::Lane,
-            5 => Refusal::Damaged,
-            6 => Refusal::Removed,
-            7 => Refusal::Agreement,
-            8 => Refusal::Stranger,
-            9 => Refusal::Secret,
-            number => Refusal::Other(number),
-        }
+        let known = Refusal::KNOWN.get(usize::from(number) - 1);
+        known.copied().unwrap_or(Refusal::Other(number))
     }
 }

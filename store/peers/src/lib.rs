@@ -81,7 +81,7 @@ mod keep;
 mod lane;
 mod limited_warnings;
 mod link;
-mod local;
+mod lock;
 mod member;
 mod message_lane;
 mod open_stream;

@@ -1,10 +1,12 @@
 //! Rate limit for warnings that an outsider can cause as often as it likes.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use environment::Instant;
+
+use crate::lock::lock;
 
 /// Pause before the same line is written again.
 const SAME_LINE_PAUSE: Duration = Duration::from_secs(60);
@@ -38,7 +40,7 @@ impl LimitedWarnings {
     /// Returns the number of lines that were left out before this one, or `None` if this one
     /// is left out too.
     fn permit(&self, now: Instant, line: String) -> Option<u64> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         let is_recent = |at: &Instant| now.saturating_since(*at) < SAME_LINE_PAUSE;
         state.written.retain(|_, at| is_recent(at));
         if state.written.len() >= LINES_MAX || state.written.contains_key(&line) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use environment::Instant;
 
 use crate::LinkError;
+use crate::lock::lock;
 
 /// Counts of a lane since its member came into the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,12 +64,12 @@ pub(crate) struct Link {
 
 impl Link {
     pub fn state(&self) -> LinkState {
-        self.lock().clone()
+        lock(&self.state).clone()
     }
 
     /// Records a new connection. The last error stays in the status.
     pub fn up(&self, now: Instant, address: &str, round_trip: Duration, release: &str) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.since = Some(now);
         state.address = Some(address.to_owned());
         state.round_trip = Some(round_trip);
@@ -78,16 +79,10 @@ impl Link {
     /// Records that there is no connection. Returns true if there was one, or if the error
     /// is not the last one again.
     pub fn down(&self, error: &LinkError) -> bool {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let was_up = state.since.take().is_some();
         let news = was_up || state.last_error.as_ref() != Some(error);
         state.last_error = Some(error.clone());
         news
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, LinkState> {
-        self.state
-            .lock()
-            .expect("no code panics while it holds this lock")
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use crate::lock::lock;
 use crate::message_lane::{Batch, MessageLane};
 use crate::{Lane, Limits, MemberError};
 
@@ -54,20 +55,12 @@ impl Member {
 
     /// Aborts `task` when the member is closed.
     pub fn adopt(&self, task: AbortHandle) {
-        self.tasks
-            .lock()
-            .expect("no code panics while it holds this lock")
-            .push(task);
+        lock(&self.tasks).push(task);
     }
 
     /// Ends the lanes; no message is sent afterwards.
     pub fn close(&self) {
-        let mut tasks = self
-            .tasks
-            .lock()
-            .expect("no code panics while it holds this lock");
-        tasks.drain(..).for_each(|task| task.abort());
-        drop(tasks);
+        lock(&self.tasks).drain(..).for_each(|task| task.abort());
         self.urgent.give_up(&mut Batch::default());
         self.bulk.give_up(&mut Batch::default());
     }

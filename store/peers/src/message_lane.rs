@@ -19,6 +19,7 @@ use environment::Instant;
 use crate::Dropped;
 use crate::doorbell::Bell;
 use crate::link::Link;
+use crate::lock::lock;
 
 /// Whether messages may be queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,16 +37,16 @@ const PART_BYTES: usize = size_of::<Bytes>();
 
 /// A queued message, without its parts.
 #[derive(Clone, Copy)]
-struct Queued {
-    kind: u8,
+pub(crate) struct Queued {
+    pub kind: u8,
     parts: usize,
-    payload_bytes: usize,
-    at: Instant,
+    pub payload_bytes: usize,
+    pub at: Instant,
 }
 
 impl Queued {
-    /// Bytes of the message that count against the queue's limit.
-    fn cost(&self) -> usize {
+    /// Bytes of the message that count against the queue's limit; see [`MessageLane::release`].
+    pub fn cost(&self) -> usize {
         MESSAGE_BYTES + self.parts * PART_BYTES + self.payload_bytes
     }
 }
@@ -60,7 +61,7 @@ pub(crate) struct Batch {
 
 impl Batch {
     /// Removes the first message and puts its parts into `parts`.
-    pub fn pop(&mut self, parts: &mut Vec<Bytes>) -> Option<Taken> {
+    pub fn pop(&mut self, parts: &mut Vec<Bytes>) -> Option<Queued> {
         let message = self.messages.pop_front()?;
         assert!(
             self.parts.len() >= message.parts,
@@ -68,12 +69,7 @@ impl Batch {
         );
         parts.clear();
         parts.extend(self.parts.drain(..message.parts));
-        Some(Taken {
-            kind: message.kind,
-            payload_bytes: message.payload_bytes,
-            cost: message.cost(),
-            at: message.at,
-        })
+        Some(message)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -85,15 +81,6 @@ impl Batch {
         self.parts.drain(..message.parts);
         message.cost()
     }
-}
-
-/// A message that is about to be encoded.
-pub(crate) struct Taken {
-    pub kind: u8,
-    pub payload_bytes: usize,
-    /// For [`MessageLane::release`], once the message was written or dropped.
-    pub cost: usize,
-    pub at: Instant,
 }
 
 struct Queue {
@@ -138,7 +125,7 @@ impl MessageLane {
             at: now,
         };
         let cost = message.cost();
-        let mut queue = self.lock();
+        let mut queue = lock(&self.queue);
         if queue.reach == Reach::Unreachable {
             self.link.counts.dropped_unreachable(1);
             return Err(Dropped::Unreachable);
@@ -174,25 +161,25 @@ impl MessageLane {
             empty.is_empty(),
             "taken messages are encoded before more are taken"
         );
-        std::mem::swap(&mut self.lock().waiting, empty);
+        std::mem::swap(&mut lock(&self.queue).waiting, empty);
     }
 
     /// Subtracts the cost of taken messages that were written or dropped.
     pub fn release(&self, cost: usize) {
-        let mut queue = self.lock();
+        let mut queue = lock(&self.queue);
         assert!(queue.bytes >= cost, "released more than was queued");
         queue.bytes -= cost;
     }
 
     /// Queues messages from now on, because there is a connection.
     pub fn hope(&self) {
-        self.lock().reach = Reach::Hopeful;
+        lock(&self.queue).reach = Reach::Hopeful;
     }
 
     /// Drops the waiting messages and those in `taken`, and every message from now on until
     /// [`MessageLane::hope`].
     pub fn give_up(&self, taken: &mut Batch) {
-        let mut queue = self.lock();
+        let mut queue = lock(&self.queue);
         queue.reach = Reach::Unreachable;
         let waiting = std::mem::take(&mut queue.waiting);
         let taken = std::mem::take(taken);
@@ -203,13 +190,7 @@ impl MessageLane {
     }
 
     pub fn queued_bytes(&self) -> usize {
-        self.lock().bytes
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {
-        self.queue
-            .lock()
-            .expect("no code panics while it holds this lock")
+        lock(&self.queue).bytes
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) async fn open(
         member: member.id,
         reason: error.to_string(),
     })?;
-    let mut stream = new(&shared, member.id, dialled.socket);
+    let mut stream = Stream::new(&shared, member.id, dialled.socket);
     stream.send(kind, header).await?;
     Ok(stream)
 }
@@ -33,16 +33,12 @@ pub(crate) async fn open(
 pub(crate) async fn serve(shared: &Shared, from: u64, socket: Socket) {
     let Some(_place) = shared.intake.stream(from) else {
         let line = format!("refused a stream of member {from:x}: it has too many streams open");
-        return shared.refusals.warn(shared.local.clock.now(), line);
+        return shared.warn(line);
     };
-    let mut stream = new(shared, from, socket);
-    match timeout(shared.local.limits.greeting_timeout, stream.receive()).await {
+    let mut stream = Stream::new(shared, from, socket);
+    match timeout(shared.options.limits.greeting_timeout, stream.receive()).await {
         Ok(Ok(Some(StreamFrame { kind, payload }))) => {
-            shared
-                .local
-                .handler
-                .stream(from, kind, payload, stream)
-                .await;
+            shared.handler.stream(from, kind, payload, stream).await;
         }
         Ok(Ok(None)) => tracing::debug!(
             member = format!("{from:x}"),
@@ -57,16 +53,4 @@ pub(crate) async fn serve(shared: &Shared, from: u64, socket: Socket) {
             "the first frame of a stream did not come in time"
         ),
     }
-}
-
-fn new(shared: &Shared, member: u64, socket: Socket) -> Stream {
-    let payload_bytes_max = shared.local.limits.payload_bytes_max;
-    let gate = shared.intake.gate(member);
-    Stream::new(
-        member,
-        socket,
-        payload_bytes_max,
-        gate,
-        shared.stopping.subscribe(),
-    )
 }

@@ -8,10 +8,10 @@ use environment::randomness::Random;
 use environment::threads;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
-use tokio::task::JoinHandle as Task;
+use tokio::task::JoinSet;
 
 use crate::keep::keep;
-use crate::local::Local;
+use crate::lock::lock;
 use crate::member::{Member, check_addresses};
 use crate::shared::Shared;
 use crate::{
@@ -30,7 +30,7 @@ pub struct Peers {
 }
 
 /// A handle that does not keep the connections up.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct WeakPeers {
     owner: Weak<Owner>,
 }
@@ -66,8 +66,8 @@ impl Peers {
             .max_blocking_threads(2)
             .build()?;
         let listeners = std::mem::take(&mut options.listen);
-        let local = Local::new(options, handler, random);
-        let shared = Arc::new(Shared::new(local, runtime.handle().clone()));
+        let shared = Shared::new(options, handler, random, runtime.handle().clone());
+        let shared = Arc::new(shared);
         for listener in listeners {
             let entered = runtime.enter();
             listener.set_nonblocking(true)?;
@@ -103,7 +103,7 @@ impl Peers {
     /// there. See [`Peers::moved`].
     pub fn set_member(&self, id: u64, addresses: Vec<String>) -> Result<(), MemberError> {
         let shared = &self.owner.shared;
-        if id == shared.local.identity.member {
+        if id == shared.options.member_id {
             return Err(MemberError::Own(id));
         }
         check_addresses(id, &addresses)?;
@@ -119,7 +119,7 @@ impl Peers {
             });
             return Ok(());
         }
-        let member = Arc::new(Member::new(id, addresses, &shared.local.limits));
+        let member = Arc::new(Member::new(id, addresses, &shared.options.limits));
         for lane in Lane::KEPT {
             let keeper = keep(Arc::clone(shared), Arc::clone(&member), lane);
             member.adopt(shared.runtime.spawn(keeper).abort_handle());
@@ -179,12 +179,12 @@ impl Peers {
     /// If `lane` is not Urgent or Bulk: the other lanes carry no messages.
     pub fn send(&self, to: u64, lane: Lane, kind: u8, parts: &[Bytes]) -> Result<(), Dropped> {
         let shared = &self.owner.shared;
-        let bytes_max = shared.local.limits.payload_bytes_max;
+        let bytes_max = shared.options.limits.payload_bytes_max;
         let bytes = parts.iter().map(Bytes::len).sum();
         if bytes > bytes_max {
             return Err(Dropped::TooLong { bytes, bytes_max });
         }
-        let now = shared.local.clock.now();
+        let now = shared.now();
         let table = shared.read_table();
         let Some(member) = table.members.get(&to) else {
             return Err(match table.stopped {
@@ -207,7 +207,7 @@ impl Peers {
         header: Bytes,
     ) -> Result<Stream, StreamError> {
         let shared = &self.owner.shared;
-        let bytes_max = shared.local.limits.payload_bytes_max;
+        let bytes_max = shared.options.limits.payload_bytes_max;
         if header.len() > bytes_max {
             return Err(StreamError::TooLong {
                 bytes: header.len(),
@@ -216,9 +216,14 @@ impl Peers {
         }
         let member = shared.member(to).ok_or_else(|| self.no_stream(to))?;
         let open = open_stream::open(Arc::clone(shared), member, kind, header);
-        let mut open = AbortOnDrop(shared.runtime.spawn(open));
+        // Dropping the set aborts the task.
+        let mut opening = JoinSet::new();
+        opening.spawn_on(open, &shared.runtime);
         // The task fails if the runtime has ended, or if `open_stream::open` panicked.
-        (&mut open.0).await.unwrap_or(Err(StreamError::Stopped))
+        match opening.join_next().await {
+            Some(Ok(opened)) => opened,
+            _ => Err(StreamError::Stopped),
+        }
     }
 
     fn no_stream(&self, member: u64) -> StreamError {
@@ -242,21 +247,6 @@ impl Peers {
     }
 }
 
-impl std::fmt::Debug for Owner {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Owner").finish_non_exhaustive()
-    }
-}
-
-/// Aborts the task when the future that waits for it is dropped.
-struct AbortOnDrop<T>(Task<T>);
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 impl Owner {
     fn stop(&self) {
         let members = {
@@ -270,11 +260,7 @@ impl Owner {
             return;
         }
         // The lock is held while joining, so that concurrent calls of `stop` wait as well.
-        let mut thread = self
-            .thread
-            .lock()
-            .expect("no code panics while it holds this lock");
-        if let Some(thread) = thread.take() {
+        if let Some(thread) = lock(&self.thread).take() {
             thread
                 .join()
                 .expect("the network thread catches panics of handlers");

@@ -13,125 +13,105 @@
 
 mod format;
 
-use std::io;
-
 use environment::randomness::secret_bytes;
 use hmac::Mac;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::PeerSecret;
-use crate::format::{MAGIC as GREETING_MAGIC, Welcome};
+use crate::format::MAGIC as GREETING_MAGIC;
 use crate::greet::{self, NoGreeting};
 use crate::sealed::{Opener, Sealer};
 use crate::secret::{HASH_BYTES, Label};
-use crate::socket::Socket;
+use crate::socket::{Socket, seal};
+use crate::{PeerSecret, Refusal};
 use format::{ANSWER_BYTES, ANSWER_HEAD_BYTES, OPENING_BYTES};
 
 pub(crate) use format::{Ids, MAGIC};
 
-/// Error of a dialer before it could send its hello.
-#[derive(Debug)]
-pub(crate) enum Unproven {
-    /// The answer was missing or unreadable.
-    NoGreeting(NoGreeting),
-    /// The listener answered with a refusal.
-    Refused(Welcome),
-    /// The listener's proof does not match: it has another secret.
-    AnotherSecret,
-    /// The listener uses this other version of the proof.
-    Version(u16),
-}
-
-impl From<io::Error> for Unproven {
-    fn from(error: io::Error) -> Unproven {
-        Unproven::NoGreeting(NoGreeting::Io(error))
-    }
-}
+/// The listener's text for its log.
+const ANOTHER_SECRET: &str = "the sender has another peer secret than this member; give all \
+                              members the same --peer-secret-file";
 
 /// Exchanges proofs on the dialer's side. Afterwards the socket sends and receives records.
 pub(crate) async fn dialer(
     socket: &mut Socket,
     secret: &PeerSecret,
     ids: Ids,
-) -> Result<(), Unproven> {
+) -> Result<(), NoGreeting> {
+    let proven = exchange_as_dialer(socket, secret, ids).await;
+    proven.map_err(|error| match error {
+        NoGreeting::Io(error) => NoGreeting::Unproven(format!(
+            "it did not prove that it has the peer secret: {error}; it may be of a release \
+             before --peer-secret-file"
+        )),
+        error => error,
+    })
+}
+
+async fn exchange_as_dialer(
+    socket: &mut Socket,
+    secret: &PeerSecret,
+    ids: Ids,
+) -> Result<(), NoGreeting> {
     let opening = format::opening(ids, &secret_bytes()?);
     socket.write_all(&opening).await?;
+    match greet::read_magic(socket).await? {
+        MAGIC => {}
+        GREETING_MAGIC => {
+            let welcome = greet::welcome_behind_magic(socket).await?;
+            let refusal = welcome.verdict.err().unwrap_or(Refusal::Secret);
+            return Err(NoGreeting::Refused(refusal, welcome.reason));
+        }
+        foreign => return Err(NoGreeting::Foreign(foreign)),
+    }
     let mut answer = [0; ANSWER_BYTES];
-    let (magic, rest) = answer.split_at_mut(MAGIC.len());
-    socket.read_exact(magic).await?;
-    if magic == GREETING_MAGIC {
-        return Err(refusal(socket).await);
-    }
-    if magic != MAGIC {
-        let mut first = MAGIC;
-        first.copy_from_slice(magic);
-        return Err(Unproven::NoGreeting(NoGreeting::Foreign(first)));
-    }
-    socket.read_exact(rest).await?;
-    if format::version(&answer) != format::VERSION {
-        return Err(Unproven::Version(format::version(&answer)));
+    answer[..MAGIC.len()].copy_from_slice(&MAGIC);
+    socket.read_exact(&mut answer[MAGIC.len()..]).await?;
+    let version = format::version(&answer);
+    if version != format::VERSION {
+        let text =
+            format!("it proves its peer secret in version {version}, which is not known here");
+        return Err(NoGreeting::Refused(Refusal::Version, text));
     }
     let (head, proof) = answer.split_at(ANSWER_HEAD_BYTES);
     let said = [&opening[..], head];
     let expected = secret.keyed(Label::ListenerProves, &said);
     if expected.verify_slice(proof).is_err() {
-        return Err(Unproven::AnotherSecret);
+        let text = "it has another peer secret than this member; give all members the same \
+                    --peer-secret-file";
+        return Err(NoGreeting::Refused(Refusal::Secret, text.to_owned()));
     }
     let own = secret.hash(Label::DialerProves, &said);
     socket.write_all(&own).await?;
-    socket.seal(
+    seal(
+        socket,
         Opener::new(&secret.hash(Label::FromListener, &said)),
         Sealer::new(&secret.hash(Label::FromDialer, &said)),
     );
     Ok(())
 }
 
-async fn refusal(socket: &mut Socket) -> Unproven {
-    let bytes = match greet::read_behind_magic(socket).await {
-        Ok(bytes) => bytes,
-        Err(error) => return Unproven::NoGreeting(error),
-    };
-    match Welcome::decode(&bytes) {
-        Ok(welcome) => Unproven::Refused(welcome),
-        Err(unreadable) => Unproven::NoGreeting(NoGreeting::Unreadable(unreadable)),
-    }
-}
-
 /// Exchanges proofs on the listener's side, after the magic of an opening. Returns the ids that
-/// the dialer's proof covers; afterwards the socket sends and receives records. The error is a
-/// text for the log.
-pub(crate) async fn listener(socket: &mut Socket, secret: &PeerSecret) -> Result<Ids, String> {
-    exchange(socket, secret).await.map_err(|error| match error {
-        Disproved::Version(version) => format!(
-            "a proof of version {version} came, this release knows version {}; \
-             run releases that differ by one at most",
-            format::VERSION
-        ),
-        Disproved::Secret => "the sender has another peer secret than this member; give all \
-                              members the same --peer-secret-file"
-            .to_owned(),
+/// the dialer's proof covers; afterwards the socket sends and receives records.
+pub(crate) async fn listener(socket: &mut Socket, secret: &PeerSecret) -> Result<Ids, NoGreeting> {
+    let proven = exchange_as_listener(socket, secret).await;
+    proven.map_err(|error| match error {
+        // A dialer with another secret closes the connection when it sees the listener's proof.
+        NoGreeting::Io(_) => NoGreeting::Unproven(ANOTHER_SECRET.to_owned()),
+        error => error,
     })
 }
 
-enum Disproved {
-    Version(u16),
-    /// The dialer's proof is wrong or missing.
-    Secret,
-}
-
-impl From<io::Error> for Disproved {
-    /// A dialer with another secret closes the connection when it sees the listener's proof.
-    fn from(_: io::Error) -> Disproved {
-        Disproved::Secret
-    }
-}
-
-async fn exchange(socket: &mut Socket, secret: &PeerSecret) -> Result<Ids, Disproved> {
+async fn exchange_as_listener(socket: &mut Socket, secret: &PeerSecret) -> Result<Ids, NoGreeting> {
     let mut opening = [0; OPENING_BYTES];
     opening[..MAGIC.len()].copy_from_slice(&MAGIC);
     socket.read_exact(&mut opening[MAGIC.len()..]).await?;
-    if format::version(&opening) != format::VERSION {
-        return Err(Disproved::Version(format::version(&opening)));
+    let version = format::version(&opening);
+    if version != format::VERSION {
+        return Err(NoGreeting::Unproven(format!(
+            "a proof of version {version} came, this release knows version {}; \
+             run releases that differ by one at most",
+            format::VERSION
+        )));
     }
     let head = format::answer_head(&secret_bytes()?);
     let said = [&opening[..], &head];
@@ -141,9 +121,10 @@ async fn exchange(socket: &mut Socket, secret: &PeerSecret) -> Result<Ids, Dispr
     socket.read_exact(&mut proof).await?;
     let expected = secret.keyed(Label::DialerProves, &said);
     if expected.verify_slice(&proof).is_err() {
-        return Err(Disproved::Secret);
+        return Err(NoGreeting::Unproven(ANOTHER_SECRET.to_owned()));
     }
-    socket.seal(
+    seal(
+        socket,
         Opener::new(&secret.hash(Label::FromDialer, &said)),
         Sealer::new(&secret.hash(Label::FromListener, &said)),
     );

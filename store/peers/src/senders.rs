@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::Lane;
+use crate::lock::lock;
 
 #[derive(Default)]
 pub(crate) struct Senders {
@@ -20,31 +21,23 @@ pub(crate) struct Senders {
 impl Senders {
     /// Counts of the frames that `from` sends.
     pub fn received_from(&self, from: u64) -> Arc<Received> {
-        Arc::clone(self.lock_received().entry(from).or_default())
+        Arc::clone(lock(&self.received).entry(from).or_default())
     }
 
     /// Locks the table of incoming connections.
     pub fn incoming(&self) -> MutexGuard<'_, HashMap<(u64, Lane), Arc<Notify>>> {
-        self.incoming
-            .lock()
-            .expect("no code panics while it holds this lock")
+        lock(&self.incoming)
     }
 
     /// Removes the counts of a sender that has no open connection.
     pub fn forget_unless_connected(&self, from: u64) {
-        let mut received = self.lock_received();
+        let mut received = lock(&self.received);
         let idle = received
             .get(&from)
             .is_some_and(|received| received.connected().is_empty());
         if idle {
             received.remove(&from);
         }
-    }
-
-    fn lock_received(&self) -> MutexGuard<'_, HashMap<u64, Arc<Received>>> {
-        self.received
-            .lock()
-            .expect("no code panics while it holds this lock")
     }
 }
 
@@ -75,8 +68,6 @@ impl Received {
     }
 
     pub fn connected(&self) -> MutexGuard<'_, HashSet<Lane>> {
-        self.connected
-            .lock()
-            .expect("no code panics while it holds this lock")
+        lock(&self.connected)
     }
 }

@@ -1,21 +1,25 @@
 //! State that the handle and the network thread share.
 
 use std::collections::HashMap;
-use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use environment::Instant;
+use environment::randomness::Random;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::LimitedWarnings;
 use crate::doorbell::Doorbell;
 use crate::greetings::Greetings;
 use crate::intake::Intake;
-use crate::local::Local;
 use crate::member::Member;
 use crate::senders::Senders;
+use crate::{Handler, LimitedWarnings, PeersOptions};
 
 pub(crate) struct Shared {
-    pub local: Local,
+    /// Without the listeners.
+    pub options: PeersOptions,
+    pub handler: Arc<dyn Handler>,
+    pub random: Mutex<Random>,
     pub runtime: Handle,
     pub doorbell: Doorbell,
     pub table: RwLock<Table>,
@@ -25,7 +29,7 @@ pub(crate) struct Shared {
     /// Becomes true when [`crate::Peers::stop`] is called.
     pub stopping: watch::Sender<bool>,
     /// Rate limit for warnings about refused senders.
-    pub refusals: LimitedWarnings,
+    refusals: LimitedWarnings,
 }
 
 #[derive(Default)]
@@ -36,15 +40,23 @@ pub(crate) struct Table {
 }
 
 impl Shared {
-    pub fn new(local: Local, runtime: Handle) -> Shared {
+    pub fn new(
+        options: PeersOptions,
+        handler: Arc<dyn Handler>,
+        random: Random,
+        runtime: Handle,
+    ) -> Shared {
+        let limits = &options.limits;
         Shared {
-            greetings: Arc::new(Greetings::new(local.limits.greetings_max)),
+            greetings: Arc::new(Greetings::new(limits.greetings_max)),
             intake: Arc::new(Intake::new(
-                local.limits.receiving_bytes_max,
-                local.limits.silence_max,
+                limits.receiving_bytes_max,
+                limits.silence_max,
                 runtime.clone(),
             )),
-            local,
+            options,
+            handler,
+            random: Mutex::new(random),
             runtime,
             doorbell: Doorbell::default(),
             table: RwLock::default(),
@@ -52,6 +64,15 @@ impl Shared {
             stopping: watch::Sender::new(false),
             refusals: LimitedWarnings::default(),
         }
+    }
+
+    pub fn now(&self) -> Instant {
+        self.options.clock.now()
+    }
+
+    /// Logs a warning about a sender or a connection, not too often.
+    pub fn warn(&self, line: String) {
+        self.refusals.warn(self.now(), line);
     }
 
     pub fn member(&self, id: u64) -> Option<Arc<Member>> {

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Join, ReadBuf, join};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
@@ -18,10 +18,7 @@ use crate::sealed::{Opener, Sealer};
 use crate::{Lane, Limits};
 
 /// A connection between two members.
-pub(crate) struct Socket {
-    read: ReadHalf,
-    write: WriteHalf,
-}
+pub(crate) type Socket = Join<ReadHalf, WriteHalf>;
 
 /// The receiving half of a connection.
 pub(crate) struct ReadHalf {
@@ -37,31 +34,15 @@ pub(crate) struct WriteHalf {
     sealer: Option<Box<Sealer>>,
 }
 
-impl Socket {
-    fn new(tcp: TcpStream) -> Socket {
-        let (read, write) = tcp.into_split();
-        Socket {
-            read: ReadHalf {
-                tcp: read,
-                opener: None,
-            },
-            write: WriteHalf {
-                tcp: write,
-                sealer: None,
-            },
-        }
-    }
+/// Sends and receives records on `socket` from now on.
+pub(crate) fn seal(socket: &mut Socket, opener: Opener, sealer: Sealer) {
+    socket.reader_mut().opener = Some(Box::new(opener));
+    socket.writer_mut().sealer = Some(Box::new(sealer));
+}
 
-    /// Sends and receives records from now on.
-    pub fn seal(&mut self, opener: Opener, sealer: Sealer) {
-        self.read.opener = Some(Box::new(opener));
-        self.write.sealer = Some(Box::new(sealer));
-    }
-
-    /// Address of the other side.
-    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.read.tcp.peer_addr()
-    }
+/// Address of the other side.
+pub(crate) fn peer_addr(socket: &Socket) -> io::Result<SocketAddr> {
+    socket.reader().tcp.peer_addr()
 }
 
 impl AsyncRead for ReadHalf {
@@ -117,34 +98,6 @@ impl AsyncWrite for WriteHalf {
     }
 }
 
-impl AsyncRead for Socket {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        out: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().read).poll_read(context, out)
-    }
-}
-
-impl AsyncWrite for Socket {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().write).poll_write(context, bytes)
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().write).poll_flush(context)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().write).poll_shutdown(context)
-    }
-}
-
 /// Connects to `address`.
 pub(crate) async fn dial(address: SocketAddr, limits: &Limits) -> io::Result<Socket> {
     let tcp = TcpStream::connect(address).await?;
@@ -161,7 +114,16 @@ pub(crate) fn prepare(tcp: TcpStream, limits: &Limits) -> io::Result<Socket> {
         .with_retries(3);
     SockRef::from(&tcp).set_tcp_keepalive(&keepalive)?;
     set_stall_max(&tcp, silence)?;
-    Ok(Socket::new(tcp))
+    let (read, write) = tcp.into_split();
+    let read = ReadHalf {
+        tcp: read,
+        opener: None,
+    };
+    let write = WriteHalf {
+        tcp: write,
+        sealer: None,
+    };
+    Ok(join(read, write))
 }
 
 /// Interval between keep-alive probes; the kernel counts whole seconds.
@@ -174,7 +136,7 @@ fn probe_interval(silence: Duration) -> Duration {
 pub(crate) fn suit(socket: &Socket, lane: Lane, limits: &Limits) -> io::Result<()> {
     match lane {
         Lane::Urgent | Lane::Bulk | Lane::Inquiry => Ok(()),
-        Lane::Snapshot => set_stall_max(socket.read.tcp.as_ref(), limits.stream_stall_max),
+        Lane::Snapshot => set_stall_max(socket.reader().tcp.as_ref(), limits.stream_stall_max),
     }
 }
 
@@ -186,9 +148,4 @@ fn set_stall_max(tcp: &TcpStream, length: Duration) -> io::Result<()> {
     #[cfg(not(target_os = "linux"))]
     let _ = (tcp, length);
     Ok(())
-}
-
-/// Splits `socket` into its two halves.
-pub(crate) fn split(socket: Socket) -> (ReadHalf, WriteHalf) {
-    (socket.read, socket.write)
 }

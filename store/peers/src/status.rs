@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use environment::Instant;
 
-use crate::link::{LaneCounts, Link};
+use crate::link::LaneCounts;
 use crate::member::Member;
+use crate::message_lane::MessageLane;
 use crate::shared::Shared;
 use crate::{Lane, LinkError};
 
@@ -57,28 +58,23 @@ pub(crate) fn status(shared: &Shared, member: &Member) -> PeerStatus {
         active_since: urgent.since,
         release: urgent.release,
         round_trip: urgent.round_trip,
-        lanes: vec![
-            lane(
-                Lane::Urgent,
-                &member.urgent.link,
-                member.urgent.queued_bytes(),
-            ),
-            lane(Lane::Bulk, &member.bulk.link, member.bulk.queued_bytes()),
-        ],
+        lanes: Lane::KEPT
+            .map(|it| lane(it, member.message_lane(it)))
+            .into(),
         incoming,
         received: frames,
         received_bytes: bytes,
     }
 }
 
-fn lane(lane: Lane, link: &Link, queued_bytes: usize) -> LaneStatus {
-    let state = link.state();
+fn lane(lane: Lane, queue: &MessageLane) -> LaneStatus {
+    let state = queue.link.state();
     LaneStatus {
         lane,
         connected_since: state.since,
         address: state.address,
         last_error: state.last_error,
-        queued_bytes,
-        counts: link.counts.read(),
+        queued_bytes: queue.queued_bytes(),
+        counts: queue.link.counts.read(),
     }
 }

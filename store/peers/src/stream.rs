@@ -19,9 +19,9 @@ use tokio::sync::watch;
 use crate::StreamError;
 use crate::format::{Frame, role};
 use crate::frames::FrameReader;
-use crate::intake::Gate;
 use crate::outgoing::Outgoing;
-use crate::socket::{self, Socket, WriteHalf};
+use crate::shared::Shared;
+use crate::socket::{Socket, WriteHalf};
 
 /// Both directions of a stream. Frames arrive whole, in order, with the kind
 /// that the sender gave them.
@@ -70,15 +70,12 @@ pub struct StreamFrame {
 }
 
 impl Stream {
-    /// A stream to or from `member`; `gate` bounds what is received of it and not yet taken.
-    pub(crate) fn new(
-        member: u64,
-        socket: Socket,
-        payload_bytes_max: usize,
-        gate: Gate,
-        stopping: watch::Receiver<bool>,
-    ) -> Stream {
-        let (read, write) = socket::split(socket);
+    /// A stream to or from `member`.
+    pub(crate) fn new(shared: &Shared, member: u64, socket: Socket) -> Stream {
+        let payload_bytes_max = shared.options.limits.payload_bytes_max;
+        let gate = shared.intake.gate(member);
+        let stopping = shared.stopping.subscribe();
+        let (read, write) = socket.into_inner();
         Stream {
             sender: StreamSender {
                 member,

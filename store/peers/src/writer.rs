@@ -9,7 +9,7 @@ use crate::format::role;
 use crate::message_lane::{Batch, MessageLane};
 use crate::outgoing::Outgoing;
 use crate::shared::Shared;
-use crate::socket::{self, ReadHalf, Socket};
+use crate::socket::{ReadHalf, Socket};
 
 /// Bytes that are encoded and written before the other tasks of the thread get a turn.
 pub(crate) const TURN_BYTES: usize = 256 << 10;
@@ -22,9 +22,10 @@ pub(crate) struct MessageWriter<'a> {
     parts: Vec<Bytes>,
 }
 
-/// Frames of one turn.
-#[derive(Default)]
-struct Turn {
+/// Frames of one turn. If they are dropped before they are written, their messages count as
+/// dropped.
+struct Turn<'a> {
+    lane: &'a MessageLane,
     outgoing: Outgoing,
     messages: u64,
     payload_bytes: usize,
@@ -48,22 +49,25 @@ impl<'a> MessageWriter<'a> {
 
     /// Writes queued messages until the connection breaks. Returns the reason.
     pub async fn run(&mut self, shared: &Shared, socket: Socket) -> String {
-        let (read, mut write) = socket::split(socket);
+        let (read, mut write) = socket.into_inner();
         let mut closed = pin!(closed(read));
-        let mut turn = Unwritten {
+        let mut turn = Turn {
             lane: self.lane,
-            turn: Turn::default(),
+            outgoing: Outgoing::default(),
+            messages: 0,
+            payload_bytes: 0,
+            cost: 0,
         };
         loop {
-            self.encode(shared, &mut turn.turn);
-            if turn.turn.messages == 0 {
+            self.encode(shared, &mut turn);
+            if turn.messages == 0 {
                 tokio::select! {
                     () = self.lane.bell.heard() => continue,
                     reason = &mut closed => return reason,
                 }
             }
             tokio::select! {
-                result = turn.turn.outgoing.write(&mut write) => match result {
+                result = turn.outgoing.write(&mut write) => match result {
                     Ok(()) => turn.written(),
                     Err(error) => return error.to_string(),
                 },
@@ -74,8 +78,8 @@ impl<'a> MessageWriter<'a> {
     }
 
     /// Fills `turn` with messages, and drops those that are too old.
-    fn encode(&mut self, shared: &Shared, turn: &mut Turn) {
-        let now = shared.local.clock.now();
+    fn encode(&mut self, shared: &Shared, turn: &mut Turn<'_>) {
+        let now = shared.now();
         while turn.outgoing.bytes() < TURN_BYTES {
             if self.taken.is_empty() {
                 self.lane.take(&mut self.taken);
@@ -85,44 +89,37 @@ impl<'a> MessageWriter<'a> {
             };
             let age = now.saturating_since(message.at);
             if self.lane.age_max.is_some_and(|age_max| age > age_max) {
-                self.lane.release(message.cost);
+                self.lane.release(message.cost());
                 self.lane.link.counts.dropped_old(1);
                 continue;
             }
             turn.outgoing.push(message.kind, role::PLAIN, &self.parts);
             turn.messages += 1;
             turn.payload_bytes += message.payload_bytes;
-            turn.cost += message.cost;
+            turn.cost += message.cost();
         }
     }
 }
 
-/// A turn that is being written. If this is dropped before the end, its messages count as
-/// dropped.
-struct Unwritten<'a> {
-    lane: &'a MessageLane,
-    turn: Turn,
-}
-
-impl Unwritten<'_> {
+impl Turn<'_> {
     fn written(&mut self) {
         assert_eq!(
-            self.turn.outgoing.bytes(),
+            self.outgoing.bytes(),
             0,
             "frames of the turn are not written"
         );
         let counts = &self.lane.link.counts;
-        counts.sent(self.turn.messages);
-        counts.sent_bytes(self.turn.payload_bytes as u64);
-        self.lane.release(self.turn.cost);
-        (self.turn.messages, self.turn.payload_bytes, self.turn.cost) = (0, 0, 0);
+        counts.sent(self.messages);
+        counts.sent_bytes(self.payload_bytes as u64);
+        self.lane.release(self.cost);
+        (self.messages, self.payload_bytes, self.cost) = (0, 0, 0);
     }
 }
 
-impl Drop for Unwritten<'_> {
+impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.lane.release(self.turn.cost);
-        self.lane.link.counts.dropped_broken(self.turn.messages);
+        self.lane.release(self.cost);
+        self.lane.link.counts.dropped_broken(self.messages);
     }
 }
 

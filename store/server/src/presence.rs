@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use cluster::Leadership;
+use cluster::Status;
 use revisions::{Command, MemberPublishRequest};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -84,7 +84,7 @@ async fn watch_leader(backend: &Backend) {
     let mut notices = backend.node.leadership();
     let mut before = 0;
     loop {
-        let Leadership { term, leader } = *notices.borrow_and_update();
+        let Status { term, leader, .. } = *notices.borrow_and_update();
         if leader != 0 {
             info!(term, leader = format!("{leader:x}"), "a leader was elected");
         } else if before != 0 {

@@ -268,7 +268,7 @@ impl Member {
         replica.fail(cluster::Error::Stopped);
         hand_out(replica.take_output());
         // An error means that the disk has crashed, which is checked next.
-        let _ = replica.machine().close();
+        let _ = replica.machine_mut().close();
         if self.disk.has_crashed() {
             return false;
         }

@@ -5,6 +5,7 @@
 //! but was true once, and ids are never used again.
 
 use std::io;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use environment::threads;
 use peers::{Limits, PeerSecret};
 use prost::Message;
 use revisions::{Member, Members};
+use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 
 /// The kind of the question, which has no contents.
@@ -121,37 +123,29 @@ impl MemberList {
         patience: Duration,
         secret: Option<PeerSecret>,
     ) -> io::Result<(Vec<MemberList>, Vec<String>)> {
-        let asking = move || MemberList::ask_here(&peer_urls, patience, secret.as_ref());
-        let asking = threads::spawn(THREAD, asking)?;
+        let asking = MemberList::ask_aside(peer_urls, patience, secret, |asked| asked)?;
         asking.join().expect("asking does not panic")
     }
 
-    /// Asks without blocking the caller: `then` gets the lists, on a thread of its own.
-    pub(crate) fn ask_aside(
+    /// Asks without blocking the caller: `then` gets what [`MemberList::ask`] returns, on a
+    /// thread of its own.
+    pub(crate) fn ask_aside<T: Send + 'static>(
         peer_urls: Vec<String>,
         patience: Duration,
         secret: Option<PeerSecret>,
-        then: impl FnOnce(Vec<MemberList>) + Send + 'static,
-    ) -> io::Result<()> {
+        then: impl FnOnce(io::Result<(Vec<MemberList>, Vec<String>)>) -> T + Send + 'static,
+    ) -> io::Result<JoinHandle<T>> {
         let asking = move || {
-            let asked = MemberList::ask_here(&peer_urls, patience, secret.as_ref());
-            then(asked.map_or_else(|_| Vec::new(), |(lists, _)| lists));
+            let runtime = Builder::new_current_thread().enable_all().build();
+            then(runtime.map(|runtime| {
+                let answers = MemberList::ask_all(&peer_urls, patience, secret.as_ref());
+                let answers = runtime.block_on(answers);
+                // A host name that is still being resolved must not delay the caller.
+                runtime.shutdown_background();
+                answers
+            }))
         };
-        threads::spawn(THREAD, asking).map(drop)
-    }
-
-    fn ask_here(
-        peer_urls: &[String],
-        patience: Duration,
-        secret: Option<&PeerSecret>,
-    ) -> io::Result<(Vec<MemberList>, Vec<String>)> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let answers = runtime.block_on(MemberList::ask_all(peer_urls, patience, secret));
-        // A host name that is still being resolved must not delay the caller.
-        runtime.shutdown_background();
-        Ok(answers)
+        threads::spawn(THREAD, asking)
     }
 
     async fn ask_all(

@@ -21,7 +21,7 @@
 //! they arrived.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 use handoff::Patience;
@@ -29,7 +29,9 @@ use revisions::{Command, Response, WatchHub};
 
 use super::Driver;
 use crate::Error;
-use crate::inbox::{Arrived, Inbox, Pending};
+use crate::inbox::{Arrived, Inbox};
+use crate::lock::lock;
+use crate::wake_batcher::Pending;
 
 /// After this many rounds of work for the inbox a caller leaves the rest to other awake
 /// callers, or to the replica thread.
@@ -50,18 +52,12 @@ pub(crate) struct CallerRuns {
     awake: AtomicUsize,
 }
 
-impl std::fmt::Debug for CallerRuns {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("CallerRuns").finish_non_exhaustive()
-    }
-}
-
 impl CallerRuns {
-    pub(crate) fn new(driver: Driver, watches: Arc<WatchHub>) -> CallerRuns {
+    pub(crate) fn new(driver: Driver) -> CallerRuns {
         CallerRuns {
             inbox: Arc::clone(&driver.inbox),
+            watches: Arc::clone(driver.replica.reader().watch_hub()),
             driver: Mutex::new(Some(Box::new(driver))),
-            watches,
             waiting: AtomicUsize::new(0),
             awake: AtomicUsize::new(0),
         }
@@ -137,7 +133,7 @@ impl CallerRuns {
     pub(crate) fn run(&self) {
         while let Some(idle) = self.idle_for() {
             self.inbox.wait(idle);
-            let mut parked = self.lock();
+            let mut parked = lock(&self.driver);
             self.work(&mut parked, Arrived::default());
             if self.inbox.is_stopped()
                 && let Some(mut driver) = parked.take()
@@ -151,11 +147,7 @@ impl CallerRuns {
 
     /// How long the replica thread may sleep; `None` if the node has ended.
     fn idle_for(&self) -> Option<Duration> {
-        self.lock().as_ref().map(|driver| driver.idle_for())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ParkedDriver> {
-        self.driver.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.driver).as_ref().map(|driver| driver.idle_for())
     }
 
     /// `None` if another thread is at work.
@@ -231,8 +223,7 @@ mod tests {
     fn caller_runs() -> CallerRuns {
         let mut driver = a_driver();
         driver.replica.write_itself();
-        let watches = Arc::clone(driver.replica.reader().watch_hub());
-        CallerRuns::new(driver, watches)
+        CallerRuns::new(driver)
     }
 
     fn put() -> Command {
@@ -246,7 +237,7 @@ mod tests {
     fn a_caller_that_falls_asleep_wakes_the_replica_thread() {
         let runs = caller_runs();
         scope(|scope| {
-            let mut parked = runs.lock();
+            let mut parked = lock(&runs.driver);
             let thread = scope.spawn(|| runs.inbox.wait(GENEROUS));
             while !runs.inbox.is_slept_on() {
                 yield_now();
@@ -264,7 +255,7 @@ mod tests {
     fn a_refused_caller_wakes_the_thread_for_commands_that_were_left() {
         let runs = caller_runs();
         scope(|scope| {
-            let _parked = runs.lock();
+            let _parked = lock(&runs.driver);
             let thread = scope.spawn(|| runs.inbox.wait(GENEROUS));
             while !runs.inbox.is_slept_on() {
                 yield_now();

@@ -27,7 +27,7 @@ impl Defragmentations {
             return;
         }
         std::mem::swap(&mut self.now, &mut self.next);
-        replica.begin_defragmentation();
+        replica.machine_mut().begin_defragmentation();
     }
 
     /// Answers the waiting callers after a step of upkeep, if that step has ended the
@@ -37,7 +37,7 @@ impl Defragmentations {
             let all = self.now.drain(..).chain(self.next.drain(..));
             return reply(all, &Err(failure.clone()));
         }
-        if !replica.is_defragmenting() {
+        if !replica.machine().is_defragmenting() {
             reply(self.now.drain(..), &outcome);
         }
     }

@@ -8,9 +8,9 @@
 //!
 //! Under a light load, most of a command's cost is the waking of threads; then one thread
 //! receives a message, runs the replica on it and sends the result. Under a heavy load two
-//! threads share the work (docs/decisions/0012-replica-beside-the-connections.md). Work that
+//! threads share the work (docs/decisions/0012-replica-on-the-network-thread.md). Work that
 //! may keep the replica busy for long counts as a heavy load, because the network thread has
-//! to send heartbeats during it (`heart.rs`).
+//! to send heartbeats during it (`heartbeat_sender.rs`).
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ impl Driver {
     }
 
     fn is_calm(&self) -> bool {
-        let at_work = self.replica.has_upkeep_to_do()
+        let at_work = self.replica.machine().has_upkeep_to_do()
             || self.replica.is_importing()
             || self.replica.has_a_batch_above(CHANGES_MAX);
         !at_work && self.clock.now() >= self.load.busy_until

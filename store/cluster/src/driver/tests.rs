@@ -11,7 +11,6 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use super::*;
-use crate::outbox::Nowhere;
 
 pub(super) fn a_driver() -> Driver {
     let mut options = NodeOptions::new("/node");
@@ -32,7 +31,7 @@ pub(super) fn a_driver() -> Driver {
     engine.on_durable(Box::new(move |outcome| {
         notices.persisted(outcome.map_err(|error| error.to_string()));
     }));
-    let mut driver = Driver::new(&options, replica, inbox, Arc::new(Nowhere), Arc::default());
+    let mut driver = Driver::new(&options, replica, inbox, None, Arc::default());
     while !driver.replica.leads() {
         step(&mut driver);
     }

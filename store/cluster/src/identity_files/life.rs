@@ -20,10 +20,7 @@ use environment::Disk;
 use super::IdentityFile;
 use crate::Error;
 
-const FILE: IdentityFile = IdentityFile {
-    name: "LIFE",
-    kind: "life",
-};
+const FILE: IdentityFile = IdentityFile("LIFE");
 
 /// What the file says of the life that wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,10 +22,7 @@ use revisions::identity;
 
 use super::IdentityFile;
 
-const FILE: IdentityFile = IdentityFile {
-    name: "MEMBER",
-    kind: "member",
-};
+const FILE: IdentityFile = IdentityFile("MEMBER");
 
 /// The identity of a data directory, which never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,7 +147,7 @@ mod tests {
         disk.open(&partial, OpenMode::CreateNew).unwrap();
         let member = keep(&disk);
         assert_eq!(MemberFile::find(&disk, path).unwrap(), Some(member));
-        assert_eq!(disk.list(path).unwrap(), [FILE.name]);
+        assert_eq!(disk.list(path).unwrap(), [FILE.0]);
     }
 
     #[test]

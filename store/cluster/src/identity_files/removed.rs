@@ -19,10 +19,7 @@ use environment::Disk;
 use super::IdentityFile;
 use crate::Error;
 
-const FILE: IdentityFile = IdentityFile {
-    name: "REMOVED",
-    kind: "removed",
-};
+const FILE: IdentityFile = IdentityFile("REMOVED");
 
 /// Fails if the directory says that this member was removed.
 pub(crate) fn refuse_removed(

@@ -1,9 +1,10 @@
 //! Messages that repair a value which is damaged on one member.
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use engine::DamagedVersion;
 
-use super::{RECORD_GIVEN, RECORD_WANTED, word, words};
+use super::{RECORD_GIVEN, RECORD_WANTED, words};
+use crate::fields::Fields;
 
 /// A request or a record for one version of a key. The request is repeated until the
 /// value is repaired.
@@ -40,20 +41,14 @@ impl RecordMessage {
     }
 
     /// Decodes a message from the joined parts of [`RecordMessage::encode`].
-    pub(super) fn decode(kind: u8, mut bytes: Bytes) -> Result<RecordMessage, String> {
-        let main = word(&mut bytes)? as i64;
+    pub(super) fn decode(kind: u8, mut fields: Fields) -> Result<RecordMessage, String> {
+        let main = fields.u64()? as i64;
         if kind == RECORD_WANTED {
-            return Ok(RecordMessage::Wanted(DamagedVersion { key: bytes, main }));
+            let key = fields.0;
+            return Ok(RecordMessage::Wanted(DamagedVersion { key, main }));
         }
-        if bytes.len() < 4 {
-            return Err("the message is cut off".into());
-        }
-        let key_bytes = bytes.get_u32_le() as usize;
-        if key_bytes > bytes.len() {
-            return Err("the message is cut off".into());
-        }
-        let key = bytes.split_to(key_bytes);
-        Ok(RecordMessage::Given(DamagedVersion { key, main }, bytes))
+        let key = fields.sized()?;
+        Ok(RecordMessage::Given(DamagedVersion { key, main }, fields.0))
     }
 }
 
@@ -74,9 +69,12 @@ mod tests {
         for (message, shortest) in [(RecordMessage::Wanted(version()), 8), (given, 15)] {
             let (kind, parts) = message.encode();
             let whole = Bytes::from(parts.concat());
-            assert_eq!(RecordMessage::decode(kind, whole.clone()), Ok(message));
+            assert_eq!(
+                RecordMessage::decode(kind, Fields(whole.clone())),
+                Ok(message)
+            );
             for length in 0..shortest {
-                assert!(RecordMessage::decode(kind, whole.slice(..length)).is_err());
+                assert!(RecordMessage::decode(kind, Fields(whole.slice(..length))).is_err());
             }
         }
     }

@@ -16,6 +16,7 @@
 use std::collections::VecDeque;
 
 use engine::{Batch, Body, Engine, Entry, Recovered, Sequence};
+use environment::randomness::Random;
 use raft::eraftpb::{
     ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState, Message, MessageType,
 };
@@ -29,7 +30,7 @@ use super::plausible;
 use super::room::LogRoom;
 use super::view::View;
 use crate::awaited::Awaited;
-use crate::{EntryId, Error, Mutant};
+use crate::{EntryId, Error, Mutant, ReplicaOptions};
 
 /// Largest append to a peer, in bytes; a single entry may be larger.
 const APPEND_BYTES_MAX: u64 = 1 << 20;
@@ -40,29 +41,7 @@ const UNCOMMITTED_BYTES_MAX: u64 = 256 << 20;
 /// Bytes of entries that are kept in memory to be sent to peers.
 const CACHED_BYTES_MAX: u64 = 16 << 20;
 
-/// How a member takes part in elections.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Elections {
-    /// This member's id; never 0.
-    pub member_id: u64,
-    /// Ticks without a message of a leader before this member stands for election. Each
-    /// member draws its own number, between `election_ticks` and about twice that, so that
-    /// members rarely stand at the same time.
-    pub patience_ticks: usize,
-    /// The election timeout in ticks; no member's `patience_ticks` is less.
-    pub election_ticks: usize,
-    /// Ticks between a leader's heartbeats.
-    pub heartbeat_ticks: usize,
-}
-
-/// How much of the log is kept for members that are behind.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Retention {
-    pub entries_max: usize,
-    pub bytes_max: u64,
-}
-
-/// Factor on the retention limits while a member receives a snapshot and until it has
+/// Factor on the limits of what is kept in the log while a member receives a snapshot and until it has
 /// caught up. Otherwise the log might drop the entries behind the snapshot, and the member
 /// would need another one.
 const KEPT_FOR_SNAPSHOTS_TIMES: u32 = 16;
@@ -100,19 +79,22 @@ pub(super) struct Unpersisted {
 
 /// One member's part in the consensus.
 pub(crate) struct Consensus {
-    pub(super) node: RawNode<View>,
-    pub(super) log: LogWriter,
+    pub(crate) node: RawNode<View>,
+    pub(crate) log: LogWriter,
     unpersisted: VecDeque<Unpersisted>,
-    retention: Retention,
+    /// Entries that are kept for members that are behind.
+    entries_kept_max: usize,
+    /// Their size; the smaller of the two limits holds.
+    bytes_kept_max: u64,
     /// The commit index that was sent to the followers last, with an entry or alone.
-    commit_sent: u64,
+    pub(crate) commit_sent: u64,
     pub(super) room: LogRoom,
     pub(super) compared: Compared,
     /// The last commit index that this member determined itself, as a leader.
     counted: u64,
     pub(super) mutant: Option<Mutant>,
-    /// See [`Consensus::write_itself`].
-    writes_itself: bool,
+    /// The replica itself writes what it appends, see `Replica::write_itself`.
+    pub(crate) writes_itself: bool,
 }
 
 impl std::fmt::Debug for Consensus {
@@ -121,7 +103,6 @@ impl std::fmt::Debug for Consensus {
             .debug_struct("Consensus")
             .field("role", &self.node.raft.state)
             .field("last", &self.node.store().last())
-            .field("log", &self.log)
             .field("progress", &self.node.raft.prs().iter().collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
@@ -130,12 +111,11 @@ impl std::fmt::Debug for Consensus {
 impl Consensus {
     /// Starts from what recovery found. `members` is the configuration as of the applied index.
     pub fn start(
-        elections: Elections,
-        retention: Retention,
+        member_id: u64,
+        options: &ReplicaOptions,
         engine: Engine,
         mut recovered: Recovered,
         members: ConfState,
-        mutant: Option<Mutant>,
     ) -> Result<Consensus, Error> {
         let applied = recovered.applied_index;
         let view = View::new(engine.clone(), &recovered, members, CACHED_BYTES_MAX);
@@ -147,24 +127,8 @@ impl Consensus {
             view.last()
         );
         let config = Config {
-            id: elections.member_id,
-            election_tick: elections.election_ticks,
-            heartbeat_tick: elections.heartbeat_ticks,
-            min_election_tick: elections.patience_ticks,
-            max_election_tick: elections.patience_ticks + 1,
             applied,
-            max_size_per_msg: APPEND_BYTES_MAX,
-            max_inflight_msgs: APPENDS_IN_FLIGHT_MAX,
-            check_quorum: true,
-            pre_vote: true,
-            read_only_option: ReadOnlyOption::Safe,
-            // One entry holds many commands already, so batched appends gain nothing; and
-            // version 0.7 may add entries to a message that do not follow the entries in it.
-            batch_append: false,
-            max_uncommitted_size: UNCOMMITTED_BYTES_MAX,
-            // See `Consensus::owes_commit`.
-            skip_bcast_commit: true,
-            ..Config::default()
+            ..config(member_id, options)
         };
         let node = RawNode::new(&config, view, &log_lines::logger()).map_err(refused)?;
         let unapplied = std::mem::take(&mut recovered.unapplied);
@@ -175,21 +139,17 @@ impl Consensus {
         });
         Ok(Consensus {
             node,
-            log: LogWriter::new(engine, pending.collect(), state, mutant),
+            log: LogWriter::new(engine, pending.collect(), state, options.mutant),
             unpersisted: VecDeque::new(),
-            retention,
+            entries_kept_max: options.entries_kept_max,
+            bytes_kept_max: options.bytes_kept_max,
             commit_sent: 0,
             room: LogRoom::default(),
             compared: Compared::default(),
             counted: 0,
-            mutant,
+            mutant: options.mutant,
             writes_itself: false,
         })
-    }
-
-    /// Notes that a tick has passed.
-    pub fn tick(&mut self) {
-        self.node.tick();
     }
 
     /// Stands for election at once.
@@ -208,7 +168,7 @@ impl Consensus {
         if self.waits() {
             self.receive_waiting(message);
         } else if !self.is_stale_request(&message)
-            && self.room.has_room_for(self.log.engine(), &mut message)
+            && self.room.has_room_for(&self.log.engine, &mut message)
         {
             self.step(message);
             self.note_counted();
@@ -239,21 +199,19 @@ impl Consensus {
     /// Proposes the next entry at the leader, with the term and index of [`Consensus::next`].
     /// Fails if the library refuses it.
     pub fn propose(&mut self, batch: Batch, body: Body) -> Result<(), Error> {
-        let entry = EntryId {
-            term: batch.term,
-            index: batch.index,
-        };
+        let entry = EntryId::new(batch.term, batch.index);
         assert_eq!(entry, self.next(), "the next entry");
-        let mut message = Message::default();
-        message.set_msg_type(MessageType::MsgPropose);
-        message.from = self.node.raft.id;
-        let entry = to_raft(0, 0, &body);
-        message.mut_entries().push(entry);
-        self.log.note_proposed(batch, body);
+        let message = Message {
+            msg_type: MessageType::MsgPropose,
+            from: self.node.raft.id,
+            entries: vec![to_raft(0, 0, &body)].into(),
+            ..Message::default()
+        };
+        self.log.proposed = Some((batch, body));
         let outcome = self.node.step(message).map_err(refused);
         match outcome {
             Ok(()) => self.commit_sent = self.node.raft.raft_log.committed,
-            Err(_) => self.log.forget_proposed(),
+            Err(_) => self.log.proposed = None,
         }
         outcome
     }
@@ -303,11 +261,6 @@ impl Consensus {
         leads_others && raft.raft_log.committed > self.commit_sent
     }
 
-    /// The commit index that was sent to the followers last.
-    pub fn commit_sent(&self) -> u64 {
-        self.commit_sent
-    }
-
     /// Sends the commit index to the followers.
     pub fn send_commit(&mut self) {
         self.node.raft.bcast_append();
@@ -316,19 +269,14 @@ impl Consensus {
 
     /// The next entry that this member would propose.
     pub fn next(&self) -> EntryId {
-        EntryId {
-            term: self.node.raft.term,
-            index: self.node.raft.raft_log.last_index() + 1,
-        }
+        let raft = &self.node.raft;
+        EntryId::new(raft.term, raft.raft_log.last_index() + 1)
     }
 
     /// The log's last entry.
     pub fn end(&self) -> EntryId {
         let log = &self.node.raft.raft_log;
-        EntryId {
-            term: log.last_term(),
-            index: log.last_index(),
-        }
+        EntryId::new(log.last_term(), log.last_index())
     }
 
     /// Fails with the reason if no correct member sends `message`.
@@ -339,17 +287,6 @@ impl Consensus {
     /// Starts a round of heartbeats that confirms this member's leadership.
     pub fn read_index(&mut self, round: u64) {
         self.node.read_index(round.to_le_bytes().to_vec());
-    }
-
-    /// Notes that nothing can be sent to a member at present. The library probes how far its
-    /// log goes before it sends more entries.
-    pub fn unreachable(&mut self, member: u64) {
-        self.node.report_unreachable(member);
-    }
-
-    /// Notes that the log is on stable storage up to `sequence`; returns whether that is new.
-    pub fn persisted(&mut self, sequence: Sequence) -> bool {
-        self.log.persisted(sequence)
     }
 
     /// Processes every ready of the library: writes entries, releases messages, and collects
@@ -375,10 +312,8 @@ impl Consensus {
                 restored.is_none_or(|index| index + 1 == self.node.store().first()),
                 "the library gets only snapshots that are installed"
             );
-            let last = ready.entries().last().map(|it| EntryId {
-                term: it.term,
-                index: it.index,
-            });
+            let last = ready.entries().last();
+            let last = last.map(|it| EntryId::new(it.term, it.index));
             let binds = self.log.write(self.node.mut_store(), &mut ready)?;
             for entry in ready.take_committed_entries() {
                 results.committed.push(self.log.take_pending(&entry));
@@ -392,7 +327,7 @@ impl Consensus {
             }
             self.unpersisted.push_back(Unpersisted {
                 number: ready.number(),
-                sequence: self.log.appended(),
+                sequence: self.log.appended,
                 binds,
                 last,
                 messages: later,
@@ -417,7 +352,7 @@ impl Consensus {
         {
             let first = self.unpersisted.pop_front().expect("just seen");
             if first.binds {
-                self.log.engine().settle()?;
+                self.log.engine.settle()?;
             }
             if let Some(entry) = first.last {
                 self.note_persisted_without_progress(entry);
@@ -446,7 +381,8 @@ impl Consensus {
     /// Whether an entry of more than `changes_max` changes is not applied.
     pub fn has_a_batch_above(&self, changes_max: usize) -> bool {
         self.log
-            .pending()
+            .pending
+            .iter()
             .any(|it| it.batch.changes.len() > changes_max)
     }
 
@@ -455,7 +391,7 @@ impl Consensus {
     pub fn applied(&mut self, index: u64, body: Option<&Body>) -> Result<(), Error> {
         if let Some(change) = body.and_then(configuration_change) {
             let members = self.node.apply_conf_change(&change).map_err(refused)?;
-            self.node.mut_store().set_conf_state(members);
+            self.node.mut_store().conf_state = members;
         }
         self.node.advance_apply_to(index);
         Ok(())
@@ -465,7 +401,7 @@ impl Consensus {
     pub fn body(&self, index: u64) -> Result<Body, Error> {
         let view = self.node.store();
         let entry = view.entry(index).expect("the log has it");
-        Ok(self.log.engine().body(entry)?)
+        Ok(self.log.engine.body(entry)?)
     }
 
     /// The library's state.
@@ -478,11 +414,8 @@ impl Consensus {
     /// are behind; none if the cluster has no other member.
     pub fn trim(&mut self, applied: u64, needed_from: u64) -> Option<Entry> {
         let alone = self.node.raft.prs().iter().count() <= 1;
-        let Retention {
-            entries_max,
-            bytes_max,
-        } = self.retention;
-        let entries_max = if alone { 0 } else { entries_max };
+        let bytes_max = self.bytes_kept_max;
+        let entries_max = if alone { 0 } else { self.entries_kept_max };
         let view = self.node.mut_store();
         view.trim(
             applied.min(needed_from.saturating_sub(1)),
@@ -492,7 +425,7 @@ impl Consensus {
         let times = KEPT_FOR_SNAPSHOTS_TIMES;
         view.trim(
             applied,
-            self.retention.entries_max * times as usize,
+            self.entries_kept_max * times as usize,
             bytes_max * u64::from(times),
         );
         view.entry(view.first()).copied().filter(|_| !alone)
@@ -521,14 +454,6 @@ impl Consensus {
         for entry in light.take_committed_entries() {
             results.committed.push(self.log.take_pending(&entry));
         }
-    }
-
-    /// From now on this member writes what it appends before it continues. For a log without a
-    /// writing thread of its own ([`engine::Worker`]). Elsewhere a flush thread reports later
-    /// how far the log is on stable storage. Here that is known before the library is called
-    /// again, which saves one of its readies.
-    pub fn write_itself(&mut self) {
-        self.writes_itself = true;
     }
 
     /// Writes what was appended, if this member writes itself; returns whether more is on stable
@@ -582,12 +507,6 @@ impl Consensus {
         !(self.committed_itself(index) && change.changes.iter().any(own))
     }
 
-    /// Puts this member's own removal on stable storage, once other members know of it, so that
-    /// the next start is refused.
-    pub fn remember_own_removal(&mut self, index: u64) -> Result<(), Error> {
-        self.log.remember_commit(index)
-    }
-
     /// Notes in the library's log, at a leader that is not a member any more, that entries up to
     /// `last` are on stable storage. On its own the library would look for the leader among the
     /// members and panic; it does not look if the log has nothing new to note.
@@ -601,7 +520,7 @@ impl Consensus {
     /// Whether the message's entries fit into one segment together with those that were accepted
     /// and are not written yet. The check for room covers one segment only.
     pub fn takes_before_writing(&self, message: &Message) -> bool {
-        self.room.takes_before_writing(self.log.engine(), message)
+        self.room.takes_before_writing(&self.log.engine, message)
     }
 
     /// Whether the last entries, or the last snapshot, found no room here.
@@ -612,12 +531,42 @@ impl Consensus {
     /// If the last entries found no room, checks again. Fails if there is still none, with the
     /// reason if it is known.
     pub fn check_room_again(&mut self) -> Result<(), Option<engine::Error>> {
-        self.room.check_again(self.log.engine())
+        self.room.check_again(&self.log.engine)
     }
+}
 
-    /// Begins a transfer of leadership to a peer.
-    pub fn transfer(&mut self, to: u64) {
-        self.node.transfer_leader(to);
+/// The configuration of the Raft library.
+fn config(member_id: u64, options: &ReplicaOptions) -> Config {
+    let heartbeat = options.heartbeat_interval.as_nanos().max(1);
+    let ticks = options
+        .election_timeout
+        .as_nanos()
+        .div_ceil(heartbeat)
+        .max(2) as usize;
+    // Ticks without a message of a leader before this member stands for election. Each member
+    // draws its own number, so that members rarely stand at the same time. The first tick may
+    // come right after a leader's message. One more tick makes sure that at least the election
+    // timeout has passed.
+    let mut random = Random::from_seed(options.seed);
+    let patience_ticks = ticks + 1 + random.below(ticks as u64) as usize;
+    Config {
+        id: member_id,
+        election_tick: ticks,
+        heartbeat_tick: 1,
+        min_election_tick: patience_ticks,
+        max_election_tick: patience_ticks + 1,
+        max_size_per_msg: APPEND_BYTES_MAX,
+        max_inflight_msgs: APPENDS_IN_FLIGHT_MAX,
+        check_quorum: true,
+        pre_vote: true,
+        read_only_option: ReadOnlyOption::Safe,
+        // One entry holds many commands already, so batched appends gain nothing; and
+        // version 0.7 may add entries to a message that do not follow the entries in it.
+        batch_append: false,
+        max_uncommitted_size: UNCOMMITTED_BYTES_MAX,
+        // See `Consensus::owes_commit`.
+        skip_bcast_commit: true,
+        ..Config::default()
     }
 }
 

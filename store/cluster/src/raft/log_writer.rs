@@ -28,38 +28,19 @@ pub(crate) struct AppendedEntry {
     pub changes_configuration: bool,
 }
 
-/// This member's own proposal.
-struct Proposed {
-    batch: Batch,
-    body: Body,
-}
-
 /// The log as the consensus writes it.
-pub(super) struct LogWriter {
-    engine: Engine,
-    pending: VecDeque<AppendedEntry>,
+pub(crate) struct LogWriter {
+    pub engine: Engine,
+    pub pending: VecDeque<AppendedEntry>,
     /// The last proposal, so that it need not be decoded from its entry.
-    proposed: Option<Proposed>,
+    pub proposed: Option<(Batch, Body)>,
     /// The hard state as the library has it now.
     hard_state: HardState,
     /// The hard state as it was written last.
     written: HardState,
-    appended: Sequence,
+    pub appended: Sequence,
     durable: Sequence,
     mutant: Option<Mutant>,
-}
-
-impl std::fmt::Debug for LogWriter {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("LogWriter")
-            .field("pending", &self.pending.len())
-            .field("hard_state", &self.hard_state)
-            .field("written", &self.written)
-            .field("appended", &self.appended)
-            .field("durable", &self.durable)
-            .finish_non_exhaustive()
-    }
 }
 
 impl LogWriter {
@@ -81,20 +62,6 @@ impl LogWriter {
             durable,
             mutant,
         }
-    }
-
-    pub fn engine(&self) -> &Engine {
-        &self.engine
-    }
-
-    /// The entries that are not handed out to be applied, in order.
-    pub fn pending(&self) -> impl Iterator<Item = &AppendedEntry> {
-        self.pending.iter()
-    }
-
-    /// Sequence of the last frame.
-    pub fn appended(&self) -> Sequence {
-        self.appended
     }
 
     /// Sequence of the last frame, if it is not on stable storage yet.
@@ -130,15 +97,6 @@ impl LogWriter {
     pub fn write_own(&mut self) -> bool {
         self.engine.work();
         self.persisted(self.engine.durable())
-    }
-
-    /// Keeps this member's own proposal until its entry is written.
-    pub fn note_proposed(&mut self, batch: Batch, body: Body) {
-        self.proposed = Some(Proposed { batch, body });
-    }
-
-    pub fn forget_proposed(&mut self) {
-        self.proposed = None;
     }
 
     /// Notes a commit index that the library has reported outside of a ready.
@@ -199,7 +157,7 @@ impl LogWriter {
             body_bytes: body.bytes().len() as u64,
         };
         let changes_configuration = configuration_change(&body).is_some();
-        view.append(position, body);
+        view.push(position, Some(body));
         self.pending.push_back(AppendedEntry {
             batch,
             appended,
@@ -213,8 +171,8 @@ impl LogWriter {
         if index > view.last() {
             return;
         }
-        if let Some(dropped) = view.truncate(index) {
-            self.engine.overrule(&dropped.first, &dropped.last);
+        if let Some((first, last)) = view.truncate(index) {
+            self.engine.overrule(&first, &last);
         }
         let kept = self
             .pending
@@ -226,9 +184,8 @@ impl LogWriter {
     /// the entry is that one.
     fn read(&mut self, entry: &eraftpb::Entry) -> Result<(Batch, Body), Error> {
         let proposed = self.proposed.take();
-        let own =
-            proposed.filter(|own| (own.batch.term, own.batch.index) == (entry.term, entry.index));
-        if let Some(Proposed { batch, body }) = own {
+        let own = proposed.filter(|(own, _)| (own.term, own.index) == (entry.term, entry.index));
+        if let Some((batch, body)) = own {
             assert_eq!(
                 records_of(entry).len(),
                 body.bytes().len(),
@@ -260,7 +217,11 @@ impl LogWriter {
     /// needed to find out again that the entry is committed. So this must precede every
     /// message about it.
     pub fn remember_commit(&mut self, index: u64) -> Result<(), Error> {
-        assert!(self.hard_state.commit >= index, "{self:?}");
+        let commit = self.hard_state.commit;
+        assert!(
+            commit >= index,
+            "entry {index} is above the commit index {commit}"
+        );
         if self.written.commit < index {
             self.write_hard_state()?;
         }
@@ -277,6 +238,7 @@ impl LogWriter {
         self.written = installed;
         // The installation has waited for everything before it.
         self.durable = self.engine.durable();
-        assert!(self.appended <= self.durable, "{self:?}");
+        let (appended, durable) = (self.appended, self.durable);
+        assert!(appended <= durable, "{appended:?} of {durable:?} is lost");
     }
 }

@@ -95,7 +95,7 @@ impl Consensus {
         if !CARRY_COMMIT.contains(&message.get_msg_type()) {
             return;
         }
-        if let Some(change) = self.log.pending().find(|it| it.changes_configuration) {
+        if let Some(change) = self.log.pending.iter().find(|it| it.changes_configuration) {
             message.commit = message.commit.min(change.batch.index - 1);
         }
     }

@@ -14,7 +14,7 @@
 
 use engine::HardState;
 use raft::eraftpb::{Message, MessageType, SnapshotMetadata};
-use raft::{ProgressState, SnapshotStatus, StateRole};
+use raft::{ProgressState, StateRole};
 
 use super::consensus::Consensus;
 use crate::Mutant;
@@ -81,7 +81,7 @@ impl Consensus {
     /// Whether this member has no state and waits for its first snapshot.
     pub fn waits(&self) -> bool {
         let view = self.node.store();
-        view.last() == 0 && view.has_no_members()
+        view.last() == 0 && view.conf_state.voters.is_empty()
     }
 
     /// Handles a message at a member that waits for its first snapshot. The member answers an
@@ -100,7 +100,8 @@ impl Consensus {
                 if message.term > raft.term {
                     raft.become_follower(message.term, message.from);
                 }
-                let mut request = Message {
+                raft.msgs.push(Message {
+                    msg_type: MessageType::MsgAppendResponse,
                     to: message.from,
                     from: raft.id,
                     term: raft.term,
@@ -108,9 +109,7 @@ impl Consensus {
                     reject: true,
                     request_snapshot: 1,
                     ..Message::default()
-                };
-                request.set_msg_type(MessageType::MsgAppendResponse);
-                raft.msgs.push(request);
+                });
             }
             _ => self.step(message),
         }
@@ -131,11 +130,6 @@ impl Consensus {
             progress.pending_request_snapshot = 0;
         }
         message.request_snapshot != 0 && progress.matched > 0
-    }
-
-    /// Takes the members for which the library has asked for a snapshot since the last call.
-    pub fn take_wanted(&mut self) -> Vec<u64> {
-        self.node.mut_store().take_wanted()
     }
 
     /// Notes that a snapshot found no room.
@@ -161,21 +155,11 @@ impl Consensus {
         }
     }
 
-    /// Removes an offer, which was accepted or is not valid any more.
-    pub fn withdraw(&mut self, member: u64) {
-        self.node.mut_store().withdraw(member);
-    }
-
     /// Whether the library waits for the end of a transfer to this member.
     pub fn awaits_snapshot(&self, member: u64) -> bool {
         let raft = &self.node.raft;
         let progress = raft.prs().get(member);
         raft.state == StateRole::Leader
             && progress.is_some_and(|it| it.state == ProgressState::Snapshot)
-    }
-
-    /// Reports to the library how a transfer to a member has ended.
-    pub fn snapshot_sent(&mut self, member: u64, status: SnapshotStatus) {
-        self.node.report_snapshot(member, status);
     }
 }

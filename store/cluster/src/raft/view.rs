@@ -26,20 +26,12 @@ struct Slot {
     entry: Entry,
     body: Option<Body>,
 }
-
-/// The first and the last of the entries that were dropped from the end of the log.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Dropped {
-    pub first: Entry,
-    pub last: Entry,
-}
-
 /// Raft's view of the log.
 #[derive(Debug)]
 pub(crate) struct View {
     engine: Engine,
     hard_state: HardState,
-    conf_state: ConfState,
+    pub conf_state: ConfState,
     /// The entry before the first slot.
     base: EntryId,
     slots: VecDeque<Slot>,
@@ -75,10 +67,7 @@ impl View {
             engine,
             hard_state,
             conf_state,
-            base: EntryId {
-                term: recovered.base.1,
-                index: recovered.base.0,
-            },
+            base: EntryId::new(recovered.base.1, recovered.base.0),
             slots: VecDeque::new(),
             forgotten: 0,
             cached_bytes: 0,
@@ -95,7 +84,7 @@ impl View {
         view
     }
 
-    fn push(&mut self, entry: Entry, body: Option<Body>) {
+    pub fn push(&mut self, entry: Entry, body: Option<Body>) {
         assert_eq!(entry.index, self.last() + 1, "entries leave no gap");
         assert!(entry.term >= self.last_term(), "terms never fall");
         if body.is_none() {
@@ -113,19 +102,11 @@ impl View {
         self.forget();
     }
 
-    /// Adds an entry that was appended to the log.
-    pub fn append(&mut self, entry: Entry, body: Body) {
-        self.push(entry, Some(body));
-    }
-
     /// Drops the entries from `index` on.
-    pub(super) fn truncate(&mut self, index: u64) -> Option<Dropped> {
+    pub(super) fn truncate(&mut self, index: u64) -> Option<(Entry, Entry)> {
         assert!(index > self.base.index, "entry {index} was trimmed");
         let kept = (index - self.base.index - 1) as usize;
-        let dropped = Dropped {
-            first: self.slots.get(kept)?.entry,
-            last: self.slots.back()?.entry,
-        };
+        let dropped = (self.slots.get(kept)?.entry, self.slots.back()?.entry);
         for slot in self.slots.drain(kept..) {
             self.kept_bytes -= slot.entry.body_bytes;
             if slot.body.is_some() {
@@ -145,18 +126,10 @@ impl View {
             metadata.index,
             self.base.index
         );
-        self.base = EntryId {
-            term: metadata.term,
-            index: metadata.index,
-        };
+        self.base = EntryId::new(metadata.term, metadata.index);
         self.slots.clear();
         (self.forgotten, self.cached_bytes, self.kept_bytes) = (0, 0, 0);
         self.conf_state = metadata.get_conf_state().clone();
-    }
-
-    /// Whether this member knows of no members: it waits for its first snapshot.
-    pub fn has_no_members(&self) -> bool {
-        self.conf_state.voters.is_empty()
     }
 
     pub fn take_wanted(&mut self) -> Vec<u64> {
@@ -183,10 +156,7 @@ impl View {
             && self.first() <= applied
             && let Some(slot) = self.slots.pop_front()
         {
-            self.base = EntryId {
-                term: slot.entry.term,
-                index: slot.entry.index,
-            };
+            self.base = EntryId::new(slot.entry.term, slot.entry.index);
             self.kept_bytes -= slot.entry.body_bytes;
             match slot.body {
                 Some(_) => self.cached_bytes -= slot.entry.body_bytes,
@@ -203,10 +173,6 @@ impl View {
             self.cached_bytes -= slot.entry.body_bytes;
             self.forgotten += 1;
         }
-    }
-
-    pub fn set_conf_state(&mut self, conf_state: ConfState) {
-        self.conf_state = conf_state;
     }
 
     /// Index of the last entry.

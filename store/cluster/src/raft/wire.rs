@@ -15,17 +15,16 @@
 //! All numbers are little-endian. No bytes from the network reach a protobuf decoder, and
 //! an entry's records are verified before Raft gets the entry.
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use engine::Body;
 use raft::eraftpb::{Entry, Message, MessageType, Snapshot};
 
 use super::entry::{records_of, to_raft};
+use crate::fields::Fields;
 
 const HEADER_BYTES: usize = 88;
 const REJECTED: u8 = 1;
 const SNAPSHOT: u8 = 2;
-/// Size of an entry without its records.
-const ENTRY_BYTES: usize = 20;
 
 /// The types of messages that members send to each other. The library uses the other types
 /// internally and would take such a message for this member's own, so they are refused.
@@ -112,35 +111,35 @@ fn length(number: usize) -> u32 {
 
 /// Decodes a message that [`encode`] wrote. The error says what is wrong with it.
 pub(crate) fn decode(bytes: Bytes) -> Result<Message, String> {
-    let mut reader = Reader(bytes);
+    let mut fields = Fields(bytes);
     let mut message = Message::default();
-    let kind = reader.u8()?;
+    let kind = fields.u8()?;
     let kind = TYPES.iter().find(|known| **known as u8 == kind);
     let kind = kind.ok_or("a message of a type that members do not send")?;
     message.set_msg_type(*kind);
-    let flags = reader.u8()?;
+    let flags = fields.u8()?;
     message.reject = flags & REJECTED != 0;
-    let context_bytes = reader.u16()?;
-    let entries = reader.u32()?;
-    message.to = reader.u64()?;
-    message.from = reader.u64()?;
-    message.term = reader.u64()?;
-    message.log_term = reader.u64()?;
-    message.index = reader.u64()?;
-    message.commit = reader.u64()?;
-    message.commit_term = reader.u64()?;
-    message.request_snapshot = reader.u64()?;
-    message.reject_hint = reader.u64()?;
-    message.priority = reader.u64()? as i64;
-    message.context = reader.bytes(context_bytes.into())?;
+    let context_bytes = fields.u16()?;
+    let entries = fields.u32()?;
+    message.to = fields.u64()?;
+    message.from = fields.u64()?;
+    message.term = fields.u64()?;
+    message.log_term = fields.u64()?;
+    message.index = fields.u64()?;
+    message.commit = fields.u64()?;
+    message.commit_term = fields.u64()?;
+    message.request_snapshot = fields.u64()?;
+    message.reject_hint = fields.u64()?;
+    message.priority = fields.u64()? as i64;
+    message.context = fields.bytes(context_bytes.into())?;
     if flags & SNAPSHOT != 0 {
-        message.set_snapshot(reader.snapshot()?);
+        message.set_snapshot(snapshot(&mut fields)?);
     }
     for _ in 0..entries {
-        message.mut_entries().push(reader.entry()?);
+        message.mut_entries().push(entry(&mut fields)?);
     }
     check_entries(&message)?;
-    if reader.0.is_empty() {
+    if fields.0.is_empty() {
         Ok(message)
     } else {
         Err("bytes follow the message".into())
@@ -170,57 +169,27 @@ fn check_entries(message: &Message) -> Result<(), String> {
     Ok(())
 }
 
-struct Reader(Bytes);
+fn entry(fields: &mut Fields) -> Result<Entry, String> {
+    let (term, index) = (fields.u64()?, fields.u64()?);
+    let records = fields.sized()?;
+    let body = Body::verify(records).map_err(|error| format!("entry {index}: {error}"))?;
+    Ok(to_raft(term, index, &body))
+}
 
-impl Reader {
-    fn bytes(&mut self, length: usize) -> Result<Bytes, String> {
-        if length > self.0.len() {
-            return Err("the message is cut off".into());
-        }
-        Ok(self.0.split_to(length))
+fn snapshot(fields: &mut Fields) -> Result<Snapshot, String> {
+    let mut snapshot = Snapshot::default();
+    let metadata = snapshot.mut_metadata();
+    metadata.index = fields.u64()?;
+    metadata.term = fields.u64()?;
+    let (voters, learners) = (fields.u32()?, fields.u32()?);
+    let members = metadata.mut_conf_state();
+    for _ in 0..voters {
+        members.voters.push(fields.u64()?);
     }
-
-    fn u8(&mut self) -> Result<u8, String> {
-        Ok(self.bytes(1)?[0])
+    for _ in 0..learners {
+        members.learners.push(fields.u64()?);
     }
-
-    fn u16(&mut self) -> Result<u16, String> {
-        Ok(self.bytes(2)?.get_u16_le())
-    }
-
-    fn u32(&mut self) -> Result<u32, String> {
-        Ok(self.bytes(4)?.get_u32_le())
-    }
-
-    fn u64(&mut self) -> Result<u64, String> {
-        Ok(self.bytes(8)?.get_u64_le())
-    }
-
-    fn entry(&mut self) -> Result<Entry, String> {
-        if self.0.len() < ENTRY_BYTES {
-            return Err("the message is cut off".into());
-        }
-        let (term, index, length) = (self.u64()?, self.u64()?, self.u32()?);
-        let records = self.bytes(length as usize)?;
-        let body = Body::verify(records).map_err(|error| format!("entry {index}: {error}"))?;
-        Ok(to_raft(term, index, &body))
-    }
-
-    fn snapshot(&mut self) -> Result<Snapshot, String> {
-        let mut snapshot = Snapshot::default();
-        let metadata = snapshot.mut_metadata();
-        metadata.index = self.u64()?;
-        metadata.term = self.u64()?;
-        let (voters, learners) = (self.u32()?, self.u32()?);
-        let members = metadata.mut_conf_state();
-        for _ in 0..voters {
-            members.voters.push(self.u64()?);
-        }
-        for _ in 0..learners {
-            members.learners.push(self.u64()?);
-        }
-        Ok(snapshot)
-    }
+    Ok(snapshot)
 }
 
 #[cfg(test)]

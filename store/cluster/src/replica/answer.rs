@@ -30,20 +30,17 @@ impl<T> Reply<T> {
 #[derive(Debug, Default)]
 pub struct Replies {
     pub(super) commands: Vec<Reply<Response>>,
-    /// Permissions to read, or the reasons why a read has failed.
-    pub(super) reads: Vec<Reply<()>>,
+    /// Permissions to read, outcomes of transfers of leadership, or why one of these has failed.
+    pub(super) done: Vec<Reply<()>>,
     pub(super) leases: Vec<Reply<LeaseAnswer>>,
-    /// Outcomes of transfers of leadership.
-    pub(super) transfers: Vec<Reply<()>>,
 }
 
 impl Replies {
     /// Sends all of them.
     pub fn send(self) {
         self.commands.into_iter().for_each(Reply::send);
-        self.reads.into_iter().for_each(Reply::send);
+        self.done.into_iter().for_each(Reply::send);
         self.leases.into_iter().for_each(Reply::send);
-        self.transfers.into_iter().for_each(Reply::send);
     }
 }
 
@@ -60,6 +57,8 @@ pub(super) enum Requester {
     },
     /// The replica itself; the answer is dropped.
     Internal,
+    /// The replica itself, which revokes a lease that has expired.
+    Expiry,
 }
 
 /// An evaluated command's answer, held back until it may be sent.
@@ -75,8 +74,6 @@ pub(super) struct Answer {
     /// A copy of the command, if it needs no room. If its batch is refused for lack of
     /// room, it is evaluated again without the commands that need room.
     pub roomless: Option<Box<Command>>,
-    /// The command revokes a lease that has expired.
-    pub ends_lease: bool,
 }
 
 impl Answer {
@@ -87,7 +84,6 @@ impl Answer {
             index: 0,
             swept: None,
             roomless: None,
-            ends_lease: false,
         }
     }
 

@@ -21,15 +21,10 @@ const QUICK_BATCH: Duration = Duration::from_millis(5);
 pub(super) struct AppendRound {
     /// The last entry that was proposed since a round of reads was started.
     fresh: Option<EntryId>,
-    waiting: Option<Waiting>,
+    /// The round that waits, and its entry.
+    waiting: Option<(u64, EntryId)>,
     /// Time from the proposal of the last own batch until it was applied.
     batch_took: Option<Duration>,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    round: u64,
-    entry: EntryId,
 }
 
 impl AppendRound {
@@ -47,15 +42,15 @@ impl AppendRound {
 
     /// Makes the round wait for this entry.
     pub fn start(&mut self, round: u64, entry: EntryId) {
-        self.waiting = Some(Waiting { round, entry });
+        self.waiting = Some((round, entry));
     }
 
     /// Notes that an entry is applied which this member proposed `took` ago. Returns the
     /// round that waited for it.
     pub fn applied(&mut self, entry: EntryId, took: Duration) -> Option<u64> {
         self.batch_took = Some(took);
-        let confirmed = self.waiting.take_if(|waiting| waiting.entry == entry);
-        confirmed.map(|waiting| waiting.round)
+        let confirmed = self.waiting.take_if(|(_, awaited)| *awaited == entry);
+        confirmed.map(|(round, _)| round)
     }
 }
 

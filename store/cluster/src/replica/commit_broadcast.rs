@@ -19,8 +19,8 @@ const DELAY: Duration = Duration::from_millis(1);
 #[derive(Debug, Default)]
 pub(super) struct CommitBroadcast {
     /// When the commit index is sent even if no request waits for it.
-    due: Option<Instant>,
-    /// The newest commit index that `send_if_due` has seen, and when it saw it first.
+    pub due: Option<Instant>,
+    /// The newest commit index that `Core::send_commit_if_due` has seen, and when it saw it first.
     seen_index: u64,
     seen_at: Instant,
     /// The last entry was proposed within [`DELAY`] after the one before was committed.
@@ -33,33 +33,30 @@ impl CommitBroadcast {
         self.followed_soon =
             self.seen_index != committed || now.saturating_since(self.seen_at) < DELAY;
     }
+}
 
+impl Core {
     /// Sends the commit index to the followers, if that is due; returns whether it did.
-    pub fn send_if_due(&mut self, core: &mut Core) -> bool {
-        if !core.consensus.owes_commit() {
-            self.due = None;
+    pub fn send_commit_if_due(&mut self) -> bool {
+        if !self.consensus.owes_commit() {
+            self.commit.due = None;
             return false;
         }
-        let now = core.now();
-        let committed = core.committed();
-        if self.seen_index != committed {
-            (self.seen_index, self.seen_at) = (committed, now);
+        let (now, committed) = (self.now(), self.committed());
+        let commit = &mut self.commit;
+        if commit.seen_index != committed {
+            (commit.seen_index, commit.seen_at) = (committed, now);
         }
-        let wait = match self.followed_soon {
+        let wait = match commit.followed_soon {
             true => DELAY,
             false => Duration::ZERO,
         };
-        let due = *self.due.get_or_insert(now + wait);
-        let is_time = now >= due || core.commit_awaited > core.consensus.commit_sent();
+        let due = *commit.due.get_or_insert(now + wait);
+        let is_time = now >= due || self.commit_awaited > self.consensus.commit_sent;
         if is_time {
-            core.consensus.send_commit();
-            self.due = None;
+            commit.due = None;
+            self.consensus.send_commit();
         }
         is_time
-    }
-
-    /// When the commit index is sent even if no input arrives.
-    pub fn due(&self) -> Option<Instant> {
-        self.due
     }
 }

@@ -39,13 +39,6 @@ struct Unapplied {
     deadline: Instant,
 }
 
-/// A removal of a member that was forwarded, and is done.
-#[derive(Debug)]
-pub(super) struct DoneRemoval {
-    pub to: Requester,
-    pub removed: u64,
-}
-
 /// Commands that were sent to the leader, their answers that wait to be applied, and the
 /// commands that are tried again.
 #[derive(Debug, Default)]
@@ -69,7 +62,7 @@ impl Forwards {
     /// Whether no command is at the leader, no answer waits for its entry, and no command is
     /// tried again.
     pub fn is_empty(&self) -> bool {
-        self.sent.is_empty() && self.unapplied.is_empty() && self.retries.is_empty()
+        self.sent.is_empty() && self.unapplied.is_empty() && self.retries.waiting.is_empty()
     }
 
     /// Sends a command to the leader.
@@ -114,23 +107,15 @@ impl Forwards {
         index: u64,
         outcome: Result<Response, revisions::Error>,
     ) {
-        if self.sent.get(&number).map(|sent| sent.asked.leader) != Some(from) {
-            return;
-        }
-        let Some(sent) = self.sent.remove(&number) else {
+        let asked_here = |_: &u64, sent: &mut Sent| sent.asked.leader == from;
+        let answered = self.sent.extract_if(number..=number, asked_here).next();
+        let Some((_, sent)) = answered else {
             return;
         };
-        let Sent {
-            to,
-            asked,
-            command,
-            removes: _,
-            is_in_doubt: _,
-            deadline,
-        } = sent;
-        if let Some(command) = command {
+        let (to, asked, deadline) = (sent.to, sent.asked, sent.deadline);
+        if let Some(command) = sent.command {
             if outcome.as_ref().is_err_and(was_not_carried_out) {
-                return self.retries.wait(Retry {
+                return self.retries.waiting.push_back(Retry {
                     to,
                     command,
                     deadline,
@@ -164,31 +149,25 @@ impl Forwards {
     /// Shortens the deadlines of all commands after a change of leader. If the former leader
     /// is up, it answers within a moment; otherwise the outcome of its commands is unknown.
     pub fn doubt(&mut self, core: &Core) {
-        let until = core.now() + core.settings.heartbeat_interval * DOUBT_HEARTBEATS;
+        let until = core.now() + core.options.heartbeat_interval * DOUBT_HEARTBEATS;
         for sent in self.sent.values_mut() {
             sent.is_in_doubt = true;
             sent.deadline = sent.deadline.min(until);
         }
     }
 
-    /// Takes the forwarded removals of members for which `is_done` returns true. `is_done`
-    /// gets the member to remove and the leader that was asked.
-    pub fn take_removals(&mut self, is_done: impl Fn(u64, u64) -> bool) -> Vec<DoneRemoval> {
+    /// Takes the forwarded removals of members for which `is_done` returns true: the removed
+    /// member and the requester of each. `is_done` gets the member to remove and the leader that
+    /// was asked.
+    pub fn take_removals(&mut self, is_done: impl Fn(u64, u64) -> bool) -> Vec<(u64, Requester)> {
         let is_done = |_: &u64, sent: &mut Sent| {
-            sent.removes
-                .is_some_and(|removed| is_done(removed, sent.asked.leader))
+            let removed = sent.removes;
+            removed.is_some_and(|removed| is_done(removed, sent.asked.leader))
         };
-        let done: Vec<Sent> = self
-            .sent
-            .extract_if(.., is_done)
-            .map(|(_, sent)| sent)
-            .collect();
-        let done = done.into_iter().filter_map(|sent| {
-            let removed = sent.removes?;
-            let to = self.end_sent(sent);
-            Some(DoneRemoval { to, removed })
-        });
-        done.collect()
+        let done: Vec<(u64, Sent)> = self.sent.extract_if(.., is_done).collect();
+        let done = done.into_iter();
+        done.filter_map(|(_, sent)| Some((sent.removes?, self.end_sent(sent))))
+            .collect()
     }
 
     /// Ends a command, because its outcome is known or given up, and returns its requester.
@@ -215,7 +194,7 @@ impl Forwards {
         for waiting in self.unapplied.extract_if(.., late) {
             core.send_answer(waiting.answer.failed(&timeout()));
         }
-        for to in self.retries.take_late(now) {
+        for to in self.retries.take_where(|it| now >= it.deadline) {
             core.send_error(to, timeout());
         }
     }
@@ -229,7 +208,7 @@ impl Forwards {
             let to = self.end_sent(sent);
             core.end_request(to, error);
         }
-        for to in self.retries.take_all() {
+        for to in self.retries.take_where(|_| true) {
             core.end_request(to, error);
         }
     }

@@ -18,52 +18,53 @@
 //! proposed may still be committed by another leader, so it is not the leader's, but one of
 //! the replica's [`Requests`].
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use environment::Instant;
 use revisions::Command;
 
 use super::answer::{Answer, Requester, leader_changed};
 use super::append_round::AppendRound;
-use super::commit_broadcast::CommitBroadcast;
 use super::held::HeldCommands;
 use super::membership;
 use super::replica_core::Core;
 use super::requests::{InFlight, Requests};
-use super::retries::Retry;
+use super::retries::{Asked, Retry};
 use super::room::Room;
-use super::unconfirmed::{Unconfirmed, UnconfirmedBatch};
-use crate::awaited::Awaited;
 use crate::{EntryId, Error, Mutant};
 
 /// State of a leader, dropped with the role.
 #[derive(Debug)]
 pub(super) struct Leader {
-    stage: Stage,
+    /// This member's own first entry, until it is applied here. Before that, this member may not
+    /// have applied all entries of former leaders, and evaluates no commands.
+    catching_up: Option<EntryId>,
     /// Answers of the open batch, in order of evaluation.
-    open: Vec<Answer>,
+    pub open: Vec<Answer>,
     /// Commands that need no room, from batches that were refused for lack of room, in
     /// order. They are evaluated again.
     reevaluated: VecDeque<Answer>,
     /// Revocations of expired leases that wait for room in a batch.
     expirations: VecDeque<Command>,
     held: HeldCommands,
-    unconfirmed: Unconfirmed,
-    append_round: AppendRound,
-    pub commit: CommitBroadcast,
+    /// Batches without changes, by the number of the read that confirms them.
+    unconfirmed: BTreeMap<u64, UnconfirmedBatch>,
+    pub append_round: AppendRound,
     /// The member to which leadership is handed once no evaluated command waits for the log.
-    successor: Option<u64>,
+    pub successor: Option<u64>,
 }
 
-/// Whether the leader evaluates commands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// This member has not applied its own first entry, and so may not have applied all
-    /// entries of former leaders.
-    CatchingUp {
-        first: EntryId,
-    },
-    Ready,
+/// The answers of one batch without changes. No entry is written for them.
+///
+/// Another member may lead by now and have committed newer entries. So the answers wait
+/// for a round of reads that begins after the evaluation: a member that still leads then
+/// had all committed entries when it evaluated the commands. If this member loses its
+/// leadership, the answers are dropped, and the requesters try again at the new leader.
+#[derive(Debug)]
+struct UnconfirmedBatch {
+    /// Index of the entry after which the commands were evaluated.
+    index: u64,
+    answers: Vec<Answer>,
 }
 
 /// The answers of a batch that was refused for lack of room, and the reason.
@@ -78,14 +79,13 @@ impl Leader {
     /// A leader that has been elected, and has this entry as its term's first.
     pub fn new(first: EntryId) -> Leader {
         Leader {
-            stage: Stage::CatchingUp { first },
+            catching_up: Some(first),
             open: Vec::new(),
             reevaluated: VecDeque::new(),
             expirations: VecDeque::new(),
             held: HeldCommands::default(),
-            unconfirmed: Unconfirmed::default(),
+            unconfirmed: BTreeMap::new(),
             append_round: AppendRound::default(),
-            commit: CommitBroadcast::default(),
             successor: None,
         }
     }
@@ -95,30 +95,30 @@ impl Leader {
     pub fn into_waiting(self) -> Vec<Answer> {
         // Every field is named here, so that a new one cannot be forgotten.
         let Leader {
-            stage: _,
+            catching_up: _,
             open,
             reevaluated,
             expirations: _,
             held,
             unconfirmed,
             append_round: _,
-            commit: _,
             successor: _,
         } = self;
         let evaluated = open.into_iter().chain(reevaluated);
         let waiting = evaluated.chain(held.into_answers());
-        waiting.chain(unconfirmed.into_answers()).collect()
+        let unconfirmed = unconfirmed.into_values().flat_map(|batch| batch.answers);
+        waiting.chain(unconfirmed).collect()
     }
 
     /// Whether this leader evaluates commands.
     pub fn is_ready(&self) -> bool {
-        self.stage == Stage::Ready
+        self.catching_up.is_none()
     }
 
     /// Notes that this member leads `term`, and that its log ends with entry `last`. It may
     /// have been elected again before it was ready.
     pub fn note_term(&mut self, term: u64, last: u64) {
-        if let Stage::CatchingUp { first } = &mut self.stage
+        if let Some(first) = &mut self.catching_up
             && first.term != term
         {
             *first = EntryId { term, index: last };
@@ -127,12 +127,12 @@ impl Leader {
 
     /// Begins to evaluate commands, once this term's first entry is applied.
     pub fn become_ready(&mut self, core: &mut Core) {
-        if let Stage::CatchingUp { first } = self.stage
+        if let Some(first) = self.catching_up
             && (core.engine().applied_index() >= first.index
                 || core.breaks(Mutant::LeadsBeforeItsFirstEntry))
         {
-            core.machine.promote(core.settings.heartbeat_interval);
-            self.stage = Stage::Ready;
+            core.machine.promote(core.options.heartbeat_interval);
+            self.catching_up = None;
             tracing::info!(term = core.raft().term, "this member leads");
         }
     }
@@ -160,7 +160,6 @@ impl Leader {
         requests: &mut Requests,
         command: &Command,
         to: Requester,
-        ends_lease: bool,
     ) -> bool {
         let checked = membership::check_change(core, command);
         if checked.is_ok() && self.must_hand_over_before(core, command) {
@@ -179,7 +178,6 @@ impl Leader {
         self.open.push(Answer {
             swept,
             roomless: command.needs_no_room().then(|| Box::new(command.clone())),
-            ends_lease,
             ..Answer::new(to, outcome)
         });
         done
@@ -194,7 +192,7 @@ impl Leader {
         command: &Command,
     ) {
         if self.held.is_empty() && self.takes(core, command) {
-            self.evaluate(core, requests, command, to, false);
+            self.evaluate(core, requests, command, to);
         } else if self.held.has_room() {
             self.held.push(to, command);
         } else {
@@ -215,7 +213,7 @@ impl Leader {
         while self.takes_held(core)
             && let Some((to, command)) = self.held.pop()
         {
-            self.evaluate(core, requests, &command, to, false);
+            self.evaluate(core, requests, &command, to);
         }
     }
 
@@ -234,7 +232,7 @@ impl Leader {
             && !core.machine.batch_is_full()
             && let Some(command) = self.expirations.pop_front()
         {
-            self.evaluate(core, requests, &command, Requester::Internal, true);
+            self.evaluate(core, requests, &command, Requester::Expiry);
         }
     }
 
@@ -248,8 +246,7 @@ impl Leader {
             let command = answer
                 .roomless
                 .expect("an answer that is evaluated again has a copy of its command");
-            let (to, ends_lease) = (answer.requester, answer.ends_lease);
-            self.evaluate(core, requests, &command, to, ends_lease);
+            self.evaluate(core, requests, &command, answer.requester);
         }
     }
 
@@ -269,20 +266,16 @@ impl Leader {
         let Some(refused) = self.append_open(core, requests, room)? else {
             return Ok(());
         };
-        let RefusedBatch {
-            error,
-            answers,
-            is_shortage,
-        } = refused;
-        self.refuse(core, answers, &error);
-        if is_shortage {
+        let error = refused.error;
+        self.refuse(core, refused.answers, &error);
+        if refused.is_shortage {
             if room.note_shortage(core, &error) {
                 self.hand_over_to_equal(core);
             }
         } else {
             tracing::warn!(reason = %error, "writes are refused: raising the alarm NOSPACE");
             let alarm = Room::alarm(core.member_id);
-            self.evaluate(core, requests, &alarm, Requester::Internal, false);
+            self.evaluate(core, requests, &alarm, Requester::Internal);
         }
         self.reevaluate(core, requests);
         // If the log has no room for this batch either, the batch fails, with the alarm if it
@@ -344,12 +337,12 @@ impl Leader {
         }
         room.note_room();
         let now = core.now();
-        self.commit.proposed(core.committed(), now);
+        core.commit.proposed(core.committed(), now);
         requests.in_flight.push_back(InFlight {
             entry,
             answers,
             proposed: now,
-            deadline: now + core.settings.patience,
+            deadline: now + core.options.patience(),
         });
         core.consensus.propose(batch, body)?;
         self.append_round.proposed(entry);
@@ -371,7 +364,7 @@ impl Leader {
         } else {
             let read = requests.reads.add_unchanged(core.deadline());
             let batch = UnconfirmedBatch { index, answers };
-            self.unconfirmed.add(read, batch);
+            self.unconfirmed.insert(read, batch);
         }
     }
 
@@ -382,41 +375,16 @@ impl Leader {
 
     /// Sends the answers that waited for this read, which is confirmed.
     pub fn confirm_unchanged(&mut self, core: &mut Core, read: u64) {
-        if let Some(batch) = self.unconfirmed.take(read) {
+        if let Some(batch) = self.unconfirmed.remove(&read) {
             core.give(batch.answers, batch.index);
         }
     }
 
     /// Fails the answers that waited for this read, which was not confirmed in time.
     pub fn fail_unchanged(&mut self, core: &mut Core, read: u64, error: &Error) {
-        if let Some(batch) = self.unconfirmed.take(read) {
+        if let Some(batch) = self.unconfirmed.remove(&read) {
             core.fail_answers(batch.answers, error);
         }
-    }
-
-    /// Notes that an own entry is applied. Returns the round of reads that it confirms.
-    pub fn own_entry_applied(&mut self, core: &Core, batch: &InFlight) -> Option<u64> {
-        let took = core.now().saturating_since(batch.proposed);
-        self.append_round.applied(batch.entry, took)
-    }
-
-    /// Takes the entry for which the waiting reads should wait, if there is one.
-    pub fn take_fresh_entry(&mut self) -> Option<EntryId> {
-        self.append_round.take_fresh()
-    }
-
-    /// Makes a round of reads wait for an entry that was proposed after all of them arrived.
-    pub fn confirm_reads_by(&mut self, entry: EntryId, round: u64) {
-        self.append_round.start(round, entry);
-    }
-
-    /// The acknowledgements that do not complete anything, so that this leader need not be
-    /// woken for them; none if it must see every message.
-    pub fn awaited(&self, core: &Core) -> Option<Awaited> {
-        if !self.is_ready() || self.is_transferring(core) {
-            return None;
-        }
-        core.consensus.awaited()
     }
 
     /// Whether a command waits to be evaluated for which the open batch has room: a
@@ -426,11 +394,6 @@ impl Leader {
         let waits = expirations || !self.reevaluated.is_empty();
         let fits = waits && !core.machine.batch_is_full();
         self.is_ready() && (fits || self.takes_held(core))
-    }
-
-    /// Whether no command was evaluated since the last batch was sealed.
-    pub fn open_is_empty(&self) -> bool {
-        self.open.is_empty()
     }
 
     /// Whether no evaluated command would be dropped if leadership ended now.
@@ -462,42 +425,38 @@ impl Leader {
         let retries = &mut requests.forwards.retries;
         let kept = match to {
             Requester::Member { .. } => None,
-            Requester::Local(_) | Requester::Internal => retries.keep(command),
+            _ => retries.keep(command),
         };
         match kept {
-            Some(command) => retries.wait(Retry {
+            Some(command) => retries.waiting.push_back(Retry {
                 to,
                 command,
                 deadline: core.deadline(),
-                asked: super::retries::Asked::now(core),
+                asked: Asked::now(core),
             }),
             None => core.send_error(to, leader_changed()),
         }
     }
 
-    /// Hands leadership to this voter once no evaluated command would be dropped.
-    pub fn hand_over_to(&mut self, to: u64) {
-        self.successor = Some(to);
-    }
-
     /// Hands leadership to another voter, unless it is being handed over already: to the one
     /// with most of the log of those that sent a message lately.
     pub fn hand_over(&mut self, core: &Core) {
+        self.hand_over_if(core, |_| true);
+    }
+
+    fn hand_over_if(&mut self, core: &Core, is_fit: impl FnOnce(&u64) -> bool) {
         if core.holds_leadership() && !self.is_transferring(core) {
-            self.successor = membership::successor(core);
+            self.successor = membership::successor(core).filter(is_fit);
         }
     }
 
     /// Hands leadership to another voter that has the whole log, if there is one.
     fn hand_over_to_equal(&mut self, core: &Core) {
         let last = core.raft().raft_log.last_index();
-        let has_all = |id: &u64| {
+        self.hand_over_if(core, |id| {
             let progress = core.raft().prs().get(*id);
             progress.is_some_and(|progress| progress.matched == last)
-        };
-        if core.holds_leadership() && !self.is_transferring(core) {
-            self.successor = membership::successor(core).filter(has_all);
-        }
+        });
     }
 
     /// Whether a transfer of leadership is under way. Commands wait until it has ended.
@@ -517,7 +476,7 @@ impl Leader {
             && let Some(to) = self.successor.take()
         {
             tracing::info!(to = format!("{to:x}"), "this member hands leadership over");
-            core.consensus.transfer(to);
+            core.consensus.node.transfer_leader(to);
         }
     }
 }

@@ -35,8 +35,8 @@ const STAMP_BYTES: usize = 8;
 /// The voters' promises to this leader, and the lease that follows from them.
 #[derive(Debug)]
 pub(super) struct LeaderLease {
-    mode: ReadMode,
-    published: Arc<ReadLease>,
+    /// The lease as readers on other threads see it.
+    pub published: Arc<ReadLease>,
     /// The term to which the fields below belong.
     term: u64,
     /// Rounds that were sent before this moment do not count.
@@ -51,9 +51,8 @@ pub(super) struct LeaderLease {
 }
 
 impl LeaderLease {
-    pub fn new(mode: ReadMode, published: Arc<ReadLease>) -> LeaderLease {
+    pub fn new(published: Arc<ReadLease>) -> LeaderLease {
         LeaderLease {
-            mode,
             published,
             term: 0,
             since: Instant::default(),
@@ -61,11 +60,6 @@ impl LeaderLease {
             until: Instant::default(),
             forgone: false,
         }
-    }
-
-    /// The lease as readers on other threads see it.
-    pub fn published(&self) -> &Arc<ReadLease> {
-        &self.published
     }
 
     fn enter(&mut self, term: u64) {
@@ -99,7 +93,7 @@ impl LeaderLease {
 
     /// Adds the moment of sending to a heartbeat.
     pub fn stamp_heartbeat(&self, core: &Core, heartbeat: &mut Message) {
-        if self.mode == ReadMode::Lease {
+        if core.options.read_mode == ReadMode::Lease {
             let sent_nanos = nanos(core.now().since_origin());
             let stamp = Stamp {
                 sent_nanos,
@@ -120,7 +114,7 @@ impl LeaderLease {
         answer.context = context.slice_ref(own);
         let leads = core.is_raft_leader() && core.raft().term == answer.term;
         let mut sent = Instant::from_origin(Duration::from_nanos(stamp.sent_nanos));
-        if !leads || self.mode != ReadMode::Lease || sent > now {
+        if !leads || core.options.read_mode != ReadMode::Lease || sent > now {
             return;
         }
         self.enter(answer.term);
@@ -166,7 +160,7 @@ impl LeaderLease {
     /// committed and wait for this member's own disk may be applied, and visible, at a
     /// follower already.
     pub fn publish(&self, core: &Core, ready: bool) {
-        if self.mode != ReadMode::Lease {
+        if core.options.read_mode != ReadMode::Lease {
             return;
         }
         let shows_all = core.engine().applied_index() >= core.committed()

@@ -226,38 +226,30 @@ impl LeaseQuestions {
         }
     }
 
-    /// Ends a question that arrives after this member has failed.
-    pub fn refuse(&mut self, core: &mut Core, requester: LeaseRequester, error: &Error) {
-        self.answer(core, requester, Err(error.clone()));
-    }
-
-    fn answer(
+    pub fn answer(
         &mut self,
         core: &mut Core,
         requester: LeaseRequester,
         outcome: Result<LeaseAnswer, Error>,
     ) {
-        match (requester, outcome) {
-            (LeaseRequester::Local(to), outcome) => {
-                core.output.replies.leases.push(Reply::new(to, outcome));
+        let (member, number, together) = match requester {
+            LeaseRequester::Local(to) => {
+                return core.output.replies.leases.push(Reply::new(to, outcome));
             }
-            (
-                LeaseRequester::Member {
-                    member,
-                    number,
-                    together: true,
-                },
-                Ok(answer @ LeaseAnswer::KeepAlive(_)),
-            ) => {
-                let gathered = self.answers.entry(member).or_default();
-                gathered.push((number, answer));
-            }
-            (LeaseRequester::Member { member, number, .. }, Ok(answer)) => {
-                let answer = Box::new(answer);
-                core.send(member, PeerMessage::LeaseAnswer { number, answer });
-            }
-            // The member has a deadline of its own for its question.
-            (LeaseRequester::Member { .. }, Err(_)) => {}
+            LeaseRequester::Member {
+                member,
+                number,
+                together,
+            } => (member, number, together),
+        };
+        // A member that gets no answer asks again.
+        let Ok(answer) = outcome else { return };
+        if together && matches!(answer, LeaseAnswer::KeepAlive(_)) {
+            let gathered = self.answers.entry(member).or_default();
+            gathered.push((number, answer));
+        } else {
+            let answer = Box::new(answer);
+            core.send(member, PeerMessage::LeaseAnswer { number, answer });
         }
     }
 }

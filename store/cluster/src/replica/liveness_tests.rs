@@ -22,12 +22,12 @@ const HEARTBEAT: Duration = Duration::from_millis(100);
 #[test]
 fn heartbeats_that_come_too_late_are_counted() {
     let mut leader = Leader::elected();
-    let before = leader.replica.late_heartbeats();
+    let before = leader.replica.status().late_heartbeats;
     leader.wait();
-    assert_eq!(leader.replica.late_heartbeats(), before, "in time");
+    assert_eq!(leader.replica.status().late_heartbeats, before, "in time");
     leader.clock.advance(2 * HEARTBEAT);
     leader.wait();
-    assert_eq!(leader.replica.late_heartbeats(), before + 1);
+    assert_eq!(leader.replica.status().late_heartbeats, before + 1);
 }
 
 struct Leader {

@@ -65,7 +65,7 @@ pub(super) fn check_change(core: &Core, command: &Command) -> Result<(), Refusal
     let started = voters.iter().filter(|&&id| active(id)).count();
     match command {
         Command::MemberAdd(_) | Command::MemberRemove(_)
-            if !core.settings.strict_reconfiguration =>
+            if !core.options.strict_reconfiguration =>
         {
             Ok(())
         }

@@ -158,7 +158,7 @@ impl Replica {
     ) {
         let to = Requester::Member { member, number };
         let core = &mut self.core;
-        if let Err(error) = core.settings.command_limits.check(member, command) {
+        if let Err(error) = core.options.command_limits.check(member, command) {
             return core.send_error(to, Error::Refused(error.into()));
         }
         match &mut self.role {

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use super::replica_core::Settings;
-use crate::raft::consensus::{Elections, Retention};
 use crate::{CommandLimits, Mutant, ReadMode};
 
 /// Options of a replica.
@@ -44,22 +42,9 @@ pub struct ReplicaOptions {
 }
 
 impl ReplicaOptions {
-    pub(super) fn settings(&self) -> Settings {
-        Settings {
-            heartbeat_interval: self.heartbeat_interval,
-            election_timeout: self.election_timeout,
-            patience: Duration::from_secs(5) + self.election_timeout * 2,
-            strict_reconfiguration: self.strict_reconfiguration,
-            command_limits: self.command_limits,
-            mutant: self.mutant,
-        }
-    }
-
-    pub(super) fn retention(&self) -> Retention {
-        Retention {
-            entries_max: self.entries_kept_max,
-            bytes_max: self.bytes_kept_max,
-        }
+    /// Time limit for requests that wait for a leader or an answer: etcd's request timeout.
+    pub(crate) fn patience(&self) -> Duration {
+        Duration::from_secs(5) + self.election_timeout * 2
     }
 
     /// The number below those of this incarnation's questions to other members. No other
@@ -69,19 +54,5 @@ impl ReplicaOptions {
             return 0;
         }
         u64::from(opening) << 32
-    }
-
-    pub(super) fn elections(&self, member_id: u64) -> Elections {
-        let heartbeat = self.heartbeat_interval.as_nanos().max(1);
-        let ticks = self.election_timeout.as_nanos().div_ceil(heartbeat).max(2) as usize;
-        let mut random = environment::randomness::Random::from_seed(self.seed);
-        Elections {
-            member_id,
-            // The first tick may come right after a leader's message. One more tick makes
-            // sure that at least the election timeout has passed.
-            patience_ticks: ticks + 1 + random.below(ticks as u64) as usize,
-            election_ticks: ticks,
-            heartbeat_ticks: 1,
-        }
     }
 }

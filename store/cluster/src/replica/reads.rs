@@ -40,8 +40,8 @@ pub(super) enum ReadRequester {
 }
 
 #[derive(Debug)]
-struct Waiting {
-    requester: ReadRequester,
+pub(super) struct Waiting {
+    pub requester: ReadRequester,
     deadline: Instant,
 }
 
@@ -54,16 +54,9 @@ struct Round {
 
 /// A read that may be served once the entry `index` is applied.
 #[derive(Debug)]
-struct Confirmed {
-    index: u64,
-    waiting: Waiting,
-}
-
-/// A read that may be served now; the state has everything up to the entry `index`.
-#[derive(Debug)]
-pub(super) struct ReadyRead {
+pub(super) struct Confirmed {
     pub index: u64,
-    pub requester: ReadRequester,
+    pub waiting: Waiting,
 }
 
 /// The waiting reads of one member.
@@ -75,9 +68,9 @@ pub(super) struct Reads {
     last_round: u64,
     last_unchanged: u64,
     /// Rounds that were repeated because no answer arrived, since the start.
-    lost_rounds: u64,
+    pub lost_rounds: u64,
     /// Local reads that ended with a timeout, since the start.
-    given_up: u64,
+    pub given_up: u64,
 }
 
 impl Reads {
@@ -153,20 +146,14 @@ impl Reads {
 
     /// Takes the reads that may be served now that `applied` is applied. Reads of other members
     /// do not wait for that: the members get the index and wait themselves.
-    pub fn take_ready(&mut self, applied: u64) -> Vec<ReadyRead> {
+    pub fn take_ready(&mut self, applied: u64) -> Vec<Confirmed> {
         if self.confirmed.is_empty() {
             return Vec::new();
         }
         let ready = |read: &mut Confirmed| {
             read.index <= applied || matches!(read.waiting.requester, ReadRequester::Member { .. })
         };
-        let ready = self.confirmed.extract_if(.., ready);
-        ready
-            .map(|read| ReadyRead {
-                index: read.index,
-                requester: read.waiting.requester,
-            })
-            .collect()
+        self.confirmed.extract_if(.., ready).collect()
     }
 
     /// Takes the reads that are past their deadline.
@@ -187,16 +174,6 @@ impl Reads {
             .into_iter()
             .map(|waiting| waiting.requester)
             .collect()
-    }
-
-    /// Rounds that were repeated because no answer arrived, since the start.
-    pub fn lost_rounds(&self) -> u64 {
-        self.lost_rounds
-    }
-
-    /// Local reads that ended with a timeout, since the start.
-    pub fn given_up(&self) -> u64 {
-        self.given_up
     }
 
     /// Takes all reads, when this member ends.
@@ -225,14 +202,14 @@ mod tests {
         ReadRequester::Local(oneshot::channel().0)
     }
 
-    fn rounds(ready: Vec<ReadyRead>) -> Vec<(u64, Option<u64>)> {
+    fn rounds(ready: Vec<Confirmed>) -> Vec<(u64, Option<u64>)> {
         let number = |requester| match requester {
             ReadRequester::Member { round, .. } => Some(round),
             ReadRequester::Local(_) | ReadRequester::Lease(_) | ReadRequester::Unchanged(_) => None,
         };
         ready
             .into_iter()
-            .map(|read| (read.index, number(read.requester)))
+            .map(|read| (read.index, number(read.waiting.requester)))
             .collect()
     }
 
@@ -277,14 +254,14 @@ mod tests {
         assert_eq!(reads.start_round(at(500)), Some(2));
         reads.restart();
         assert_eq!(reads.start_round(at(501)), Some(3));
-        assert_eq!(reads.lost_rounds(), 1, "a change of leader loses no round");
+        assert_eq!(reads.lost_rounds, 1, "a change of leader loses no round");
         assert!(reads.take_late(at(1199)).is_empty());
         assert_eq!(reads.take_late(at(1200)).len(), 1);
         reads.confirm(3, 5);
         assert!(reads.take_ready(9).is_empty());
-        assert_eq!(reads.given_up(), 0, "that was another member's");
+        assert_eq!(reads.given_up, 0, "that was another member's");
         reads.add(local(), at(1300));
         assert_eq!(reads.take_late(at(1300)).len(), 1);
-        assert_eq!(reads.given_up(), 1);
+        assert_eq!(reads.given_up, 1);
     }
 }

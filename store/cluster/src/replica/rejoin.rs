@@ -54,7 +54,7 @@ use super::replica_core::Core;
 use crate::peer_message::{PeerMessage, RejoinAccepted, RejoinQuestion, RejoinReply};
 use crate::{EntryId, Error, Mutant};
 
-pub(super) use incarnation::{Incarnation, Opening};
+pub(super) use incarnation::Incarnation;
 use peer_incarnations::{Judged, PeerIncarnations};
 
 /// Time between two log lines on what a rejoining member waits for.
@@ -63,7 +63,7 @@ const LOG_EVERY: Duration = Duration::from_secs(5);
 /// The known incarnations of this member and the others, and whether this member rejoins.
 #[derive(Debug)]
 pub(super) struct Rejoin {
-    incarnation: Incarnation,
+    pub incarnation: Incarnation,
     /// Set while this member may lack entries that it has acknowledged.
     rejoining: Option<Rejoining>,
     peers: PeerIncarnations,
@@ -101,13 +101,6 @@ struct Configuration {
 }
 
 impl Rejoining {
-    fn new(term: u64) -> Rejoining {
-        Rejoining {
-            term,
-            ..Rejoining::default()
-        }
-    }
-
     /// Takes a voter's answer to the question `round`.
     fn answered(&mut self, voter: u64, round: u64, end: EntryId, applied: Configuration) {
         self.knowing.insert(voter);
@@ -186,7 +179,7 @@ impl Rejoin {
     /// The state at the start of an incarnation. The member rejoins if its directory may lack
     /// entries, unless the operator accepts the loss. `term` is the member's term.
     pub fn new(options: &ReplicaOptions, incarnation: Incarnation, term: u64) -> Rejoin {
-        let has_lost_tail = incarnation.has_lost_tail();
+        let has_lost_tail = incarnation.has_lost_tail;
         if has_lost_tail && options.accept_lost_tail {
             tracing::warn!(
                 "the end of the log may be lost; this member takes what is left for the whole \
@@ -197,7 +190,10 @@ impl Rejoin {
         let seed = options.seed.rotate_left(32);
         Rejoin {
             incarnation,
-            rejoining: rejoins.then(|| Rejoining::new(term)),
+            rejoining: rejoins.then(|| Rejoining {
+                term,
+                ..Rejoining::default()
+            }),
             peers: PeerIncarnations::new(seed, options.heartbeat_interval),
         }
     }
@@ -219,7 +215,7 @@ impl Rejoin {
                 );
             }
         }
-        self.incarnation.begin(self.rejoining.is_none())
+        self.incarnation.note(self.rejoining.is_none())
     }
 
     /// Whether this member may lack entries that it has acknowledged. Such a member does not
@@ -228,17 +224,9 @@ impl Rejoin {
         self.rejoining.is_some()
     }
 
-    /// Records that a flush has failed, so that the end of the log may be lost.
-    pub fn record_failed_flush(&mut self) {
-        self.incarnation.record_failed_flush();
-    }
-
     /// Whether this member may vote for the candidate that sent `request`.
     pub fn may_vote_for(&self, core: &Core, request: &Message) -> bool {
-        let end = EntryId {
-            term: request.log_term,
-            index: request.index,
-        };
+        let end = EntryId::new(request.log_term, request.index);
         match &self.rejoining {
             Some(_) if core.breaks(Mutant::VotesWhileRejoining) => true,
             Some(rejoining) => rejoining.floor.is_some_and(|floor| end >= floor),
@@ -276,7 +264,7 @@ impl Rejoin {
         rejoining.round += 1;
         let silent = rejoining.silent(&all, core.member_id);
         let question = RejoinQuestion {
-            incarnation: self.incarnation.number(),
+            incarnation: self.incarnation.number,
             round: rejoining.round,
             end: core.end(),
             voters: all.iter().copied().collect(),
@@ -332,7 +320,7 @@ impl Rejoin {
 
     /// Handles a voter's answer to a question of this member.
     pub fn answered(&mut self, from: u64, reply: RejoinReply) {
-        if reply.incarnation == self.incarnation.number()
+        if reply.incarnation == self.incarnation.number
             && let Some(rejoining) = &mut self.rejoining
         {
             let applied = Configuration {
@@ -346,7 +334,7 @@ impl Rejoin {
     /// Handles a leader's answer: it has forgotten the incarnations before this one, and this
     /// member is whole once it has committed the index in the answer.
     pub fn accepted(&mut self, accepted: RejoinAccepted) {
-        if accepted.incarnation == self.incarnation.number()
+        if accepted.incarnation == self.incarnation.number
             && let Some(rejoining) = &mut self.rejoining
             && accepted.term >= rejoining.term
         {
@@ -376,7 +364,7 @@ impl Rejoin {
     /// Marks an answer to an append with the number of this incarnation, before it is sent.
     pub fn sign(&self, core: &mut Core, answer: &mut Message) {
         core.consensus.note_compared(answer);
-        answer.context = self.incarnation.number().to_le_bytes().to_vec().into();
+        answer.context = self.incarnation.number.to_le_bytes().to_vec().into();
     }
 
     /// Whether an answer to an append counts: its incarnation is the newest that is known of
@@ -420,7 +408,7 @@ impl Rejoin {
 
     /// Answers another member's question for the number of this incarnation.
     pub fn answer_which(&self, core: &mut Core, to: u64, number: u64) {
-        let incarnation = self.incarnation.number();
+        let incarnation = self.incarnation.number;
         let answer = PeerMessage::ThisIncarnation {
             number,
             incarnation,
@@ -448,7 +436,10 @@ mod tests {
 
     /// Member 1, with the voters and removed members in its configuration.
     fn first_of(voters: &[u64], removed: &[u64]) -> Rejoining {
-        let mut rejoining = Rejoining::new(5);
+        let mut rejoining = Rejoining {
+            term: 5,
+            ..Rejoining::default()
+        };
         rejoining.round = 1;
         rejoining.applied.insert(1, says(voters, removed));
         rejoining
@@ -550,7 +541,10 @@ mod tests {
 
     #[test]
     fn the_smallest_index_that_a_leader_names_is_enough() {
-        let mut rejoining = Rejoining::new(5);
+        let mut rejoining = Rejoining {
+            term: 5,
+            ..Rejoining::default()
+        };
         assert!(!rejoining.is_over(100, end(5, 100)));
         rejoining.accepted_at = Some(40);
         assert!(!rejoining.is_over(39, end(5, 100)));

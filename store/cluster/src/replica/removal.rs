@@ -36,7 +36,7 @@ pub(super) fn record(file: &RemovalFile, member_id: u64) {
 
 /// Records in the log that the entry which removes this leader is committed.
 pub(super) fn record_own(core: &mut Core, leaving: &Leaving) {
-    if let Err(error) = core.consensus.remember_own_removal(leaving.index) {
+    if let Err(error) = core.consensus.log.remember_commit(leaving.index) {
         tracing::warn!(%error, "{NOT_RECORDED}");
     }
 }
@@ -61,13 +61,13 @@ pub(super) fn answer_for_removed_leaders(core: &mut Core, forwards: &mut Forward
 /// Answers the forwarded removals that are done, as their leader would.
 fn answer_removals(core: &mut Core, forwards: &mut Forwards, is_done: impl Fn(u64, u64) -> bool) {
     let members = core.reader.members();
-    for done in forwards.take_removals(is_done) {
+    for (removed, requester) in forwards.take_removals(is_done) {
         let others = members.to_messages().into_iter();
         let response = MemberRemoveResponse {
             header: Some(ResponseHeader::default()),
-            members: others.filter(|it| it.id != done.removed).collect(),
+            members: others.filter(|it| it.id != removed).collect(),
         };
-        core.send_answer(Answer::new(done.to, Ok(Response::MemberRemove(response))));
+        core.send_answer(Answer::new(requester, Ok(Response::MemberRemove(response))));
     }
 }
 

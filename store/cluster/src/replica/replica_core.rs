@@ -1,8 +1,8 @@
 //! The parts that every role of the replica uses: the state machine, the log, the
 //! consensus, the clock and the output.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use engine::Engine;
 use environment::{Clock, Instant};
@@ -10,13 +10,14 @@ use peers::LimitedWarnings;
 use raft::StateRole;
 use revisions::{Machine, Reader};
 
-use super::answer::{Answer, Replies, Reply, Requester};
-use super::liveness::Liveness;
+use super::answer::{Answer, Replies, Reply, ReplySender, Requester};
+use super::commit_broadcast::CommitBroadcast;
+use super::options::ReplicaOptions;
 use crate::peer_message::{PeerMessage, for_others};
 use crate::raft::consensus::Consensus;
 use crate::raft::view::View;
 use crate::snapshot::Sender;
-use crate::{CommandLimits, EntryId, Error, Mutant};
+use crate::{EntryId, Error, Mutant};
 
 /// Output of a replica since [`crate::Replica::take_output`] was called last.
 #[derive(Debug, Default)]
@@ -29,18 +30,6 @@ pub struct Output {
     pub snapshots: Vec<Sender>,
 }
 
-/// The options that hold for the whole run of a replica.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Settings {
-    pub heartbeat_interval: Duration,
-    pub election_timeout: Duration,
-    /// Time limit of requests that wait in the replica.
-    pub patience: Duration,
-    pub strict_reconfiguration: bool,
-    pub command_limits: CommandLimits,
-    pub mutant: Option<Mutant>,
-}
-
 /// The parts that all roles share.
 pub(super) struct Core {
     pub member_id: u64,
@@ -48,13 +37,17 @@ pub(super) struct Core {
     pub reader: Reader,
     pub consensus: Consensus,
     pub clock: Arc<dyn Clock>,
-    pub settings: Settings,
+    pub options: ReplicaOptions,
     /// Id of the leader, as far as this member knows; 0 if it knows of none.
     pub leader: u64,
-    pub liveness: Liveness,
+    /// When the last message of each other member arrived. The Raft library keeps such a
+    /// record too, but clears it at every check of the quorum: a healthy member is missing in
+    /// it until its next message.
+    pub last_heard: BTreeMap<u64, Instant>,
     pub output: Output,
     /// Answers of physical compactions that are applied and not swept.
     pub unswept: Vec<Answer>,
+    pub commit: CommitBroadcast,
     /// The greatest index that another member waits to apply before it can answer a request.
     pub commit_awaited: u64,
     /// Leases that ended because they were not renewed, since the start.
@@ -80,11 +73,11 @@ impl Core {
 
     /// When a request that arrives now has waited too long.
     pub fn deadline(&self) -> Instant {
-        self.clock.now() + self.settings.patience
+        self.clock.now() + self.options.patience()
     }
 
     pub fn breaks(&self, rule: Mutant) -> bool {
-        self.settings.mutant == Some(rule)
+        self.options.mutant == Some(rule)
     }
 
     /// Whether this member is Raft's leader, even if it does not evaluate commands yet.
@@ -110,13 +103,19 @@ impl Core {
     /// Whether a message of this member arrived within an election timeout. Always true for
     /// this member itself.
     pub fn is_alive(&self, member: u64) -> bool {
-        member == self.member_id || self.liveness.is_recent(member, self.clock.now())
+        let is_recent =
+            |at: &Instant| self.clock.now().saturating_since(*at) < self.options.election_timeout;
+        member == self.member_id || self.last_heard.get(&member).is_some_and(is_recent)
     }
 
     /// Notes that a message of this member has arrived.
     pub fn note_heard(&mut self, member: u64) {
-        let members = || self.reader.members();
-        self.liveness.note(member, self.clock.now(), members);
+        if self.last_heard.insert(member, self.clock.now()).is_none() {
+            // Ids of removed members are never used again, so their records can go.
+            let members = self.reader.members();
+            let is_member = |id: &u64| *id == member || members.get(*id).is_some();
+            self.last_heard.retain(|id, _| is_member(id));
+        }
     }
 
     pub fn send(&mut self, to: u64, message: PeerMessage) {
@@ -146,12 +145,17 @@ impl Core {
                 self.output.messages.push((member, message));
                 self.await_commit(answer.index);
             }
-            Requester::Internal => {}
+            Requester::Internal | Requester::Expiry => {}
             Requester::Local(to) => {
                 let reply = Reply::new(to, answer.outcome);
                 self.output.replies.commands.push(reply);
             }
         }
+    }
+
+    /// Answers a caller that waits for a read or a transfer of leadership.
+    pub fn reply(&mut self, to: ReplySender<()>, outcome: Result<(), Error>) {
+        self.output.replies.done.push(Reply::new(to, outcome));
     }
 
     /// Answers a waiting requester with an error.
@@ -180,8 +184,8 @@ impl Core {
         let swept = self.machine.swept();
         for mut answer in answers {
             answer.index = index;
-            let ended = answer.ends_lease && answer.outcome.is_ok();
-            self.leases_expired += u64::from(ended);
+            let expires = matches!(answer.requester, Requester::Expiry);
+            self.leases_expired += u64::from(expires && answer.outcome.is_ok());
             if answer.swept.is_none_or(|at| at <= swept) {
                 self.send_answer(answer);
             } else {

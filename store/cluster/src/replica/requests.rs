@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use environment::Instant;
 
-use super::answer::{Answer, Reply, leader_lost, timeout};
+use super::answer::{Answer, leader_lost, timeout};
 use super::forwards::Forwards;
 use super::leases::LeaseQuestions;
 use super::reads::{ReadRequester, Reads};
@@ -83,10 +83,7 @@ impl Requests {
         let mut unchanged = Vec::new();
         for requester in self.reads.take_late(now) {
             match requester {
-                ReadRequester::Local(to) => {
-                    let reply = Reply::new(to, Err(timeout()));
-                    core.output.replies.reads.push(reply);
-                }
+                ReadRequester::Local(to) => core.reply(to, Err(timeout())),
                 ReadRequester::Unchanged(read) => unchanged.push(read),
                 // The member or the question has a deadline of its own.
                 ReadRequester::Member { .. } | ReadRequester::Lease(_) => {}
@@ -126,5 +123,5 @@ pub(super) fn end_read(core: &mut Core, requester: ReadRequester, error: &Error)
         Error::LogFailed { .. } if is_alone => Ok(()),
         _ => Err(error.clone()),
     };
-    core.output.replies.reads.push(Reply::new(to, outcome));
+    core.reply(to, outcome);
 }

@@ -52,7 +52,8 @@ pub(super) struct Retry {
 /// The commands that are tried again.
 #[derive(Debug, Default)]
 pub(super) struct Retries {
-    waiting: VecDeque<Retry>,
+    /// Commands that were kept and wait for another leader or term.
+    pub waiting: VecDeque<Retry>,
     /// Size of the commands that wait here and of the copies that `keep` has returned.
     bytes: usize,
 }
@@ -74,24 +75,6 @@ impl Retries {
         self.bytes -= kept.size_bytes();
     }
 
-    /// Lets a command that was kept wait for another leader or term.
-    pub fn wait(&mut self, retry: Retry) {
-        self.waiting.push_back(retry);
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
-    pub fn len(&self) -> usize {
-        self.waiting.len()
-    }
-
-    /// The command at this place of the queue.
-    pub fn get(&self, at: usize) -> &Retry {
-        &self.waiting[at]
-    }
-
     /// Takes the command at this place of the queue.
     pub fn take(&mut self, at: usize) -> Retry {
         let retry = self.waiting.remove(at).expect("the caller has looked");
@@ -99,20 +82,12 @@ impl Retries {
         retry
     }
 
-    /// Takes the commands that are past their deadline and returns their requesters.
-    pub fn take_late(&mut self, now: Instant) -> Vec<Requester> {
-        let mut late = Vec::new();
-        while let Some(at) = self.waiting.iter().position(|it| now >= it.deadline) {
-            late.push(self.take(at).to);
+    /// Takes the commands that are `due` and returns their requesters.
+    pub fn take_where(&mut self, due: impl Fn(&Retry) -> bool) -> Vec<Requester> {
+        let mut taken = Vec::new();
+        while let Some(at) = self.waiting.iter().position(&due) {
+            taken.push(self.take(at).to);
         }
-        late
-    }
-
-    pub fn take_all(&mut self) -> Vec<Requester> {
-        let mut all = Vec::new();
-        while !self.waiting.is_empty() {
-            all.push(self.take(0).to);
-        }
-        all
+        taken
     }
 }

@@ -13,7 +13,6 @@
 use environment::Instant;
 
 use super::answer::Answer;
-use super::commit_broadcast::CommitBroadcast;
 use super::leader::Leader;
 use super::replica_core::Core;
 
@@ -35,7 +34,6 @@ pub(super) struct Leaving {
     pub index: u64,
     /// Until then this member waits for all healthy voters, afterwards for a majority only.
     pub until: Instant,
-    pub commit: CommitBroadcast,
 }
 
 impl Role {
@@ -49,11 +47,11 @@ impl Role {
 
     /// Whether this member leads and evaluates commands.
     pub fn is_ready(&self) -> bool {
-        matches!(self, Role::Leader(leader) if leader.is_ready())
+        self.leader().is_some_and(Leader::is_ready)
     }
 
     pub fn is_leader(&self) -> bool {
-        matches!(self, Role::Leader(_))
+        self.leader().is_some()
     }
 
     /// Whether this member was elected and does not evaluate commands yet.
@@ -66,36 +64,23 @@ impl Role {
     }
 
     /// The leader, if this member leads.
-    pub fn leader(&mut self) -> Option<&mut Leader> {
+    pub fn leader(&self) -> Option<&Leader> {
         match self {
             Role::Leader(leader) => Some(leader),
             Role::Follower | Role::Leaving(_) => None,
         }
     }
 
-    /// When a member that leads in Raft sends its commit index.
-    pub fn commit(&mut self) -> Option<&mut CommitBroadcast> {
+    pub fn leader_mut(&mut self) -> Option<&mut Leader> {
         match self {
-            Role::Follower => None,
-            Role::Leader(leader) => Some(&mut leader.commit),
-            Role::Leaving(leaving) => Some(&mut leaving.commit),
-        }
-    }
-
-    /// When the replica must run even if no input arrives.
-    pub fn due(&self) -> Option<Instant> {
-        match self {
-            Role::Follower => None,
-            Role::Leader(leader) => leader.commit.due(),
-            Role::Leaving(leaving) => leaving.commit.due(),
+            Role::Leader(leader) => Some(leader),
+            Role::Follower | Role::Leaving(_) => None,
         }
     }
 
     /// The member to which leadership is being handed.
     pub fn transferee(&self, core: &Core) -> Option<u64> {
-        match self {
-            Role::Leader(leader) => leader.transferee(core),
-            Role::Follower | Role::Leaving(_) => core.raft().lead_transferee,
-        }
+        let chosen = self.leader().and_then(|leader| leader.successor);
+        chosen.or(core.raft().lead_transferee)
     }
 }

@@ -89,7 +89,7 @@ impl Room {
         let now = core.now();
         let hands_over = self.keeps_lead_until.is_none_or(|until| now >= until);
         if hands_over {
-            let until = now + core.settings.heartbeat_interval * OFFER_HEARTBEATS;
+            let until = now + core.options.heartbeat_interval * OFFER_HEARTBEATS;
             self.keeps_lead_until = Some(until);
         }
         hands_over
@@ -113,7 +113,7 @@ impl Room {
         if is_quiet || core.leader == 0 || core.machine.alarm_is_raised(AlarmType::Nospace) {
             return;
         }
-        self.quiet_until = Some(now + core.settings.heartbeat_interval * ALARM_HEARTBEATS);
+        self.quiet_until = Some(now + core.options.heartbeat_interval * ALARM_HEARTBEATS);
         tracing::warn!("the quota of this member is used up: raising the alarm NOSPACE");
         forwards.send(core, &Room::alarm(core.member_id), Requester::Internal);
     }

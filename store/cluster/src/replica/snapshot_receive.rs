@@ -24,7 +24,7 @@ use crate::snapshot::ImportReport;
 
 /// The snapshot that is being imported.
 #[derive(Debug)]
-struct Incoming {
+pub(super) struct Incoming {
     from: u64,
     id: u64,
     /// The message that Raft gets when the snapshot is installed.
@@ -45,54 +45,16 @@ pub struct Installed {
 pub(crate) type Waker = Arc<dyn Fn() + Send + Sync>;
 
 /// The import under way, if any, and what came of earlier ones.
+#[derive(Default)]
 pub(super) struct SnapshotReceiving {
-    incoming: Option<Incoming>,
+    pub incoming: Option<Incoming>,
     /// The last snapshot that was installed since the start.
-    installed: Option<Installed>,
-    waker: Waker,
-}
-
-impl std::fmt::Debug for SnapshotReceiving {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("SnapshotReceiving")
-            .field("incoming", &self.incoming)
-            .field("installed", &self.installed)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Default for SnapshotReceiving {
-    fn default() -> SnapshotReceiving {
-        SnapshotReceiving {
-            incoming: None,
-            installed: None,
-            waker: Arc::new(|| {}),
-        }
-    }
+    pub installed: Option<Installed>,
+    /// Called when an import has progressed.
+    pub waker: Option<Waker>,
 }
 
 impl SnapshotReceiving {
-    /// Sets the function that is called when an import has progressed.
-    pub fn wake_with(&mut self, waker: Waker) {
-        self.waker = waker;
-    }
-
-    /// Whether an import is under way.
-    pub fn is_importing(&self) -> bool {
-        self.incoming.is_some()
-    }
-
-    /// The snapshot that was installed last, since the start.
-    pub fn installed(&self) -> Option<Installed> {
-        self.installed
-    }
-
-    /// Drops the import under way.
-    pub fn end(&mut self) {
-        self.incoming = None;
-    }
-
     /// Handles a leader's offer of a snapshot: begins to import it, or answers why not.
     pub fn offered(&mut self, core: &mut Core, from: u64, id: u64, message: Message) {
         if let Err(what) = check(&message, from, core.member_id) {
@@ -120,8 +82,9 @@ impl SnapshotReceiving {
             return self.report(core, false);
         }
         self.incoming = None;
-        let waker = Arc::clone(&self.waker);
-        match core.machine.import(Box::new(move || waker())) {
+        let waker = self.waker.clone();
+        let wake = move || waker.iter().for_each(|waker| waker());
+        match core.machine.import(Box::new(wake)) {
             Ok(import) => {
                 let index = message.get_snapshot().get_metadata().index;
                 tracing::info!(

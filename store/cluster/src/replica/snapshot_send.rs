@@ -26,6 +26,7 @@ use raft::eraftpb::{Message, SnapshotMetadata};
 use revisions::Export;
 
 use super::membership;
+use super::options::ReplicaOptions;
 use super::replica_core::Core;
 use crate::snapshot::{Exchange, ImportReport, Pace, Parcel, Sender};
 
@@ -61,44 +62,34 @@ pub(super) struct SnapshotSending {
     /// By member: the number of failures since its last success.
     failures: BTreeMap<u64, u32>,
     last_id: u64,
-    piece_bytes: usize,
-    /// The unit of all time limits here.
-    election_timeout: Duration,
 }
 
 impl SnapshotSending {
     /// Numbers the transfers of this incarnation above `first_number`; no earlier incarnation
     /// used these numbers.
-    pub fn new(
-        first_number: u64,
-        piece_bytes: usize,
-        election_timeout: Duration,
-    ) -> SnapshotSending {
-        assert!(piece_bytes > 0, "pieces have bytes");
+    pub fn new(first_number: u64) -> SnapshotSending {
         SnapshotSending {
             transfers: BTreeMap::new(),
             failures: BTreeMap::new(),
             last_id: first_number,
-            piece_bytes,
-            election_timeout,
         }
     }
 
-    fn pace(&self) -> Pace {
+    fn pace(options: &ReplicaOptions) -> Pace {
         Pace {
-            window_bytes: self.piece_bytes * WINDOW_PIECES,
-            resend_after: self.election_timeout * 2,
-            give_up_after: self.election_timeout * 30,
+            window_bytes: options.snapshot_piece_bytes * WINDOW_PIECES,
+            resend_after: options.election_timeout * 2,
+            give_up_after: options.election_timeout * 30,
         }
     }
 
     /// Counts a failed transfer and returns the pause before the next one.
-    fn pause_after_failure(&mut self, member: u64) -> Duration {
+    fn pause_after_failure(&mut self, member: u64, election_timeout: Duration) -> Duration {
         let failures = self.failures.entry(member).or_default();
         let times = 2_u32.saturating_pow(*failures);
         *failures += 1;
-        let pause = self.election_timeout.saturating_mul(times);
-        pause.min(PAUSE_MAX.max(self.election_timeout))
+        let pause = election_timeout.saturating_mul(times);
+        pause.min(PAUSE_MAX.max(election_timeout))
     }
 
     /// Whether a new export may begin: the member has no transfer, or only catches up.
@@ -117,13 +108,13 @@ impl SnapshotSending {
 
     /// Exports a snapshot for each member that needs one.
     pub fn export_wanted(&mut self, core: &mut Core) {
-        for member in core.consensus.take_wanted() {
+        for member in core.consensus.node.mut_store().take_wanted() {
             // This member may have lost its leadership since it found out that the other
             // one needs a snapshot.
             if !core.holds_leadership() || !self.may_begin(member) {
                 continue;
             }
-            let export = Box::new(core.machine.export(self.piece_bytes));
+            let export = Box::new(core.machine.export(core.options.snapshot_piece_bytes));
             let info = export.info();
             let mut metadata = SnapshotMetadata {
                 index: info.index,
@@ -131,7 +122,7 @@ impl SnapshotSending {
                 ..SnapshotMetadata::default()
             };
             metadata.set_conf_state(membership::configuration(&core.reader.members()));
-            let until = core.now() + self.election_timeout * 2;
+            let until = core.now() + core.options.election_timeout * 2;
             let transfer = Transfer {
                 index: info.index,
                 stage: Stage::Offered { export, until },
@@ -144,7 +135,7 @@ impl SnapshotSending {
     /// Begins to send a snapshot that Raft has taken.
     pub fn send(&mut self, core: &mut Core, message: Message) {
         let to = message.to;
-        core.consensus.withdraw(to);
+        core.consensus.node.mut_store().withdraw(to);
         let index = message.get_snapshot().get_metadata().index;
         let transfer = self.transfers.remove(&to);
         let Some(Transfer {
@@ -152,7 +143,9 @@ impl SnapshotSending {
             ..
         }) = transfer.filter(|it| it.index == index)
         else {
-            core.consensus.snapshot_sent(to, SnapshotStatus::Failure);
+            core.consensus
+                .node
+                .report_snapshot(to, SnapshotStatus::Failure);
             return;
         };
         tracing::info!(
@@ -170,7 +163,7 @@ impl SnapshotSending {
             export: *export,
             message,
         };
-        let pace = self.pace();
+        let pace = SnapshotSending::pace(&core.options);
         let sender = Sender::new(parcel, pace, Arc::clone(&exchange), core.now());
         core.output.snapshots.push(sender);
         let stage = Stage::UnderWay { id, exchange };
@@ -219,16 +212,19 @@ impl SnapshotSending {
         now: Instant,
     ) -> Option<Stage> {
         let index = transfer.index;
+        let catching_up = Stage::CatchingUp {
+            until: now + core.options.election_timeout * 30,
+        };
         match transfer.stage {
             Stage::Offered { until, .. } if now >= until => {
-                core.consensus.withdraw(member);
+                core.consensus.node.mut_store().withdraw(member);
                 None
             }
             Stage::UnderWay { exchange, .. } if !core.consensus.awaits_snapshot(member) => {
                 // Raft knows that the receiver has the snapshot, or is not a member any more.
                 self.failures.remove(&member);
                 exchange.stop(Err("the snapshot is not needed any more".into()));
-                Some(self.catching_up(now))
+                Some(catching_up)
             }
             Stage::UnderWay { id, exchange } => match exchange.ended() {
                 None => Some(Stage::UnderWay { id, exchange }),
@@ -239,12 +235,14 @@ impl SnapshotSending {
                         "the snapshot has arrived"
                     );
                     self.failures.remove(&member);
-                    core.consensus.snapshot_sent(member, SnapshotStatus::Finish);
-                    Some(self.catching_up(now))
+                    core.consensus
+                        .node
+                        .report_snapshot(member, SnapshotStatus::Finish);
+                    Some(catching_up)
                 }
                 Some(Err(reason)) => {
                     let to = format!("{member:x}");
-                    let pause = self.pause_after_failure(member);
+                    let pause = self.pause_after_failure(member, core.options.election_timeout);
                     tracing::warn!(
                         to,
                         index,
@@ -258,7 +256,8 @@ impl SnapshotSending {
             },
             Stage::Failed { until } if now >= until => {
                 core.consensus
-                    .snapshot_sent(member, SnapshotStatus::Failure);
+                    .node
+                    .report_snapshot(member, SnapshotStatus::Failure);
                 None
             }
             Stage::CatchingUp { until } if now >= until => None,
@@ -266,17 +265,11 @@ impl SnapshotSending {
         }
     }
 
-    fn catching_up(&self, now: Instant) -> Stage {
-        Stage::CatchingUp {
-            until: now + self.election_timeout * 30,
-        }
-    }
-
     /// Ends all transfers, with the reason for their senders.
     pub fn end_all(&mut self, core: &mut Core, reason: &str) {
         self.failures.clear();
         for (member, transfer) in std::mem::take(&mut self.transfers) {
-            core.consensus.withdraw(member);
+            core.consensus.node.mut_store().withdraw(member);
             if let Stage::UnderWay { exchange, .. } = transfer.stage {
                 exchange.stop(Err(reason.to_owned()));
             }
@@ -313,18 +306,27 @@ mod tests {
 
     #[test]
     fn pauses_after_failures_double_up_to_half_a_minute_for_each_member() {
-        let mut sending = SnapshotSending::new(0, 1, Duration::from_secs(1));
+        let mut sending = SnapshotSending::new(0);
         for seconds in [1, 2, 4, 8, 16, 30, 30] {
-            let pause = sending.pause_after_failure(7);
+            let pause = sending.pause_after_failure(7, Duration::from_secs(1));
             assert_eq!(pause, Duration::from_secs(seconds));
         }
-        assert_eq!(sending.pause_after_failure(8), Duration::from_secs(1));
+        assert_eq!(
+            sending.pause_after_failure(8, Duration::from_secs(1)),
+            Duration::from_secs(1)
+        );
         for _ in 0..100 {
-            sending.pause_after_failure(7);
+            sending.pause_after_failure(7, Duration::from_secs(1));
         }
         sending.failures.remove(&7);
-        assert_eq!(sending.pause_after_failure(7), Duration::from_secs(1));
-        let mut slow = SnapshotSending::new(0, 1, Duration::from_secs(50));
-        assert_eq!(slow.pause_after_failure(7), Duration::from_secs(50));
+        assert_eq!(
+            sending.pause_after_failure(7, Duration::from_secs(1)),
+            Duration::from_secs(1)
+        );
+        let mut slow = SnapshotSending::new(0);
+        assert_eq!(
+            slow.pause_after_failure(7, Duration::from_secs(50)),
+            Duration::from_secs(50)
+        );
     }
 }

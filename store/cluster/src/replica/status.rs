@@ -5,9 +5,9 @@ use std::sync::Arc;
 use revisions::Reader;
 
 use super::Replica;
-use super::role::Role;
+use super::leader::Leader;
 use super::snapshot_receive::Installed;
-use crate::{Error, ReadLease};
+use crate::{Error, ReadLease, Status};
 
 impl Replica {
     pub fn member_id(&self) -> u64 {
@@ -80,7 +80,7 @@ impl Replica {
 
     /// The lease under which this member may serve reads without asking other members.
     pub fn read_lease(&self) -> &Arc<ReadLease> {
-        self.leader_lease.published()
+        &self.leader_lease.published
     }
 
     /// Whether this member may lack entries that it has acknowledged. Such a member does not
@@ -89,46 +89,33 @@ impl Replica {
         self.rejoin.is_under_way()
     }
 
-    /// Whether the log of this member, a leader or a follower, has no room at present.
-    pub fn is_full(&self) -> bool {
-        self.room.is_full(&self.core, self.role.is_leader())
-    }
-
     /// Whether a snapshot from the leader is being imported.
     pub fn is_importing(&self) -> bool {
-        self.receiving.is_importing()
+        self.receiving.incoming.is_some()
     }
 
     /// The snapshot that was installed last, since the start.
     pub fn installed(&self) -> Option<Installed> {
-        self.receiving.installed()
+        self.receiving.installed
     }
 
     /// Whether no command waits here or at the leader: none is in the open batch, in flight,
     /// to be evaluated again, waiting for confirmation, forwarded or to be tried again.
     pub fn is_idle(&self) -> bool {
-        let in_role = match &self.role {
-            Role::Leader(leader) => !leader.has_nothing_to_lose(),
-            Role::Follower | Role::Leaving(_) => false,
-        };
-        !in_role && self.requests.has_no_command()
+        let leader = self.role.leader();
+        leader.is_none_or(Leader::has_nothing_to_lose) && self.requests.has_no_command()
     }
 
     /// Whether a command waits to be evaluated for which the open batch has room: one of
     /// the replica's own, one that is evaluated again, or one that another member forwarded.
     pub fn has_commands_to_evaluate(&self) -> bool {
-        match &self.role {
-            Role::Leader(leader) => leader.has_commands_to_evaluate(&self.core),
-            Role::Follower | Role::Leaving(_) => false,
-        }
+        let leader = self.role.leader();
+        leader.is_some_and(|it| it.has_commands_to_evaluate(&self.core))
     }
 
     /// Whether no command was evaluated since the last batch was sealed.
     pub fn open_is_empty(&self) -> bool {
-        match &self.role {
-            Role::Leader(leader) => leader.open_is_empty(),
-            Role::Follower | Role::Leaving(_) => true,
-        }
+        self.role.leader().is_none_or(|it| it.open.is_empty())
     }
 
     /// Whether a batch of more than `changes_max` changes is open or waits to be applied.
@@ -137,41 +124,22 @@ impl Replica {
             || self.core.consensus.has_a_batch_above(changes_max)
     }
 
-    /// Whether a compaction's sweep is under way. Then [`Replica::upkeep`] should be
-    /// called without pauses.
-    pub fn is_sweeping(&self) -> bool {
-        self.core.machine.is_sweeping()
-    }
-
-    /// Whether the next call of [`Replica::upkeep`] can do some work without waiting for
-    /// another thread.
-    pub fn has_upkeep_to_do(&self) -> bool {
-        self.core.machine.has_upkeep_to_do()
-    }
-
-    /// Whether garbage is left that [`Replica::begin_defragmentation`] asked to reclaim; false
-    /// after a failed call of [`Replica::upkeep`].
-    pub fn is_defragmenting(&self) -> bool {
-        self.core.machine.is_defragmenting()
-    }
-
-    /// Number of leases that this leader ended because they were not renewed, since the start.
-    pub fn leases_expired(&self) -> u64 {
-        self.core.leases_expired
-    }
-
-    /// How often this leader sent its heartbeats too late, since the start.
-    pub fn late_heartbeats(&self) -> u64 {
-        self.ticks.late_heartbeats
-    }
-
-    /// Rounds of reads that were repeated because no answer arrived, since the start.
-    pub fn lost_read_rounds(&self) -> u64 {
-        self.requests.reads.lost_rounds()
-    }
-
-    /// Local reads that ended with a timeout, since the start.
-    pub fn reads_given_up(&self) -> u64 {
-        self.requests.reads.given_up()
+    /// The state for people and metrics, without what only the node knows.
+    pub fn status(&self) -> Status {
+        Status {
+            term: self.term(),
+            leader: self.leader(),
+            index: self.index(),
+            applied_index: self.applied_index(),
+            waiting: 0,
+            leader_changes: 0,
+            leases_expired: self.core.leases_expired,
+            rejoining: self.is_rejoining(),
+            late_heartbeats: self.late_heartbeats,
+            lost_read_rounds: self.requests.reads.lost_rounds,
+            reads_given_up: self.requests.reads.given_up,
+            importing: self.is_importing(),
+            full: self.room.is_full(&self.core, self.role.is_leader()),
+        }
     }
 }

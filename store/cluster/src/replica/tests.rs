@@ -54,7 +54,7 @@ fn commit(replica: &mut Replica) {
 
 /// Refuses the open batch, as if the log had no room for it.
 fn refuse(replica: &mut Replica) {
-    let (core, leader) = (&mut replica.core, replica.role.leader().unwrap());
+    let (core, leader) = (&mut replica.core, replica.role.leader_mut().unwrap());
     let answers = leader.take_open();
     let entry = core.consensus.next();
     assert!(
@@ -194,13 +194,13 @@ fn the_end_of_a_lease_is_counted_once_when_it_is_applied() {
         requests,
         ..
     } = &mut replica;
-    role.leader().unwrap().revoke_expired(core, requests);
+    role.leader_mut().unwrap().revoke_expired(core, requests);
     refuse(&mut replica);
-    assert_eq!(replica.leases_expired(), 0);
+    assert_eq!(replica.status().leases_expired, 0);
     replica.reevaluate();
-    assert_eq!(replica.leases_expired(), 0);
+    assert_eq!(replica.status().leases_expired, 0);
     commit(&mut replica);
-    assert_eq!(replica.leases_expired(), 1);
+    assert_eq!(replica.status().leases_expired, 1);
     assert!(reader.lease_leases().leases.is_empty());
 }
 
@@ -312,7 +312,7 @@ fn the_outcome_of_a_command_is_unknown_when_its_leader_is_lost() {
         receiver.try_recv().is_err(),
         "its former leader may still answer"
     );
-    clock.advance(follower.core.settings.heartbeat_interval * 2);
+    clock.advance(follower.core.options.heartbeat_interval * 2);
     follower.tick();
     commit(&mut follower);
     let lost = receiver.try_recv().unwrap().unwrap_err().to_string();
@@ -445,7 +445,7 @@ fn a_member_that_lost_its_leadership_offers_no_snapshot() {
 fn leader_with_waiting_commands() -> (Replica, oneshot::Receiver<Result<Response, Error>>) {
     let (mut leader, _) = replica(&SimulatedClock::stepped());
     let receiver = propose(&mut leader, &put("open".into()));
-    leader.role.leader().unwrap().hand_over_to(9);
+    leader.role.leader_mut().unwrap().successor = Some(9);
     leader.take_for_member(3, 7, &put("held".into()));
     assert!(leader.take_output().messages.is_empty(), "it waits");
     (leader, receiver)

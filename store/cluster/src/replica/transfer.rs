@@ -14,7 +14,7 @@
 use environment::Instant;
 use etcd_api::Error as Refusal;
 
-use super::answer::{Reply, ReplySender, leader_changed, timeout};
+use super::answer::{ReplySender, leader_changed, timeout};
 use super::replica_core::Core;
 use crate::Error;
 
@@ -60,29 +60,23 @@ impl TransferCallers {
             } else {
                 Err(leader_changed())
             };
-            reply(core, waiting.caller, outcome);
+            core.reply(waiting.caller, outcome);
         }
     }
 
     /// Answers callers that have waited too long with a timeout.
     pub fn end_late(&mut self, core: &mut Core, now: Instant) {
         for waiting in self.0.extract_if(.., |it| now >= it.deadline) {
-            reply(core, waiting.caller, Err(timeout()));
+            core.reply(waiting.caller, Err(timeout()));
         }
     }
 
     /// Answers all callers, because this member ends.
     pub fn end(&mut self, core: &mut Core, error: &Error) {
         for waiting in self.0.drain(..) {
-            reply(core, waiting.caller, Err(error.clone()));
+            core.reply(waiting.caller, Err(error.clone()));
         }
     }
-}
-
-/// Answers a caller.
-pub(super) fn reply(core: &mut Core, caller: ReplySender<()>, outcome: Result<(), Error>) {
-    let reply = Reply::new(caller, outcome);
-    core.output.replies.transfers.push(reply);
 }
 
 /// Whether this leader has to hand leadership to member `to`: false if that is this member.

@@ -98,7 +98,7 @@ fn a_waiting_member_votes_once_in_a_term() {
     let granted = answers(&mut replica, request(1));
     assert!(granted.len() == 1 && !granted[0].reject, "{granted:?}");
     replica.fail(Error::Stopped);
-    replica.machine().close().unwrap();
+    replica.machine_mut().close().unwrap();
     let mut replica = waiting(&disk, &clock);
     // The election timeout must pass, for which a promise of the former incarnation may hold.
     clock.advance(Duration::from_secs(2));
@@ -118,7 +118,7 @@ fn a_waiting_member_still_waits_after_a_restart() {
     let append = || message(MessageType::MsgAppend, 5);
     assert_eq!(answers(&mut replica, append()).len(), 1);
     replica.fail(Error::Stopped);
-    replica.machine().close().unwrap();
+    replica.machine_mut().close().unwrap();
     let mut replica = waiting(&disk, &clock);
     assert_eq!(replica.term(), 5, "the term is kept");
     let again = answers(&mut replica, append());

@@ -1,7 +1,9 @@
 //! The state that the replica shares with a sender on another thread.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
+
+use crate::lock::lock;
 
 /// A member's report on its import of a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,19 +16,14 @@ pub struct ImportReport {
     pub out_of_order: bool,
 }
 
-/// The member's last report, and the end of the transfer.
+/// What is known of one transfer: the member's last report, and the end.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ReceiverState {
+pub(crate) struct TransferState {
     /// Number of the member's reports so far.
     pub reports: u64,
     pub last: ImportReport,
     /// Set when the member or the replica ends the transfer.
     pub over: Option<Result<(), String>>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    receiver: ReceiverState,
     /// The outcome, set by the sender when it has ended.
     ended: Option<Result<(), String>>,
 }
@@ -34,50 +31,45 @@ struct State {
 /// The shared state of one transfer.
 #[derive(Debug, Default)]
 pub(crate) struct Exchange {
-    state: Mutex<State>,
+    state: Mutex<TransferState>,
     changed: Condvar,
 }
 
 impl Exchange {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Notes a report of the member.
     pub fn report(&self, report: ImportReport) {
-        let mut state = self.lock();
-        state.receiver.reports += 1;
-        state.receiver.last = report;
+        let mut state = lock(&self.state);
+        state.reports += 1;
+        state.last = report;
         drop(state);
         self.changed.notify_all();
     }
 
     /// Asks the sender to end with this outcome; the first call decides.
     pub fn stop(&self, outcome: Result<(), String>) {
-        self.lock().receiver.over.get_or_insert(outcome);
+        lock(&self.state).over.get_or_insert(outcome);
         self.changed.notify_all();
     }
 
-    pub fn receiver(&self) -> ReceiverState {
-        self.lock().receiver.clone()
+    pub fn transfer(&self) -> TransferState {
+        lock(&self.state).clone()
     }
 
     /// Returns when there are other than `reports` reports, when the sender has to end, or after
     /// `patience`.
     pub fn wait(&self, reports: u64, patience: Duration) {
-        let state = self.lock();
-        let nothing =
-            |state: &mut State| state.receiver.reports == reports && state.receiver.over.is_none();
+        let state = lock(&self.state);
+        let nothing = |state: &mut TransferState| state.reports == reports && state.over.is_none();
         drop(self.changed.wait_timeout_while(state, patience, nothing));
     }
 
     /// Notes that the sender has ended; the first outcome counts.
     pub fn end(&self, outcome: Result<(), String>) {
-        self.lock().ended.get_or_insert(outcome);
+        lock(&self.state).ended.get_or_insert(outcome);
     }
 
     /// The outcome, if the sender has ended.
     pub fn ended(&self) -> Option<Result<(), String>> {
-        self.lock().ended.clone()
+        lock(&self.state).ended.clone()
     }
 }

@@ -14,7 +14,7 @@ use environment::Instant;
 use raft::eraftpb::Message;
 use revisions::Export;
 
-use super::exchange::{Exchange, ReceiverState};
+use super::exchange::{Exchange, TransferState};
 use crate::PeerMessage;
 
 /// A transfer without progress is given up after this many times
@@ -110,12 +110,12 @@ impl Sender {
 
     /// Returns what the caller has to do now. Reads from the disk.
     pub fn poll(&mut self, now: Instant) -> Step {
-        let receiver = self.exchange.receiver();
-        if let Some(outcome) = receiver.over {
+        let transfer = self.exchange.transfer();
+        if let Some(outcome) = transfer.over {
             return self.end(outcome);
         }
-        if receiver.reports > self.reports
-            && let Err(reason) = self.process_report(&receiver, now)
+        if transfer.reports > self.reports
+            && let Err(reason) = self.process_report(&transfer, now)
         {
             return self.end(Err(reason));
         }
@@ -156,25 +156,25 @@ impl Sender {
     }
 
     /// Processes the member's last report.
-    fn process_report(&mut self, receiver: &ReceiverState, now: Instant) -> Result<(), String> {
-        self.reports = receiver.reports;
+    fn process_report(&mut self, transfer: &TransferState, now: Instant) -> Result<(), String> {
+        self.reports = transfer.reports;
         self.last_report = now;
         self.offer_at = now + self.pace.resend_after;
         while let Some(&(number, bytes)) = self.in_flight.front()
-            && number < receiver.last.written
+            && number < transfer.last.written
         {
             self.in_flight.pop_front();
             self.in_flight_bytes -= bytes;
         }
-        if receiver.last.wanted > self.farthest {
-            self.farthest = receiver.last.wanted;
+        if transfer.last.wanted > self.farthest {
+            self.farthest = transfer.last.wanted;
             self.last_progress = now;
             self.gone_back_to = None;
         }
-        let missed = receiver.last.out_of_order && self.gone_back_to != Some(receiver.last.wanted);
+        let missed = transfer.last.out_of_order && self.gone_back_to != Some(transfer.last.wanted);
         if !self.is_sending || missed {
-            self.gone_back_to = receiver.last.out_of_order.then_some(receiver.last.wanted);
-            self.go_to(receiver.last.wanted)?;
+            self.gone_back_to = transfer.last.out_of_order.then_some(transfer.last.wanted);
+            self.go_to(transfer.last.wanted)?;
         }
         Ok(())
     }

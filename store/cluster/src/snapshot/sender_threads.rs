@@ -1,6 +1,6 @@
 //! Runs senders on threads of their own, each with a stream to its member.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::{Sender, Step};
 use crate::PeerMessage;
+use crate::lock::lock;
 
 /// The kind of the streams that carry snapshots.
 pub(crate) const STREAM: u8 = 1;
@@ -40,7 +41,7 @@ impl SenderThreads {
         let thread = threads::spawn("snapshot", move || run(sender, &peers, &*clock));
         match thread {
             Ok(thread) => {
-                let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut threads = lock(&self.threads);
                 threads.retain(|thread| !thread.is_finished());
                 threads.push(thread);
             }
@@ -50,8 +51,7 @@ impl SenderThreads {
 
     /// Waits for the threads of all senders. Their transfers must have been stopped before.
     pub fn join(&self) {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        for thread in threads.drain(..) {
+        for thread in lock(&self.threads).drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a thread that sent a snapshot has panicked");
             }

@@ -54,7 +54,7 @@ fn scene() -> Scene {
     let parcel = Parcel {
         id: 7,
         to: 2,
-        export: replica.machine().export(PIECE_BYTES),
+        export: replica.machine_mut().export(PIECE_BYTES),
         message: Message::default(),
     };
     let exchange = Arc::new(Exchange::default());

@@ -14,8 +14,8 @@ pub struct Leadership {
     pub leader: Option<u64>,
 }
 
-impl From<cluster::Leadership> for Leadership {
-    fn from(known: cluster::Leadership) -> Leadership {
+impl From<cluster::Status> for Leadership {
+    fn from(known: cluster::Status) -> Leadership {
         Leadership {
             term: known.term,
             leader: Some(known.leader).filter(|&leader| leader != 0),
@@ -33,11 +33,11 @@ impl From<cluster::Leadership> for Leadership {
 /// [`Transaction`](crate::Transaction).
 #[derive(Clone, Debug)]
 pub struct LeadershipChanges {
-    notices: watch::Receiver<cluster::Leadership>,
+    notices: watch::Receiver<cluster::Status>,
 }
 
 impl LeadershipChanges {
-    pub(super) fn new(mut notices: watch::Receiver<cluster::Leadership>) -> LeadershipChanges {
+    pub(super) fn new(mut notices: watch::Receiver<cluster::Status>) -> LeadershipChanges {
         notices.mark_changed();
         LeadershipChanges { notices }
     }

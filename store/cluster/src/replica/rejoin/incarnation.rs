@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::Durability;
+use engine::{Durability, Recovered};
 use environment::Disk;
 
 use crate::Error;
@@ -17,22 +17,15 @@ pub(crate) struct Incarnation {
     directory: PathBuf,
     /// The number of the directory's opening. No other incarnation has the same number, and
     /// later ones have greater numbers.
-    number: u64,
+    pub number: u64,
     /// Entries are acknowledged before they are flushed.
     cached: bool,
     boot: Option<String>,
     /// The file LIFE exists.
     is_noted: bool,
-    has_lost_tail: bool,
-}
-
-/// How the engine found the directory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Opening {
-    /// The number of this opening, and of this incarnation.
-    pub number: u32,
-    /// The last incarnation closed its log, which then has lost nothing.
-    pub was_closed: bool,
+    /// The last entries that this member acknowledged may be missing in the log, or the state
+    /// was rebuilt from what is left.
+    pub has_lost_tail: bool,
 }
 
 impl Incarnation {
@@ -41,13 +34,13 @@ impl Incarnation {
         disk: Arc<dyn Disk>,
         directory: &Path,
         options: &ReplicaOptions,
-        opening: Opening,
+        recovered: &Recovered,
     ) -> Result<Incarnation, Error> {
         let found = LifeFile::find(&*disk, directory)?;
         let cached = options.machine.engine.log.durability == Durability::Os;
         let same_boot = |file: &LifeFile| file.boot.is_some() && file.boot == options.boot;
         let has_lost_tail = match &found {
-            None => cached && !opening.was_closed && opening.number > 1,
+            None => cached && !recovered.clean && recovered.opening > 1,
             Some(None) => {
                 tracing::warn!(
                     directory = %directory.display(),
@@ -57,38 +50,18 @@ impl Incarnation {
                 true
             }
             Some(Some(file)) => {
-                !file.whole || (file.cached && !opening.was_closed && !same_boot(file))
+                !file.whole || (file.cached && !recovered.clean && !same_boot(file))
             }
         };
         Ok(Incarnation {
             disk,
             directory: directory.to_path_buf(),
-            number: u64::from(opening.number),
+            number: u64::from(recovered.opening),
             cached,
             boot: options.boot.clone(),
             is_noted: found.is_some(),
-            has_lost_tail,
+            has_lost_tail: has_lost_tail || recovered.rebuilt,
         })
-    }
-
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// Whether the last entries that this member acknowledged may be missing in the log.
-    pub fn has_lost_tail(&self) -> bool {
-        self.has_lost_tail
-    }
-
-    /// Notes that the state was rebuilt from what is left, and acknowledged entries may be
-    /// missing.
-    pub fn note_lost_tail(&mut self) {
-        self.has_lost_tail = true;
-    }
-
-    /// Records the state at the start of this incarnation; must precede its first message.
-    pub fn begin(&mut self, whole: bool) -> Result<(), Error> {
-        self.note(whole)
     }
 
     /// Records that nothing is missing any more. If that fails, the next incarnation has to
@@ -109,7 +82,8 @@ impl Incarnation {
         }
     }
 
-    fn note(&mut self, whole: bool) -> Result<(), Error> {
+    /// Records the state; at the start of this incarnation before its first message.
+    pub fn note(&mut self, whole: bool) -> Result<(), Error> {
         if whole && !self.cached {
             if std::mem::take(&mut self.is_noted) {
                 LifeFile::remove(&*self.disk, &self.directory)?;

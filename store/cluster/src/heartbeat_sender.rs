@@ -23,13 +23,14 @@
 //! network thread sends and answers nothing for it any more.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use environment::{Clock, Instant};
 use raft::eraftpb::{Message, MessageType};
 
 use crate::PeerMessage;
+use crate::lock::lock;
 
 /// The network thread sends nothing for a replica during shorter work.
 const SHORT_WORK: Duration = Duration::from_millis(20);
@@ -38,7 +39,7 @@ const STUCK_AFTER_TIMEOUTS: u32 = 10;
 
 /// The role of the replica, and the heartbeats that can be sent for it.
 #[derive(Debug)]
-pub(crate) struct Heart {
+pub(crate) struct HeartbeatSender {
     clock: Arc<dyn Clock>,
     interval: Duration,
     stuck_after: Duration,
@@ -47,35 +48,25 @@ pub(crate) struct Heart {
 
 #[derive(Debug, Default)]
 struct State {
-    role: KnownRole,
+    term: u64,
+    /// Id of the leader; 0 if none is known: then nothing is sent or answered.
+    leader: u64,
+    /// This member leads.
+    leads: bool,
+    /// The leader's last heartbeat to each member.
+    heartbeats: BTreeMap<u64, Message>,
+    sent_at: Instant,
     /// When the work under way began; none if the replica waits for its inbox.
     at_work_since: Option<Instant>,
 }
 
-#[derive(Debug, Default)]
-enum KnownRole {
-    /// No leader is known: nothing is sent or answered.
-    #[default]
-    None,
-    Leads {
-        term: u64,
-        /// The last heartbeat to each member.
-        heartbeats: BTreeMap<u64, Message>,
-        sent_at: Instant,
-    },
-    Follows {
-        term: u64,
-        leader: u64,
-    },
-}
-
-impl Heart {
+impl HeartbeatSender {
     pub fn new(
         clock: Arc<dyn Clock>,
         heartbeat_interval: Duration,
         election_timeout: Duration,
-    ) -> Heart {
-        Heart {
+    ) -> HeartbeatSender {
+        HeartbeatSender {
             clock,
             interval: heartbeat_interval,
             stuck_after: election_timeout * STUCK_AFTER_TIMEOUTS,
@@ -83,72 +74,57 @@ impl Heart {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// How often the network thread should call [`Heart::due`].
+    /// How often the network thread should call [`HeartbeatSender::due`].
     pub fn interval(&self) -> Duration {
         self.interval
     }
 
     /// Notes that the replica begins to work.
     pub fn begin_work(&self) {
-        self.state().at_work_since = Some(self.clock.now());
+        lock(&self.state).at_work_since = Some(self.clock.now());
     }
 
     /// Notes that the replica has done its work and waits for its inbox.
     pub fn end_work(&self) {
-        self.state().at_work_since = None;
+        lock(&self.state).at_work_since = None;
     }
 
     /// Notes the replica's role. To be called before a message is sent that could lead to
     /// another term or another leader.
     pub fn set_role(&self, term: u64, leader: u64, own_id: u64) {
-        let mut state = self.state();
-        let leads = leader == own_id;
-        match &state.role {
-            KnownRole::Leads { term: known, .. } if leads && *known == term => {}
-            KnownRole::Follows {
-                term: known,
-                leader: followed,
-            } if (*known, *followed) == (term, leader) => {}
-            _ if leads => {
-                state.role = KnownRole::Leads {
-                    term,
-                    heartbeats: BTreeMap::new(),
-                    sent_at: Instant::default(),
-                }
-            }
-            _ if leader == 0 => state.role = KnownRole::None,
-            _ => state.role = KnownRole::Follows { term, leader },
+        let mut state = lock(&self.state);
+        if (state.term, state.leader) != (term, leader) {
+            *state = State {
+                term,
+                leader,
+                leads: leader == own_id,
+                at_work_since: state.at_work_since,
+                ..State::default()
+            };
         }
     }
 
     /// Keeps the heartbeats among the messages that the replica sends. For members to which a
     /// new leader has sent other messages only, it makes one.
     pub fn note_sent(&self, messages: &[(u64, PeerMessage)]) {
-        let mut state = self.state();
-        let KnownRole::Leads {
-            term,
-            heartbeats,
-            sent_at,
-        } = &mut state.role
-        else {
+        let state = &mut *lock(&self.state);
+        if !state.leads {
             return;
-        };
+        }
         for (to, message) in messages {
             let PeerMessage::Raft(message) = message else {
                 continue;
             };
-            if message.term != *term {
+            if message.term != state.term {
                 continue;
             }
             if message.get_msg_type() == MessageType::MsgHeartbeat {
-                heartbeats.insert(*to, message.clone());
-                *sent_at = self.clock.now();
-            } else if !heartbeats.contains_key(to) {
-                heartbeats.insert(*to, first_heartbeat(message));
+                state.heartbeats.insert(*to, message.clone());
+                state.sent_at = self.clock.now();
+            } else {
+                let first =
+                    || heartbeat(MessageType::MsgHeartbeat, message.from, *to, message.term);
+                state.heartbeats.entry(*to).or_insert_with(first);
             }
         }
     }
@@ -157,23 +133,13 @@ impl Heart {
     /// while.
     pub fn due(&self) -> Vec<(u64, PeerMessage)> {
         let now = self.clock.now();
-        let mut state = self.state();
-        if !state.acts_for_replica(now, self.stuck_after) {
+        let mut state = lock(&self.state);
+        let acts = state.leads && state.acts_for_replica(now, self.stuck_after);
+        if !acts || now < state.sent_at + self.interval {
             return Vec::new();
         }
-        let KnownRole::Leads {
-            heartbeats,
-            sent_at,
-            ..
-        } = &mut state.role
-        else {
-            return Vec::new();
-        };
-        if now < *sent_at + self.interval {
-            return Vec::new();
-        }
-        *sent_at = now;
-        let heartbeats = heartbeats.iter();
+        state.sent_at = now;
+        let heartbeats = state.heartbeats.iter();
         heartbeats
             .map(|(to, message)| (*to, PeerMessage::Raft(message.clone())))
             .collect()
@@ -188,22 +154,17 @@ impl Heart {
         if message.get_msg_type() != MessageType::MsgHeartbeat {
             return None;
         }
-        let state = self.state();
-        let follows = matches!(state.role, KnownRole::Follows { term, leader }
-            if (term, leader) == (message.term, message.from));
+        let state = lock(&self.state);
+        let follows = (state.term, state.leader) == (message.term, message.from);
         if !follows || !state.acts_for_replica(self.clock.now(), self.stuck_after) {
             return None;
         }
-        let mut answer = Message {
-            to: message.from,
-            from: message.to,
-            term: message.term,
+        let kind = MessageType::MsgHeartbeatResponse;
+        Some(PeerMessage::Raft(Message {
             // The stamp for a lease goes back unchanged, without a promise.
             context: message.context.clone(),
-            ..Message::default()
-        };
-        answer.set_msg_type(MessageType::MsgHeartbeatResponse);
-        Some(PeerMessage::Raft(answer))
+            ..heartbeat(kind, message.to, message.from, message.term)
+        }))
     }
 }
 
@@ -216,16 +177,15 @@ impl State {
     }
 }
 
-/// A heartbeat that carries nothing but the leader and its term.
-fn first_heartbeat(sent: &Message) -> Message {
-    let mut heartbeat = Message {
-        to: sent.to,
-        from: sent.from,
-        term: sent.term,
+/// A heartbeat, or the answer to one, that says nothing but the term.
+fn heartbeat(kind: MessageType, from: u64, to: u64, term: u64) -> Message {
+    Message {
+        msg_type: kind,
+        from,
+        to,
+        term,
         ..Message::default()
-    };
-    heartbeat.set_msg_type(MessageType::MsgHeartbeat);
-    heartbeat
+    }
 }
 
 #[cfg(test)]
@@ -237,10 +197,10 @@ mod tests {
     const INTERVAL: Duration = Duration::from_millis(100);
     const TIMEOUT: Duration = Duration::from_secs(1);
 
-    fn heart() -> (SimulatedClock, Heart) {
+    fn sender() -> (SimulatedClock, HeartbeatSender) {
         let clock = SimulatedClock::stepped();
-        let heart = Heart::new(Arc::new(clock.clone()), INTERVAL, TIMEOUT);
-        (clock, heart)
+        let sender = HeartbeatSender::new(Arc::new(clock.clone()), INTERVAL, TIMEOUT);
+        (clock, sender)
     }
 
     fn beat(from: u64, to: u64, term: u64) -> (u64, PeerMessage) {
@@ -261,37 +221,37 @@ mod tests {
 
     #[test]
     fn the_last_heartbeats_of_a_leader_at_work_are_sent_again_each_interval() {
-        let (clock, heart) = heart();
-        heart.set_role(5, 1, 1);
-        heart.note_sent(&[beat(1, 2, 5), beat(1, 3, 5)]);
+        let (clock, sender) = sender();
+        sender.set_role(5, 1, 1);
+        sender.note_sent(&[beat(1, 2, 5), beat(1, 3, 5)]);
         clock.advance(INTERVAL * 2);
-        assert!(heart.due().is_empty(), "it waits for its inbox");
-        heart.begin_work();
-        assert!(heart.due().is_empty(), "the work has just begun");
+        assert!(sender.due().is_empty(), "it waits for its inbox");
+        sender.begin_work();
+        assert!(sender.due().is_empty(), "the work has just begun");
         clock.advance(SHORT_WORK);
-        assert_eq!(members(&heart.due()), [2, 3]);
-        assert!(heart.due().is_empty(), "an interval has not passed");
+        assert_eq!(members(&sender.due()), [2, 3]);
+        assert!(sender.due().is_empty(), "an interval has not passed");
         clock.advance(INTERVAL);
-        assert_eq!(members(&heart.due()), [2, 3]);
-        heart.end_work();
+        assert_eq!(members(&sender.due()), [2, 3]);
+        sender.end_work();
         clock.advance(INTERVAL);
-        assert!(heart.due().is_empty());
+        assert!(sender.due().is_empty());
     }
 
     #[test]
     fn members_that_a_new_leader_has_sent_entries_get_heartbeats_too() {
-        let (clock, heart) = heart();
-        heart.set_role(5, 1, 1);
+        let (clock, sender) = sender();
+        sender.set_role(5, 1, 1);
         let entries = Message {
             from: 1,
             to: 3,
             term: 5,
             ..Message::default()
         };
-        heart.note_sent(&[beat(1, 2, 5), (3, PeerMessage::Raft(entries))]);
-        heart.begin_work();
+        sender.note_sent(&[beat(1, 2, 5), (3, PeerMessage::Raft(entries))]);
+        sender.begin_work();
         clock.advance(INTERVAL);
-        let due = heart.due();
+        let due = sender.due();
         assert_eq!(members(&due), [2, 3]);
         let PeerMessage::Raft(first) = &due[1].1 else {
             panic!("{due:?}");
@@ -302,53 +262,56 @@ mod tests {
 
     #[test]
     fn no_heartbeats_are_sent_for_a_stuck_replica() {
-        let (clock, heart) = heart();
-        heart.set_role(5, 1, 1);
-        heart.note_sent(&[beat(1, 2, 5)]);
-        heart.begin_work();
+        let (clock, sender) = sender();
+        sender.set_role(5, 1, 1);
+        sender.note_sent(&[beat(1, 2, 5)]);
+        sender.begin_work();
         clock.advance(TIMEOUT * STUCK_AFTER_TIMEOUTS - INTERVAL);
-        assert_eq!(members(&heart.due()), [2]);
+        assert_eq!(members(&sender.due()), [2]);
         clock.advance(INTERVAL);
-        assert!(heart.due().is_empty());
+        assert!(sender.due().is_empty());
     }
 
     #[test]
     fn heartbeats_of_another_term_are_never_sent_again() {
-        let (clock, heart) = heart();
-        heart.set_role(5, 1, 1);
-        heart.note_sent(&[beat(1, 2, 5)]);
-        heart.set_role(6, 1, 1);
-        heart.begin_work();
+        let (clock, sender) = sender();
+        sender.set_role(5, 1, 1);
+        sender.note_sent(&[beat(1, 2, 5)]);
+        sender.set_role(6, 1, 1);
+        sender.begin_work();
         clock.advance(INTERVAL);
-        assert!(heart.due().is_empty());
-        heart.note_sent(&[beat(1, 2, 5)]);
+        assert!(sender.due().is_empty());
+        sender.note_sent(&[beat(1, 2, 5)]);
         clock.advance(INTERVAL);
-        assert!(heart.due().is_empty());
-        heart.set_role(6, 2, 1);
+        assert!(sender.due().is_empty());
+        sender.set_role(6, 2, 1);
         clock.advance(INTERVAL);
-        assert!(heart.due().is_empty());
+        assert!(sender.due().is_empty());
     }
 
     #[test]
     fn a_follower_at_work_answers_its_leader_and_nothing_else() {
-        let (clock, heart) = heart();
-        heart.set_role(5, 1, 2);
+        let (clock, sender) = sender();
+        sender.set_role(5, 1, 2);
         let (_, asked) = beat(1, 2, 5);
-        assert!(heart.answer(&asked).is_none(), "the replica answers itself");
-        heart.begin_work();
+        assert!(
+            sender.answer(&asked).is_none(),
+            "the replica answers itself"
+        );
+        sender.begin_work();
         clock.advance(SHORT_WORK);
-        let Some(PeerMessage::Raft(answer)) = heart.answer(&asked) else {
+        let Some(PeerMessage::Raft(answer)) = sender.answer(&asked) else {
             panic!("an answer is due");
         };
         assert_eq!(answer.get_msg_type(), MessageType::MsgHeartbeatResponse);
         assert_eq!((answer.from, answer.to, answer.term), (2, 1, 5));
         assert_eq!(&answer.context[..], b"a round");
         for (from, term) in [(3, 5), (1, 4), (1, 6)] {
-            assert!(heart.answer(&beat(from, 2, term).1).is_none());
+            assert!(sender.answer(&beat(from, 2, term).1).is_none());
         }
         let other = PeerMessage::ReadIndex { round: 1 };
-        assert!(heart.answer(&other).is_none());
-        heart.set_role(6, 0, 2);
-        assert!(heart.answer(&asked).is_none());
+        assert!(sender.answer(&other).is_none());
+        sender.set_role(6, 0, 2);
+        assert!(sender.answer(&asked).is_none());
     }
 }
