@@ -125,7 +125,7 @@ impl LogView {
         let bodies: Vec<&Body> = body.into_iter().chain(&record).collect();
         let appended = self.log.append_bodies(tag, &bodies)?;
         if let Some(state) = state {
-            self.accounting.hard_state().absorb(state);
+            self.accounting.hard_state.lock().absorb(state);
         }
         self.note_appended(&appended);
         Ok(appended)

@@ -303,7 +303,7 @@ impl Maintenance {
     /// Swaps at most `at_most` pointers. After the last one a checkpoint is wanted.
     fn swap(&mut self, applied: &mut Applied, mut moves: Moves, at_most: usize) {
         let (index, records) = (&mut applied.index, &applied.parts.records);
-        let mut live = records.log_view.accounting.live();
+        let mut live = records.log_view.accounting.live.lock();
         let done = moves.swap(&mut index.writer, &mut live, at_most);
         drop(live);
         index.publish(records);
@@ -354,12 +354,12 @@ impl Maintenance {
         let dead = self.dead_segments(applied, &segments, replay_position);
         let is_kept = |segment| !dead.contains(&segment);
         // The index serves the history in these segments from now on.
-        log_view.raise_floor(accounting.live().last_main_in(&dead) + 1);
+        log_view.raise_floor(accounting.live.lock().last_main_in(&dead) + 1);
         self.condemned.retain(|&id| is_kept(id));
         self.wanted = false;
         self.last_begun = index.applied_position;
         self.last_number += 1;
-        let mut hard_state = *accounting.hard_state();
+        let mut hard_state = *accounting.hard_state.lock();
         // Beyond the applied index this log may still hold other entries than the majority;
         // these must not pass for committed when it is opened.
         hard_state.commit = hard_state.commit.min(index.applied_index);
@@ -373,11 +373,11 @@ impl Maintenance {
             log_floor: log_view.floor(),
             hard_state,
         };
-        let mut marks = accounting.marks().clone();
+        let mut marks = accounting.marks.lock().clone();
         marks.retain(is_kept);
-        let mut overruled = accounting.overruled().clone();
+        let mut overruled = accounting.overruled.lock().clone();
         overruled.retain(is_kept);
-        let live = accounting.live();
+        let live = accounting.live.lock();
         let segments = live.iter().filter(|&(id, _)| is_kept(id)).collect();
         drop(live);
         Job {
@@ -401,7 +401,7 @@ impl Maintenance {
         segments: &[SegmentInfo],
         replay: Position,
     ) -> Vec<u32> {
-        let live = applied.parts.records.log_view.accounting.live();
+        let live = applied.parts.records.log_view.accounting.live.lock();
         let is_replayed = |segment: &SegmentInfo| {
             segment.kind == SegmentKind::Log && segment.id >= replay.segment()
         };
@@ -431,7 +431,7 @@ impl Maintenance {
     /// at the segment that follows, so that these can be released.
     fn replay_position(&self, applied: &Applied, segments: &[SegmentInfo]) -> Position {
         let index = &applied.index;
-        let live = applied.parts.records.log_view.accounting.live();
+        let live = applied.parts.records.log_view.accounting.live.lock();
         let frame = index.applied_position;
         let is_needed = |segment: &&SegmentInfo| {
             let is_applied = segment.last_tag.index <= index.applied_index;

@@ -78,8 +78,8 @@ impl Applied {
             }
             StateRecord::Revoked { id } => self.lessor.revoke(id),
             StateRecord::Compacted { revision, .. } => self.compacted = revision,
-            StateRecord::Alarm(change) => {
-                self.alarms.change(change);
+            StateRecord::Alarm { alarm, raised } => {
+                self.alarms.change(alarm, raised);
             }
             StateRecord::Member(change) => Arc::make_mut(&mut self.members).change(change)?,
         }

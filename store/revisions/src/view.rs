@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 use std::iter::Peekable;
 
 use bytes::Bytes;
-use engine::{Engine, KeyChange, Lineage, Snapshot, Stored, Version};
+use engine::{Engine, KeyChange, Lineage, Snapshot, Version};
 use etcd_api::{EncodedKeyValue, Error as Refusal, Fields};
 
 use crate::Error;
@@ -84,14 +84,10 @@ impl Found {
 /// A live version of a key in memory.
 #[derive(Clone, Debug)]
 pub struct KeyVersion {
-    /// Main revision of the key's creation.
-    pub created: i64,
+    /// The numbers that the next version of the key is computed from.
+    pub lineage: Lineage,
     /// Main revision of this version.
     pub modified: i64,
-    /// Versions since creation, from 1.
-    pub version: i64,
-    /// The lease that it is attached to; 0 for none.
-    pub lease: i64,
     /// The whole `KeyValue`, encoded.
     pub encoded: EncodedKeyValue,
 }
@@ -104,28 +100,17 @@ impl KeyVersion {
     pub fn value(&self) -> &[u8] {
         self.encoded.value()
     }
-
-    /// The fields that the next version of the key is computed from.
-    pub fn lineage(&self) -> Lineage {
-        Lineage {
-            created: self.created,
-            version: self.version,
-            lease: self.lease,
-        }
-    }
 }
 
-impl From<Stored> for KeyVersion {
-    fn from(stored: Stored) -> KeyVersion {
+impl From<KeyChange> for KeyVersion {
+    fn from(stored: KeyChange) -> KeyVersion {
         assert!(
             !stored.tombstone,
             "the index gave a tombstone as live: {stored:?}"
         );
         KeyVersion {
-            created: stored.created,
+            lineage: stored.lineage(),
             modified: stored.revision.main,
-            version: stored.version,
-            lease: stored.lease,
             encoded: EncodedKeyValue(stored.kv),
         }
     }
@@ -261,13 +246,7 @@ impl<'a> View<'a> {
     fn read_within_budget(&self, found: &Found) -> Result<KeyVersion, Error> {
         match found {
             Found::Stored(version) => Ok(self.engine.read(version)?.into()),
-            Found::Pending(change) => Ok(KeyVersion {
-                created: change.created,
-                modified: change.revision.main,
-                version: change.version,
-                lease: change.lease,
-                encoded: EncodedKeyValue(change.kv.clone()),
-            }),
+            Found::Pending(change) => Ok(change.clone().into()),
         }
     }
 
@@ -303,10 +282,8 @@ impl<'a> View<'a> {
             lease: lineage.lease,
         };
         Ok(KeyVersion {
-            created: lineage.created,
+            lineage,
             modified: found.modified(),
-            version: lineage.version,
-            lease: lineage.lease,
             encoded: fields.encode(),
         })
     }

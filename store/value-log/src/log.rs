@@ -1,11 +1,11 @@
 //! The log: what its users call.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use environment::Disk;
+use environment::{Disk, Mutex};
 
 use crate::groups::Groups;
 use crate::log_state::LogState;
@@ -309,12 +309,12 @@ impl Log {
 
     fn end(&self) {
         self.shared.end_caller_committer();
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = self.threads.lock();
         let Some(Threads { pool, flusher }) = threads.take() else {
             return;
         };
         drop(threads);
-        self.shared.control().closing = true;
+        self.shared.control.lock().closing = true;
         self.shared.order();
         let flushed = flusher.map_or(Ok(()), JoinHandle::join);
         self.shared.pool.stop();

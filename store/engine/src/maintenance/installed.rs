@@ -27,7 +27,7 @@ impl Maintenance {
         let parts = Arc::clone(&applied.parts);
         let log_view = &parts.records.log_view;
         let segments = log_view.log.segments();
-        let mut live = log_view.accounting.live();
+        let mut live = log_view.accounting.live.lock();
         segments.iter().for_each(|segment| live.enter(segment.id));
         drop(live);
         let dead = self.dead_segments(applied, &segments, base);

@@ -167,7 +167,7 @@ impl Attempt<'_> {
         if cut.is_none() && self.renamed.is_empty() {
             return Ok(Some(None));
         }
-        let mut promised = *recovery.accounting.hard_state();
+        let mut promised = *recovery.accounting.hard_state.lock();
         let commit = promised.commit;
         let (lost, promises_known) = match &cut {
             Some(cut) => self.behind(cut, &mut promised)?,

@@ -19,10 +19,10 @@ use super::order::Order;
 use crate::parts::Parts;
 use crate::{Error, Worker};
 use bytes::Bytes;
-use environment::threads;
+use environment::{Mutex, threads};
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// Runs on the import's thread after each piece, at the end and on failure. It
@@ -81,7 +81,7 @@ impl fmt::Debug for Queue {
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn wait(&self) -> Option<Waiting> {

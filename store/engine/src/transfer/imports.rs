@@ -10,7 +10,8 @@ use crate::Error;
 use crate::directory::Directory;
 use crate::lifecycle::Lifecycle;
 use bytes::Bytes;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use environment::Mutex;
+use std::sync::MutexGuard;
 
 /// The next piece to be written.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ impl Slot {
 
 impl Imports {
     fn lock(&self) -> MutexGuard<'_, Slot> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Begins an import, unless the engine is closed; returns its number.

@@ -1,9 +1,10 @@
 //! A handle on a simulated file.
 
+use crate::Mutex;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::fault::{Fault, crash_error, input_output_error};
 use super::inode::{Flushed, View};
@@ -42,10 +43,6 @@ impl SimulatedFile {
             mode,
             kept_bytes: AtomicU64::new(0),
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn require_writable(&self) -> io::Result<()> {
@@ -162,7 +159,7 @@ fn count_flush(state: &mut State, flushed: Flushed) {
 
 impl File for SimulatedFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.alive()?;
         let view = match self.mode {
             OpenMode::ReadDevice => View::Device,
@@ -179,7 +176,7 @@ impl File for SimulatedFile {
 
     fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
         self.require_writable()?;
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let bytes = parts.iter().map(|part| part.len() as u64).sum();
         let operation = Operation::Write {
             path: self.path.clone(),
@@ -193,7 +190,7 @@ impl File for SimulatedFile {
 
     fn write_durable_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
         self.require_writable()?;
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let bytes = parts.iter().map(|part| part.len() as u64).sum();
         let operation = Operation::WriteDurable {
             path: self.path.clone(),
@@ -206,19 +203,19 @@ impl File for SimulatedFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let begun = state.begin(Operation::Sync(self.path.clone()))?;
         self.finish_flush(&mut state, begun, None)
     }
 
     fn size(&self) -> io::Result<u64> {
-        let state = self.state();
+        let state = self.state.lock();
         state.alive()?;
         Ok(state.inode(self.inode).cached_size)
     }
 
     fn keep_size(&self) {
-        let size = self.state().inode(self.inode).cached_size;
+        let size = self.state.lock().inode(self.inode).cached_size;
         self.kept_bytes.store(size, Ordering::Relaxed);
     }
 
@@ -227,7 +224,7 @@ impl File for SimulatedFile {
         if size < self.kept_bytes.load(Ordering::Relaxed) {
             return Err(on_path("cut", &self.path, rustix::io::Errno::BUSY));
         }
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let mut begun = state.begin(Operation::SetSize {
             path: self.path.clone(),
             size,
@@ -241,7 +238,7 @@ impl File for SimulatedFile {
 
 impl Drop for SimulatedFile {
     fn drop(&mut self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(handles) = state.open_files.get_mut(&self.inode) {
             *handles -= 1;
             if *handles == 0 {
