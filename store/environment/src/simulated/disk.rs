@@ -19,10 +19,10 @@ use std::sync::Arc;
 use super::fault::Fault;
 use super::file::SimulatedFile;
 use super::inode::{BLOCK_BYTES, SECTOR_BYTES};
-use super::names::{InodeId, NameChange};
+use super::names::InodeId;
 use super::restart::Restart;
 use super::state::State;
-use super::trace::{Counters, Operation, Trace};
+use super::trace::{Action, Counters, Trace};
 use crate::disk::{DirectoryLock, Disk, File, OpenMode, Space};
 use crate::path_error::on_path;
 
@@ -174,14 +174,10 @@ impl Disk for SimulatedDisk {
         if state.names.directories.contains(path) {
             return Ok(());
         }
-        let mut begun = state.begin(Operation::CreateDirectories(path.to_path_buf()))?;
-        if begun.takes_place() {
-            state
-                .names
-                .directories
-                .extend(path.ancestors().map(Path::to_path_buf));
-        }
-        begun.answer()
+        state.change(Action::CreateDirectories, path, |state| {
+            let levels = path.ancestors().map(Path::to_path_buf);
+            state.names.directories.extend(levels);
+        })
     }
 
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
@@ -210,26 +206,18 @@ impl Disk for SimulatedDisk {
         let mut state = self.state.lock();
         state.alive()?;
         let inode = state.find(from)?;
-        let mut begun = state.begin(Operation::Rename(from.to_path_buf(), to.to_path_buf()))?;
-        if begun.takes_place() {
-            let (from, to) = (from.to_path_buf(), to.to_path_buf());
-            state.names.change(NameChange::Rename { from, to, inode });
-        }
-        begun.answer()
+        state.change(Action::RenameTo(to.to_path_buf()), from, |state| {
+            state.names.change(Some(from), Some(to), inode);
+        })
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state.lock();
         state.alive()?;
         let inode = state.find(path)?;
-        let mut begun = state.begin(Operation::Remove(path.to_path_buf()))?;
-        if begun.takes_place() {
-            state.names.change(NameChange::Unlink {
-                path: path.to_path_buf(),
-                inode,
-            });
-        }
-        begun.answer()
+        state.change(Action::Remove, path, |state| {
+            state.names.change(Some(path), None, inode);
+        })
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
@@ -284,15 +272,11 @@ fn create(state: &mut State, path: &Path) -> io::Result<InodeId> {
     if state.find(path).is_ok() {
         return Err(on_path("create", path, io::ErrorKind::AlreadyExists));
     }
-    let mut begun = state.begin(Operation::Create(path.to_path_buf()))?;
     let inode = state.new_inode();
-    if begun.takes_place() {
-        state.names.change(NameChange::Link {
-            path: path.to_path_buf(),
-            inode,
-        });
-    }
-    begun.answer().map(|()| inode)
+    state.change(Action::Create, path, |state| {
+        state.names.change(None, Some(path), inode);
+    })?;
+    Ok(inode)
 }
 
 /// Creates a lock file. No recovery depends on its name: it is no I/O, and durable at once.

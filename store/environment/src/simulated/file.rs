@@ -10,7 +10,7 @@ use super::fault::{Fault, crash_error, input_output_error};
 use super::inode::{Flushed, View};
 use super::names::InodeId;
 use super::state::{Begun, State};
-use super::trace::Operation;
+use super::trace::Action;
 use crate::disk::{File, OpenMode};
 use crate::path_error::on_path;
 
@@ -60,24 +60,29 @@ impl SimulatedFile {
     fn write(
         &self,
         state: &mut State,
-        begun: &mut Begun,
         parts: &[&[u8]],
         offset: u64,
-    ) -> io::Result<u64> {
-        let bytes = parts.concat();
-        let (length, answer) = self.allowed(state, begun, offset, bytes.len() as u64);
+        durable: bool,
+    ) -> io::Result<(Begun, u64)> {
+        let contents = parts.concat();
+        let bytes = contents.len() as u64;
+        let write = Action::Write {
+            offset,
+            bytes,
+            durable,
+        };
+        let mut begun = state.begin(write, &self.path)?;
+        let (length, answer) = self.allowed(state, &mut begun, offset, bytes);
         state
             .inode_mut(self.inode)
-            .write(&bytes[..length as usize], offset);
+            .write(&contents[..length as usize], offset);
         state.counters.writes += 1;
         state.counters.bytes_written += length;
         if let Err(error) = &answer {
-            state.trace.note(format!(
-                "{length} of {} bytes written: {error}",
-                bytes.len()
-            ));
+            let note = format!("{length} of {bytes} bytes written: {error}");
+            state.trace.note(note);
         }
-        answer.map(|()| length)
+        answer.map(|()| (begun, length))
     }
 
     /// The number of bytes of a write that get through, and its answer.
@@ -177,34 +182,19 @@ impl File for SimulatedFile {
     fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
         self.require_writable()?;
         let mut state = self.state.lock();
-        let bytes = parts.iter().map(|part| part.len() as u64).sum();
-        let operation = Operation::Write {
-            path: self.path.clone(),
-            offset,
-            bytes,
-        };
-        let mut begun = state.begin(operation)?;
-        self.write(&mut state, &mut begun, parts, offset)
-            .map(|_| ())
+        self.write(&mut state, parts, offset, false).map(drop)
     }
 
     fn write_durable_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
         self.require_writable()?;
         let mut state = self.state.lock();
-        let bytes = parts.iter().map(|part| part.len() as u64).sum();
-        let operation = Operation::WriteDurable {
-            path: self.path.clone(),
-            offset,
-            bytes,
-        };
-        let mut begun = state.begin(operation)?;
-        let length = self.write(&mut state, &mut begun, parts, offset)?;
+        let (begun, length) = self.write(&mut state, parts, offset, true)?;
         self.finish_flush(&mut state, begun, Some((offset, length)))
     }
 
     fn sync_data(&self) -> io::Result<()> {
         let mut state = self.state.lock();
-        let begun = state.begin(Operation::Sync(self.path.clone()))?;
+        let begun = state.begin(Action::Sync, &self.path)?;
         self.finish_flush(&mut state, begun, None)
     }
 
@@ -225,14 +215,9 @@ impl File for SimulatedFile {
             return Err(on_path("cut", &self.path, rustix::io::Errno::BUSY));
         }
         let mut state = self.state.lock();
-        let mut begun = state.begin(Operation::SetSize {
-            path: self.path.clone(),
-            size,
-        })?;
-        if begun.takes_place() {
+        state.change(Action::SetSize(size), &self.path, |state| {
             state.inode_mut(self.inode).set_size(size);
-        }
-        begun.answer()
+        })
     }
 }
 
