@@ -266,7 +266,7 @@ pub(crate) fn copy(parts: &Parts, plan: Plan, throttled: bool) -> Result<Moves, 
     let mut copy = Copy {
         parts,
         victims: &plan.victims,
-        relocation: records.log_view.log.relocate_beside(checkpoint_bytes)?,
+        relocation: records.log_view.log.relocate(checkpoint_bytes)?,
         moves: Vec::new(),
         spoiled: BTreeSet::new(),
         unpaced_bytes: 0,

@@ -130,7 +130,7 @@ impl LogState {
         }
     }
 
-    pub fn new(options: Options, pool: SegmentPool, doorbell: Arc<Doorbell>) -> LogState {
+    pub fn new(options: Options, pool: SegmentPool) -> LogState {
         let bytes = options.group_bytes_max.next_multiple_of(4096);
         LogState {
             options,
@@ -139,7 +139,7 @@ impl LogState {
             control: Mutex::default(),
             served: Condvar::new(),
             ordered: AtomicBool::new(false),
-            doorbell,
+            doorbell: Arc::clone(&pool.parameters.doorbell),
             progress: CommitProgress::default(),
             segments: Segments::default(),
             pool,

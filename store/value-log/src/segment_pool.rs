@@ -71,7 +71,7 @@ pub(crate) struct PoolParameters {
 /// Segments that are ready for use, and the work that keeps enough of them ready.
 #[derive(Debug)]
 pub(crate) struct SegmentPool {
-    parameters: PoolParameters,
+    pub parameters: PoolParameters,
     state: Mutex<PoolState>,
     /// Signalled when the pool's thread may have something to do.
     changed: Condvar,
