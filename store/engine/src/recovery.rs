@@ -100,16 +100,15 @@ pub(crate) fn open(
 ) -> Result<Opened, Error> {
     disk.create_directories(directory)
         .map_err(Error::disk("create", directory))?;
-    let list = || disk.list(directory).map_err(Error::disk("list", directory));
     // Before the lock, which would leave a file of ours in it.
-    refuse_foreign(directory, &list()?)?;
+    refuse_foreign(directory, &files::list(&*disk, directory)?)?;
     let lock = take_lock(&*disk, directory)?;
     let mut options = options;
     options.log.reserve_bytes =
         directory::reserve_bytes(&*disk, directory, options.log.reserve_bytes);
-    files::remove_partial(&*disk, directory)?;
-    files::remove_incoming(&*disk, directory)?;
-    let names = list()?;
+    files::remove(&*disk, directory, files::PARTIAL)?;
+    files::remove(&*disk, directory, files::INCOMING)?;
+    let names = files::list(&*disk, directory)?;
     let mut recovery = Recovery::new(directory, options.commitment);
     recovery.load_checkpoint(&*disk, &names, replay)?;
     let log = recovery.replay_log(Arc::clone(&disk), &options, replay)?;

@@ -86,7 +86,7 @@ impl RepairPlan {
         begin: &mut dyn FnMut(),
         replay: &mut dyn FnMut(Replayed<'_>) -> Result<(), Error>,
     ) -> Result<Option<RepairPlan>, Error> {
-        let names = list(disk, directory)?;
+        let names = files::list(disk, directory)?;
         refuse_foreign(directory, &names)?;
         if segments(&names).is_empty() {
             return Ok(None);
@@ -343,8 +343,4 @@ impl Behind<'_> {
             _ => group.others += 1,
         }
     }
-}
-
-fn list(disk: &dyn Disk, directory: &Path) -> Result<Vec<String>, Error> {
-    disk.list(directory).map_err(Error::disk("list", directory))
 }
