@@ -29,7 +29,7 @@ const SYNC_BYTES: u64 = 8 << 20;
 
 #[derive(Debug)]
 pub(crate) struct IncomingCheckpoint {
-    directory: Directory,
+    pub(crate) directory: Directory,
     path: PathBuf,
     file: Arc<dyn File>,
     /// `None` once the file is complete but for its head.
