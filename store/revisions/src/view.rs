@@ -12,7 +12,6 @@
 //! a transaction and a plain range cannot differ.
 
 use std::cmp::Ordering;
-use std::iter::Peekable;
 
 use bytes::Bytes;
 use engine::{Engine, KeyChange, Lineage, Snapshot, Version};
@@ -319,36 +318,27 @@ fn merge<'o>(
     let (mut stored, mut pending) = (stored.peekable(), pending.peekable());
     let mut merged = Vec::new();
     while merged.len() < limit {
-        match next(&mut stored, &mut pending, direction) {
-            Some(Some(found)) => merged.push(found),
-            Some(None) => {}
-            None => break,
+        let order = match (stored.peek(), pending.peek()) {
+            (None, None) => break,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(stored), Some(pending)) => match direction {
+                Direction::Ascending => stored.key().cmp(&pending.key),
+                Direction::Descending => pending.key.cmp(stored.key()),
+            },
+        };
+        let found = stored.next_if(|_| order.is_le());
+        match order {
+            Ordering::Less => merged.extend(found),
+            // A version that is pending hides the stored one, and may be a deletion.
+            _ => merged.extend(
+                pending
+                    .next()
+                    .filter(|it| !it.tombstone)
+                    .cloned()
+                    .map(Found::Pending),
+            ),
         }
     }
     merged
-}
-
-/// One step of the merge; `Some(None)` for a deleted key.
-fn next<'o>(
-    stored: &mut Peekable<impl Iterator<Item = Found>>,
-    pending: &mut Peekable<impl Iterator<Item = &'o KeyChange>>,
-    direction: Direction,
-) -> Option<Option<Found>> {
-    let order = match (stored.peek(), pending.peek()) {
-        (None, None) => return None,
-        (Some(_), None) => Ordering::Less,
-        (None, Some(_)) => Ordering::Greater,
-        (Some(stored), Some(pending)) => match direction {
-            Direction::Ascending => stored.key().cmp(&pending.key),
-            Direction::Descending => pending.key.cmp(stored.key()),
-        },
-    };
-    if order == Ordering::Less {
-        return stored.next().map(Some);
-    }
-    if order == Ordering::Equal {
-        stored.next();
-    }
-    let newest = pending.next()?;
-    Some((!newest.tombstone).then(|| Found::Pending(newest.clone())))
 }

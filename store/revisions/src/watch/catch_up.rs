@@ -17,7 +17,7 @@ use etcd_api::etcdserverpb::WatchResponse;
 
 use super::event::KeyEvent;
 use super::stream::{Delivery, StreamState, WatchStream, bytes_of, notice};
-use super::watcher::{Progress, Watcher};
+use super::watcher::{SyncState, Watcher};
 
 /// A watcher that is behind, and the events that were found for it.
 struct Reading {
@@ -49,12 +49,12 @@ impl WatchStream {
         let mut state = self.shared.lock();
         let (mut readings, mut gone) = (Vec::new(), Vec::new());
         for (&id, registered) in &mut state.watchers {
-            match registered.progress {
-                Progress::Behind { next } if next < compacted => {
-                    registered.progress = Progress::Compacted;
+            match registered.sync {
+                SyncState::Behind { next } if next < compacted => {
+                    registered.sync = SyncState::Compacted;
                     gone.push(id);
                 }
-                Progress::Behind { next } => {
+                SyncState::Behind { next } => {
                     let watcher = Arc::clone(&registered.watcher);
                     readings.push(Reading {
                         watcher,
@@ -122,14 +122,14 @@ impl WatchStream {
                 continue;
             };
             assert_eq!(
-                registered.progress,
-                Progress::Behind { next },
+                registered.sync,
+                SyncState::Behind { next },
                 "only next() moves it"
             );
-            registered.progress = if synced {
-                Progress::Synced { from }
+            registered.sync = if synced {
+                SyncState::Synced { from }
             } else {
-                Progress::Behind { next: from }
+                SyncState::Behind { next: from }
             };
             if !found.is_empty() {
                 let delivery = Delivery {

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use super::event::KeyEvent;
 use super::hub::{WatchHub, WatchStatistics};
 use super::matcher::Subscription;
-use super::watcher::{Progress, Registered, Watcher};
+use super::watcher::{Registered, SyncState, Watcher};
 use crate::WatchOptions;
 use crate::header::header;
 use crate::key_range::KeyRange;
@@ -129,8 +129,8 @@ impl StreamState {
 
     /// Returns whether the watcher is synced and wants this revision.
     fn takes(&mut self, watcher: &Arc<Watcher>, main: i64) -> bool {
-        let progress = self.registered(watcher).map(|it| it.progress);
-        matches!(progress, Some(Progress::Synced { from }) if from <= main)
+        let progress = self.registered(watcher).map(|it| it.sync);
+        matches!(progress, Some(SyncState::Synced { from }) if from <= main)
     }
 
     /// Makes a synced watcher fall behind at this revision, which it will read from the log.
@@ -138,7 +138,7 @@ impl StreamState {
         if self.takes(watcher, main)
             && let Some(registered) = self.registered(watcher)
         {
-            registered.progress = Progress::Behind { next: main };
+            registered.sync = SyncState::Behind { next: main };
             self.may_be_behind = true;
         }
     }
@@ -217,7 +217,7 @@ impl StreamShared {
 
     pub fn count(&self, sum: &mut WatchStatistics) {
         let state = self.lock();
-        let behind = |it: &&Registered| matches!(it.progress, Progress::Behind { .. });
+        let behind = |it: &&Registered| matches!(it.sync, SyncState::Behind { .. });
         let queued = state.queue.iter().map(|queued| match queued {
             Queued::Events(delivery) => delivery.events.len(),
             Queued::Control(_) => 0,
@@ -233,11 +233,11 @@ impl StreamShared {
     pub fn miss(&self, missed: &RangeInclusive<i64>) {
         let mut state = self.lock();
         for registered in state.watchers.values_mut() {
-            if let Progress::Synced { from } = registered.progress
+            if let SyncState::Synced { from } = registered.sync
                 && from <= *missed.end()
             {
                 let next = from.max(*missed.start());
-                registered.progress = Progress::Behind { next };
+                registered.sync = SyncState::Behind { next };
             }
         }
         state.may_be_behind = true;
@@ -289,13 +289,13 @@ impl WatchStream {
             chosen => chosen,
         };
         let watcher = Arc::new(Watcher::new(id, request));
-        let progress = match watcher.start_revision {
-            past if 0 < past && past <= hub.published => Progress::Behind { next: past },
-            start => Progress::Synced {
+        let sync = match watcher.start_revision {
+            past if 0 < past && past <= hub.published => SyncState::Behind { next: past },
+            start => SyncState::Synced {
                 from: start.max(hub.published + 1),
             },
         };
-        state.may_be_behind |= matches!(progress, Progress::Behind { .. });
+        state.may_be_behind |= matches!(sync, SyncState::Behind { .. });
         state.push_control(WatchResponse {
             created: true,
             ..notice(id, hub.published)
@@ -304,7 +304,7 @@ impl WatchStream {
             id,
             Registered {
                 watcher: Arc::clone(&watcher),
-                progress,
+                sync,
                 quiet: true,
             },
         );
