@@ -4,7 +4,7 @@
 use environment::real::RealDisk;
 use value_log::Position;
 use value_log::inspect::{
-    Frame, FrameKind, Header, Link, Seal, SegmentBytes, SegmentFile, Stop, Walk, Why,
+    Frame, FrameKind, Link, SealNote, SegmentBytes, SegmentFile, SegmentHeader, Stop, Walk, Why,
 };
 
 /// The result of a walk over a segment.
@@ -13,9 +13,9 @@ pub(crate) struct Survey {
     pub(crate) file: SegmentFile,
     pub(crate) file_bytes: u64,
     /// The header, or what is wrong with it.
-    pub(crate) header: Result<Header, String>,
+    pub(crate) header: Result<SegmentHeader, String>,
     /// The seal, which notes where the segment ends; `None` if it is not sealed.
-    pub(crate) seal: Result<Option<Seal>, String>,
+    pub(crate) seal: Result<Option<SealNote>, String>,
     /// Offset at which reading failed, and the reason.
     pub(crate) unreadable: Option<(u64, String)>,
     pub(crate) groups: u64,

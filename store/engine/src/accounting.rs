@@ -9,16 +9,16 @@ use crate::creations::Creations;
 use crate::live::Live;
 use crate::overruled::Overruled;
 use crate::revision_marks::RevisionMarks;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use environment::Mutex;
 
 #[derive(Debug, Default)]
 pub(crate) struct Accounting {
-    live: Mutex<Live>,
-    marks: Mutex<RevisionMarks>,
-    overruled: Mutex<Overruled>,
-    creations: Mutex<Creations>,
+    pub(crate) live: Mutex<Live>,
+    pub(crate) marks: Mutex<RevisionMarks>,
+    pub(crate) overruled: Mutex<Overruled>,
+    pub(crate) creations: Mutex<Creations>,
     /// The newest hard state that was appended.
-    hard_state: Mutex<HardState>,
+    pub(crate) hard_state: Mutex<HardState>,
 }
 
 impl Accounting {
@@ -40,34 +40,8 @@ impl Accounting {
     /// Replaces the accounts when a snapshot is installed. Overruled frames stay listed, for
     /// walks that are still on the old log.
     pub(crate) fn replace_state(&self, live: Live, hard_state: HardState) {
-        *self.live() = live;
-        *self.marks() = RevisionMarks::default();
-        self.hard_state().absorb(hard_state);
-    }
-
-    pub(crate) fn live(&self) -> MutexGuard<'_, Live> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn marks(&self) -> MutexGuard<'_, RevisionMarks> {
-        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn overruled(&self) -> MutexGuard<'_, Overruled> {
-        self.overruled
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn creations(&self) -> MutexGuard<'_, Creations> {
-        self.creations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn hard_state(&self) -> MutexGuard<'_, HardState> {
-        self.hard_state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *self.live.lock() = live;
+        *self.marks.lock() = RevisionMarks::default();
+        self.hard_state.lock().absorb(hard_state);
     }
 }

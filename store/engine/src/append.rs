@@ -85,7 +85,7 @@ impl LogView {
         // A hard state may go with it.
         let bytes = body_bytes + Log::record_bytes(HARD_STATE_BYTES);
         let kept_bytes = (self.log.segment_bytes() / VOTES_PART).min(VOTES_BYTES_MAX);
-        Ok(self.log.make_room_beside(bytes, kept_bytes as usize)?)
+        Ok(self.log.make_room(bytes, kept_bytes as usize)?)
     }
 
     pub(crate) fn append_entry(
@@ -125,7 +125,7 @@ impl LogView {
         let bodies: Vec<&Body> = body.into_iter().chain(&record).collect();
         let appended = self.log.append_bodies(tag, &bodies)?;
         if let Some(state) = state {
-            self.accounting.hard_state().absorb(state);
+            self.accounting.hard_state.lock().absorb(state);
         }
         self.note_appended(&appended);
         Ok(appended)

@@ -142,7 +142,7 @@ impl Applied {
             // Compactions since this sweep began get one sweep together, if they left anything
             // to drop.
             let behind = self.swept < index.compacted && index.kept_versions() > 0;
-            accounting.creations().forget_through(index.compacted);
+            accounting.creations.lock().forget_through(index.compacted);
             self.sweep = behind.then(|| Sweep::new(index.compacted));
         }
         self.sweep.is_some()

@@ -49,7 +49,7 @@ impl Index {
 
     /// Applies a batch without publishing it. The trees must hold none of its versions.
     pub(crate) fn apply(&mut self, accounting: &Accounting, batch: &Batch, appended: &Appended) {
-        let (mut live, mut creations) = (accounting.live(), accounting.creations());
+        let (mut live, mut creations) = (accounting.live.lock(), accounting.creations.lock());
         if batch.changes.len() < bulk_deletion::KEYS_MIN {
             for (change, position) in key_changes(batch, &appended.positions) {
                 if let Some(transition) = self.apply_key(&mut live, change, position) {
@@ -71,7 +71,7 @@ impl Index {
         batch: &Batch,
         appended: &Appended,
     ) {
-        let mut live = accounting.live();
+        let mut live = accounting.live.lock();
         for (change, position) in key_changes(batch, &appended.positions) {
             let (key, known) = (&change.key[..], known(change, position));
             live.born(known.pointer);
@@ -108,7 +108,7 @@ impl Index {
         appended: &Appended,
     ) {
         let known = self.known_already(batch);
-        let mut live = accounting.live();
+        let mut live = accounting.live.lock();
         for (change, position) in key_changes(batch, &appended.positions) {
             let (key, main) = (&change.key, change.revision.main);
             if known.contains(&(&key[..], main)) {
@@ -124,11 +124,11 @@ impl Index {
     /// Takes note that `batch` is applied.
     fn pass(&mut self, accounting: &Accounting, batch: &Batch, frame: Position) {
         let mains = batch.mains();
-        let mut live = accounting.live();
+        let mut live = accounting.live.lock();
         live.passed(frame.segment(), mains.map(|(_, last)| last), batch.index);
         drop(live);
         if let Some((first, _)) = mains {
-            accounting.marks().note(first, frame);
+            accounting.marks.lock().note(first, frame);
         }
         self.applied_position = frame;
         self.revision = mains.map_or(self.revision, |(_, last)| last);
@@ -242,7 +242,7 @@ impl Index {
     /// Makes everything applied so far visible to readers.
     pub(crate) fn publish(&mut self, records: &Records) {
         self.writer.publish(self.revision as u64);
-        let creations_bytes = records.log_view.accounting.creations().heap_bytes();
+        let creations_bytes = records.log_view.accounting.creations.lock().heap_bytes();
         let bytes = self.writer.memory_bytes() + creations_bytes;
         records
             .index

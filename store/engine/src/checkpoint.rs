@@ -28,7 +28,7 @@
 //! checkpoint that points nowhere into them has become durable.
 
 pub(crate) mod block;
-mod entries;
+pub(crate) mod entries;
 pub(crate) mod files;
 pub(crate) mod format;
 pub(crate) mod incoming;

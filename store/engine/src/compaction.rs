@@ -97,9 +97,9 @@ impl Sweep {
     pub(crate) fn step(&mut self, writer: &mut Writer, accounting: &Accounting) -> bool {
         let compacted = self.compacted;
         if !std::mem::replace(&mut self.begun, true) {
-            accounting.creations().forget_through(compacted);
+            accounting.creations.lock().forget_through(compacted);
         }
-        let live = &mut accounting.live();
+        let live = &mut accounting.live.lock();
         match self.stage {
             Stage::Hidden if hidden::forget_through(writer, live, compacted, SLICE_ENTRIES) => {
                 self.stage = Stage::History;
@@ -185,7 +185,7 @@ mod tests {
             main,
             tombstone,
         };
-        accounting.live().born(known.pointer);
+        accounting.live.lock().born(known.pointer);
         let history_key = history_key::encode(key, main as u64);
         assert_eq!(
             writer.insert(HISTORY, &history_key, known.entry()),
@@ -219,7 +219,7 @@ mod tests {
         }
         assert!(slices > 2, "{slices} slices");
         assert_eq!(
-            (writer.len(HISTORY), accounting.live().live_bytes()),
+            (writer.len(HISTORY), accounting.live.lock().live_bytes()),
             (0, 0)
         );
     }
@@ -237,7 +237,7 @@ mod tests {
             main: versions,
             tombstone: false,
         };
-        accounting.live().born(current.pointer);
+        accounting.live.lock().born(current.pointer);
         writer.insert(CURRENT, b"k", current.entry());
         let mut sweep = Sweep::new(versions + 1);
         while sweep.last.is_empty() {

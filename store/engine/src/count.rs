@@ -26,7 +26,7 @@ pub(crate) fn count(
     }
     let walk = now + history_entries(snapshot, start, end);
     // A statement of its own, because the lock must not be held during a walk.
-    let recent = accounting.creations().since(at, walk);
+    let recent = accounting.creations.lock().since(at, walk);
     match recent {
         Some(recent) => correct(&recent, (at, snapshot.revision()), (start, end), now),
         None => count_by_walk(snapshot, start, end, at),

@@ -11,9 +11,9 @@
 //! verifies again, too. No segment is released while a record is written.
 
 use bytes::Bytes;
+use environment::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Most versions that are noted. Further ones are found again when they are read again.
 const NOTED_MAX: usize = 1024;
@@ -37,28 +37,14 @@ pub(crate) struct Damage {
     /// Whether any noted version is not proved.
     any_unproved: AtomicBool,
     /// Segments that reclaim leaves alone until their records are mended.
-    spoiled: Mutex<BTreeSet<u32>>,
+    pub(crate) spoiled: Mutex<BTreeSet<u32>>,
     /// Held while a record is written again and while segments are released.
-    mending: Mutex<()>,
+    pub(crate) mending: Mutex<()>,
 }
 
 impl Damage {
-    fn noted(&self) -> MutexGuard<'_, BTreeMap<DamagedVersion, bool>> {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// While the guard lives, no other thread writes a record again or releases segments.
-    pub(crate) fn lock_mending(&self) -> MutexGuard<'_, ()> {
-        self.mending.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Segments with records that reclaim could not read.
-    pub(crate) fn spoiled(&self) -> MutexGuard<'_, BTreeSet<u32>> {
-        self.spoiled.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn note(&self, key: &[u8], main: i64, proved: bool) {
-        let mut noted = self.noted();
+        let mut noted = self.noted.lock();
         if noted.len() < NOTED_MAX {
             let key = Bytes::copy_from_slice(key);
             noted.insert(DamagedVersion { key, main }, proved);
@@ -72,7 +58,7 @@ impl Damage {
     }
 
     pub(crate) fn forget(&self, version: &DamagedVersion) {
-        let mut noted = self.noted();
+        let mut noted = self.noted.lock();
         noted.remove(version);
         let any = |wanted: bool| noted.values().any(|&proved| proved == wanted);
         self.any_proved.store(any(true), Ordering::Relaxed);
@@ -89,7 +75,7 @@ impl Damage {
         if !any.load(Ordering::Relaxed) {
             return Vec::new();
         }
-        let noted = self.noted();
+        let noted = self.noted.lock();
         let wanted = noted.iter().filter(|&(_, &is_proved)| is_proved == proved);
         wanted.map(|(version, _)| version.clone()).collect()
     }

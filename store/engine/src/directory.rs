@@ -18,7 +18,7 @@ const RESERVE_PART: u64 = 16;
 /// Size of a checkpoint without its entries, at most.
 const CHECKPOINT_BYTES_BESIDE: u64 = 8 << 10;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Directory {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) path: PathBuf,

@@ -13,8 +13,8 @@ use crate::parts::Parts;
 use crate::transfer::HoldNotice;
 use crate::versions::Versions;
 use crate::{
-    Applier, Batch, Entry, Error, HardState, Import, ImportNotice, Lineage, Options, Recovered,
-    Replayed, Snapshot, Status, Stored, UpkeepStatus, Version, append, count, entry, recovery,
+    Applier, Batch, Entry, Error, HardState, Import, ImportNotice, KeyChange, Lineage, Options,
+    Recovered, Replayed, Snapshot, Status, UpkeepStatus, Version, append, count, entry, recovery,
     trees,
 };
 use bytes::Bytes;
@@ -105,7 +105,7 @@ impl Engine {
     /// applied, because others of their indexes follow.
     pub fn overrule(&self, first: &Entry, last: &Entry) {
         let accounting = &self.0.records.log_view.accounting;
-        accounting.overruled().add(first.start, last.start);
+        accounting.overruled.lock().add(first.start, last.start);
     }
 
     /// The records of an entry, read back from the log.
@@ -161,13 +161,18 @@ impl Engine {
 
     /// The bytes of a version. [`Error::Compacted`] when it has been dropped
     /// since it was looked up.
-    pub fn read(&self, version: &Version) -> Result<Stored, Error> {
+    pub fn read(&self, version: &Version) -> Result<KeyChange, Error> {
         self.0.records.read(version)
     }
 
     /// [`Snapshot::get`] and [`Engine::read`] of one key, which copies nothing but
     /// the record's bytes.
-    pub fn fetch(&self, snapshot: Snapshot, key: &[u8], at: i64) -> Result<Option<Stored>, Error> {
+    pub fn fetch(
+        &self,
+        snapshot: Snapshot,
+        key: &[u8],
+        at: i64,
+    ) -> Result<Option<KeyChange>, Error> {
         self.0.records.fetch(snapshot, key, at)
     }
 
@@ -185,7 +190,7 @@ impl Engine {
 
     /// [`Engine::read`] of many versions, in their order. Those that lie together
     /// in the log are read together, and share up to 64 KiB of memory.
-    pub fn read_all(&self, versions: &[&Version]) -> Result<Vec<Stored>, Error> {
+    pub fn read_all(&self, versions: &[&Version]) -> Result<Vec<KeyChange>, Error> {
         self.0.records.read_all(versions)
     }
 
@@ -219,7 +224,7 @@ impl Engine {
         let snapshot = self.snapshot();
         let log_bytes = segments.iter().map(|segment| segment.used_bytes).sum();
         let header_bytes: u64 = segments.iter().map(|segment| segment.first.offset()).sum();
-        let needed_bytes = header_bytes + records.log_view.accounting.live().live_bytes();
+        let needed_bytes = header_bytes + records.log_view.accounting.live.lock().live_bytes();
         Status {
             revision: snapshot.revision(),
             compacted: trees::compacted(&snapshot.trees),

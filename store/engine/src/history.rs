@@ -21,7 +21,7 @@ use crate::parts::Parts;
 use crate::read::Records;
 use crate::record::unreadable;
 use crate::record_pointer::RecordPointer;
-use crate::{Error, Stored, versions};
+use crate::{Error, KeyChange, versions};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use value_log::{GroupBuffer, Groups};
@@ -35,7 +35,7 @@ pub struct Changes {
     /// Its main revision.
     pub main: i64,
     /// What it wrote.
-    pub versions: Vec<Stored>,
+    pub versions: Vec<KeyChange>,
 }
 
 /// A walk over transactions in order; made by [`crate::Engine::history`]. `None`
@@ -195,7 +195,12 @@ impl History {
                 let Some(group) = group? else {
                     return Ok(false);
                 };
-                let counts = !records.log_view.accounting.overruled().has(group.start);
+                let counts = !records
+                    .log_view
+                    .accounting
+                    .overruled
+                    .lock()
+                    .has(group.start);
                 if counts && group.tag.last as i64 >= self.next_main {
                     self.ahead = changes_of(&group)?;
                 }
@@ -207,7 +212,7 @@ impl History {
                 };
                 let same = rest.as_slice().iter().take_while(|next| next.0 == main);
                 let read = same.map(|&(main, pointer)| records.read_in_history(pointer, main));
-                let mut versions = read.collect::<Result<Vec<Stored>, Error>>()?;
+                let mut versions = read.collect::<Result<Vec<KeyChange>, Error>>()?;
                 rest.nth(versions.len() - 1);
                 versions.sort_by_key(|stored| stored.revision.sub);
                 self.ahead.push_back(Changes { main, versions });
@@ -231,7 +236,8 @@ fn changes_of(group: &GroupBuffer) -> Result<VecDeque<Changes>, Error> {
         if *kind != KIND_KEY {
             continue;
         }
-        let stored = Stored::decode(*kind, payload).map_err(|what| unreadable(*position, what))?;
+        let stored =
+            KeyChange::decode(*kind, payload).map_err(|what| unreadable(*position, what))?;
         match found.back_mut() {
             Some(last) if last.main == stored.revision.main => last.versions.push(stored),
             _ => found.push_back(Changes {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use environment::Disk;
 
 use crate::format::{KIND_HARD_STATE, KIND_KEY, KIND_STATE, STATE_HEADER_BYTES};
-use crate::{HardState, Stored, whole_log};
+use crate::{HardState, KeyChange, whole_log};
 
 pub use checkpoint::{
     Checkpoint, CheckpointFile, Damage, Pointer, checkpoints, is_checkpoint_name,
@@ -18,7 +18,7 @@ pub use checkpoint::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contents {
     /// A version of a key.
-    Key(Stored),
+    Key(KeyChange),
     /// A state record of the crate above.
     State {
         kind: u8,
@@ -39,7 +39,9 @@ pub fn check_log_is_whole(disk: &dyn Disk, directory: &Path) -> Result<(), Strin
 /// Reads a record's payload.
 pub fn contents(kind: u8, payload: &Bytes) -> Contents {
     match kind {
-        KIND_KEY => Stored::decode(kind, payload).map_or_else(Contents::Unreadable, Contents::Key),
+        KIND_KEY => {
+            KeyChange::decode(kind, payload).map_or_else(Contents::Unreadable, Contents::Key)
+        }
         KIND_STATE if payload.len() >= STATE_HEADER_BYTES => Contents::State {
             kind: payload[0],
             payload_bytes: (payload.len() - STATE_HEADER_BYTES) as u64,

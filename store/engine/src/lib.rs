@@ -133,7 +133,6 @@ pub use error::Error;
 pub use history::{Changes, History};
 pub use options::{Commitment, Durability, LogOptions, Options, Worker};
 pub use range::Range;
-pub use record::Stored;
 pub use recovery::Recovered;
 pub use recovery::repair::{CutPlace, LostGroup, RepairPlan};
 pub use snapshot::{Snapshot, Version};

@@ -5,10 +5,9 @@
 //! its bytes came from the disk has read what this opening wrote.
 
 use crate::Error;
-use environment::DirectoryLock;
+use environment::{DirectoryLock, Mutex};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 #[derive(Debug)]
 pub(crate) struct Lifecycle {
@@ -72,11 +71,6 @@ impl Lifecycle {
 
     /// Unlocks the directory of a closed engine.
     pub(crate) fn unlock(&self) {
-        drop(
-            self.lock
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take(),
-        );
+        drop(self.lock.lock().take());
     }
 }

@@ -44,7 +44,7 @@ impl LogView {
         if main < self.floor() {
             return None;
         }
-        self.accounting.marks().before(main)
+        self.accounting.marks.lock().before(main)
     }
 
     pub(crate) fn note_appended(&self, appended: &Appended) {
@@ -69,17 +69,18 @@ impl LogView {
         }
         let accounting = &self.accounting;
         accounting
-            .marks()
+            .marks
+            .lock()
             .retain(|segment| !dead.contains(&segment));
         let outcome = {
-            let _no_mending = damage.lock_mending();
+            let _no_mending = damage.mending.lock();
             self.log.release(dead)
         };
         let left: BTreeSet<u32> = self.log.segments().iter().map(|it| it.id).collect();
         let gone = || dead.iter().filter(|id| !left.contains(id));
         let is_left = |segment| left.contains(&segment) || !dead.contains(&segment);
-        accounting.overruled().retain(is_left);
-        let mut live = accounting.live();
+        accounting.overruled.lock().retain(is_left);
+        let mut live = accounting.live.lock();
         gone().for_each(|&segment| live.forget(segment));
         (gone().count(), outcome.map_err(Error::from))
     }
@@ -87,7 +88,7 @@ impl LogView {
     /// Whether the log's present segment has so much garbage that sealing it, which takes
     /// another one, gives room back.
     pub(crate) fn has_much_garbage_at_the_end(&self) -> bool {
-        let live = self.accounting.live();
+        let live = self.accounting.live.lock();
         let segments = self.log.segments();
         let active = segments
             .iter()

@@ -45,53 +45,24 @@ const RETRY_DOUBLINGS_MAX: u32 = 5;
 /// Pointers swapped in one step.
 const SWAPS_PER_STEP: usize = 4096;
 
-/// The work that is under way.
+/// What is under way beside the applying thread.
 #[derive(Debug)]
 enum Work {
     Idle,
-    Copying(Task<Moves>),
+    Running(Task<Done>),
+    /// The applying thread swaps places, a few in each step.
     Swapping(Moves),
-    /// Sealing the active segment; false: there is no room for the next.
-    Rotating(Task<bool>),
-    /// The bytes of the checkpoint's file.
-    Checkpoint(Task<u64>),
-    /// Releasing the segments of a state that a snapshot has replaced.
-    Releasing(Task<()>),
 }
 
-impl Work {
-    /// Whether it is on a thread that has not ended.
-    fn is_running(&self) -> bool {
-        match self {
-            Work::Idle | Work::Swapping(_) => false,
-            Work::Copying(task) => !task.is_finished(),
-            Work::Rotating(task) => !task.is_finished(),
-            Work::Checkpoint(task) => !task.is_finished(),
-            Work::Releasing(task) => !task.is_finished(),
-        }
-    }
-
-    /// Waits for its thread and ignores what it did.
-    fn discard(self) -> Result<(), Error> {
-        match self {
-            Work::Idle | Work::Swapping(_) => Ok(()),
-            Work::Copying(task) => task.finish().map(drop),
-            Work::Rotating(task) => task.finish().map(drop),
-            Work::Checkpoint(task) => task.finish().map(drop),
-            Work::Releasing(task) => task.finish(),
-        }
-    }
-
-    /// Waits for its thread; true after a panic.
-    fn has_panicked(self) -> bool {
-        match self {
-            Work::Idle | Work::Swapping(_) => false,
-            Work::Copying(task) => task.has_panicked(),
-            Work::Rotating(task) => task.has_panicked(),
-            Work::Checkpoint(task) => task.has_panicked(),
-            Work::Releasing(task) => task.has_panicked(),
-        }
-    }
+/// The outcome of a task.
+#[derive(Debug)]
+enum Done {
+    Copied(Moves),
+    /// Whether the log has sealed its present segment.
+    Rotated(bool),
+    /// Bytes of the checkpoint.
+    Checkpoint(u64),
+    Released,
 }
 
 /// The machine's state, owned by the applying thread.
@@ -186,7 +157,7 @@ impl Maintenance {
         applied: &mut Applied,
         state: &mut dyn FnMut() -> Vec<u8>,
     ) -> Result<(), Error> {
-        if self.work.is_running() {
+        if matches!(&self.work, Work::Running(task) if !task.is_finished()) {
             return Ok(());
         }
         match std::mem::replace(&mut self.work, Work::Idle) {
@@ -195,12 +166,12 @@ impl Maintenance {
                 self.swap(applied, moves, SWAPS_PER_STEP);
                 return Ok(());
             }
-            Work::Copying(task) => return self.end_copy(task),
-            Work::Rotating(task) => self.end_rotation(applied, task)?,
-            Work::Checkpoint(task) => self.end_checkpoint(task)?,
-            Work::Releasing(task) => task.finish()?,
+            Work::Running(task) => self.end_task(applied, task)?,
         }
-        self.begin_what_is_due(applied, state)
+        match self.work {
+            Work::Idle => self.begin_what_is_due(applied, state),
+            _ => Ok(()),
+        }
     }
 
     /// Whether a checkpoint, reclaim or defragmentation is under way or due.
@@ -253,33 +224,46 @@ impl Maintenance {
     fn start_checkpoint(&mut self, applied: &Applied, state: Vec<u8>) -> Result<(), Error> {
         let mut job = self.begin_checkpoint(applied, state);
         job.paced = true;
-        let worker = applied.parts.options.log.worker;
-        let task = Task::start(worker, "engine-checkpoint", move || job.run())?;
-        self.work = Work::Checkpoint(task);
-        Ok(())
+        self.start(applied, "engine-checkpoint", move || {
+            job.run().map(Done::Checkpoint)
+        })
     }
 
     fn start_copy(&mut self, applied: &Applied, plan: Plan) -> Result<(), Error> {
         let throttled = !self.is_defragmenting();
         let parts = Arc::clone(&applied.parts);
-        let worker = parts.options.log.worker;
-        let copy = move || reclaim::copy(&parts, plan, throttled);
-        self.work = Work::Copying(Task::start(worker, "engine-reclaim", copy)?);
+        self.start(applied, "engine-reclaim", move || {
+            reclaim::copy(&parts, plan, throttled).map(Done::Copied)
+        })
+    }
+
+    fn start(
+        &mut self,
+        applied: &Applied,
+        name: &str,
+        body: impl FnOnce() -> Result<Done, Error> + Send + 'static,
+    ) -> Result<(), Error> {
+        let worker = applied.parts.options.log.worker;
+        self.work = Work::Running(Task::start(worker, name, body)?);
         Ok(())
     }
 
-    fn end_checkpoint(&mut self, task: Task<u64>) -> Result<(), Error> {
-        self.last_bytes = task.finish()?;
-        self.retry = Retry::default();
-        Ok(())
-    }
-
-    fn end_copy(&mut self, task: Task<Moves>) -> Result<(), Error> {
-        let moves = task.finish()?;
-        if let Some(defragmentation) = &mut self.defragmentation {
-            defragmentation.note(&moves);
+    /// Takes note of what a task has done, and waits for it first.
+    fn end_task(&mut self, applied: &Applied, task: Task<Done>) -> Result<(), Error> {
+        match task.finish()? {
+            Done::Copied(moves) => {
+                if let Some(defragmentation) = &mut self.defragmentation {
+                    defragmentation.note(&moves);
+                }
+                self.work = Work::Swapping(moves);
+            }
+            Done::Rotated(rotated) => self.end_rotation(applied, rotated),
+            Done::Checkpoint(bytes) => {
+                self.last_bytes = bytes;
+                self.retry = Retry::default();
+            }
+            Done::Released => {}
         }
-        self.work = Work::Swapping(moves);
         Ok(())
     }
 
@@ -303,7 +287,7 @@ impl Maintenance {
     /// Swaps at most `at_most` pointers. After the last one a checkpoint is wanted.
     fn swap(&mut self, applied: &mut Applied, mut moves: Moves, at_most: usize) {
         let (index, records) = (&mut applied.index, &applied.parts.records);
-        let mut live = records.log_view.accounting.live();
+        let mut live = records.log_view.accounting.live.lock();
         let done = moves.swap(&mut index.writer, &mut live, at_most);
         drop(live);
         index.publish(records);
@@ -334,11 +318,8 @@ impl Maintenance {
         loop {
             match std::mem::replace(&mut self.work, Work::Idle) {
                 Work::Idle => return Ok(()),
-                Work::Copying(task) => self.end_copy(task)?,
-                Work::Rotating(task) => self.end_rotation(applied, task)?,
+                Work::Running(task) => self.end_task(applied, task)?,
                 Work::Swapping(moves) => self.swap(applied, moves, usize::MAX),
-                Work::Checkpoint(task) => self.end_checkpoint(task)?,
-                Work::Releasing(task) => task.finish()?,
             }
         }
     }
@@ -354,12 +335,12 @@ impl Maintenance {
         let dead = self.dead_segments(applied, &segments, replay_position);
         let is_kept = |segment| !dead.contains(&segment);
         // The index serves the history in these segments from now on.
-        log_view.raise_floor(accounting.live().last_main_in(&dead) + 1);
+        log_view.raise_floor(accounting.live.lock().last_main_in(&dead) + 1);
         self.condemned.retain(|&id| is_kept(id));
         self.wanted = false;
         self.last_begun = index.applied_position;
         self.last_number += 1;
-        let mut hard_state = *accounting.hard_state();
+        let mut hard_state = *accounting.hard_state.lock();
         // Beyond the applied index this log may still hold other entries than the majority;
         // these must not pass for committed when it is opened.
         hard_state.commit = hard_state.commit.min(index.applied_index);
@@ -373,11 +354,11 @@ impl Maintenance {
             log_floor: log_view.floor(),
             hard_state,
         };
-        let mut marks = accounting.marks().clone();
+        let mut marks = accounting.marks.lock().clone();
         marks.retain(is_kept);
-        let mut overruled = accounting.overruled().clone();
+        let mut overruled = accounting.overruled.lock().clone();
         overruled.retain(is_kept);
-        let live = accounting.live();
+        let live = accounting.live.lock();
         let segments = live.iter().filter(|&(id, _)| is_kept(id)).collect();
         drop(live);
         Job {
@@ -401,7 +382,7 @@ impl Maintenance {
         segments: &[SegmentInfo],
         replay: Position,
     ) -> Vec<u32> {
-        let live = applied.parts.records.log_view.accounting.live();
+        let live = applied.parts.records.log_view.accounting.live.lock();
         let is_replayed = |segment: &SegmentInfo| {
             segment.kind == SegmentKind::Log && segment.id >= replay.segment()
         };
@@ -431,7 +412,7 @@ impl Maintenance {
     /// at the segment that follows, so that these can be released.
     fn replay_position(&self, applied: &Applied, segments: &[SegmentInfo]) -> Position {
         let index = &applied.index;
-        let live = applied.parts.records.log_view.accounting.live();
+        let live = applied.parts.records.log_view.accounting.live.lock();
         let frame = index.applied_position;
         let is_needed = |segment: &&SegmentInfo| {
             let is_applied = segment.last_tag.index <= index.applied_index;
@@ -448,7 +429,9 @@ impl Maintenance {
     /// keep the directory locked.
     pub(crate) fn end(&mut self, lifecycle: &Lifecycle) {
         lifecycle.stop();
-        if std::mem::replace(&mut self.work, Work::Idle).has_panicked() {
+        if let Work::Running(task) = std::mem::replace(&mut self.work, Work::Idle)
+            && task.has_panicked()
+        {
             tracing::warn!("maintenance ended in a panic while the engine was closing");
         }
     }

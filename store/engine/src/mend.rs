@@ -5,7 +5,7 @@ use crate::format::{KEY_HEADER_BYTES, KIND_KEY, KeyHeader};
 use crate::read::Records;
 use crate::record_pointer::{RecordPointer, padding};
 use crate::trees::Known;
-use crate::{Error, Stored, salvage, trees};
+use crate::{Error, KeyChange, salvage, trees};
 use bytes::Bytes;
 use value_log::{Log, Record, Suspect};
 
@@ -29,7 +29,7 @@ impl Records {
         version: &DamagedVersion,
         record: &Bytes,
     ) -> Result<bool, Error> {
-        let stored = Stored::decode(KIND_KEY, record);
+        let stored = KeyChange::decode(KIND_KEY, record);
         let fits = stored
             .is_ok_and(|stored| stored.key == version.key && stored.revision.main == version.main);
         if !fits {
@@ -60,7 +60,7 @@ impl Records {
     /// Writes the record of `version` again; `payload` may lack the zeros at its end. False:
     /// the version is not kept any more, or its record has another length.
     fn mend(&self, version: &DamagedVersion, payload: &[u8]) -> Result<bool, Error> {
-        let _mending = self.damage.lock_mending();
+        let _mending = self.damage.mending.lock();
         let known = trees::find(&self.index.reader.pin(), &version.key, version.main);
         let kv_end =
             KeyHeader::decode(payload).map(|header| KEY_HEADER_BYTES + header.kv_bytes as usize);
@@ -91,7 +91,7 @@ impl Records {
             return Ok(false);
         }
         let mended = self.log_view.log.mend(pointer.position(), &record)?;
-        self.damage.spoiled().remove(&pointer.segment());
+        self.damage.spoiled.lock().remove(&pointer.segment());
         Ok(mended)
     }
 
@@ -100,7 +100,7 @@ impl Records {
         if let Err(error) = self.read_in_history(known.pointer, known.main) {
             tracing::error!(%error, "a segment with a damaged record is not reclaimed");
         }
-        self.damage.spoiled().insert(known.pointer.segment());
+        self.damage.spoiled.lock().insert(known.pointer.segment());
     }
 
     fn suspect(&self, pointer: RecordPointer) -> Option<Suspect> {
@@ -115,10 +115,10 @@ impl Records {
         key: &[u8],
         main: i64,
         pointer: RecordPointer,
-    ) -> Option<Stored> {
+    ) -> Option<KeyChange> {
         let payload = salvage::payload(&self.suspect(pointer)?, key, main)?;
         self.damage.note(key, main, true);
-        Stored::decode(KIND_KEY, &payload.into()).ok()
+        KeyChange::decode(KIND_KEY, &payload.into()).ok()
     }
 
     /// The header of the record at `pointer`, which fails its checksum, where what is left
@@ -137,7 +137,7 @@ impl Records {
         &self,
         pointer: RecordPointer,
         main: i64,
-    ) -> Result<Stored, Error> {
+    ) -> Result<KeyChange, Error> {
         let error = match self.read_at(pointer, main) {
             Ok(stored) => return Ok(stored),
             Err(error) => error,

@@ -13,7 +13,7 @@ use crate::published::Published;
 use crate::record::{self, unreadable};
 use crate::record_pointer::RecordPointer;
 use crate::trees::Known;
-use crate::{Error, Lineage, Snapshot, Stored, Version, trees};
+use crate::{Error, KeyChange, Lineage, Snapshot, Version, trees};
 use bytes::Bytes;
 use ordered_index::Snapshot as Trees;
 use value_log::Position;
@@ -32,7 +32,7 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    pub(crate) fn read(&self, version: &Version) -> Result<Stored, Error> {
+    pub(crate) fn read(&self, version: &Version) -> Result<KeyChange, Error> {
         self.read_version(&version.key, version.main, version.pointer)
     }
 
@@ -43,7 +43,7 @@ impl Records {
         snapshot: Snapshot,
         key: &[u8],
         at: i64,
-    ) -> Result<Option<Stored>, Error> {
+    ) -> Result<Option<KeyChange>, Error> {
         let Some(known) = snapshot.visible(key, at) else {
             return Ok(None);
         };
@@ -90,7 +90,12 @@ impl Records {
         Ok(header.into())
     }
 
-    fn read_version(&self, key: &[u8], main: i64, pointer: RecordPointer) -> Result<Stored, Error> {
+    fn read_version(
+        &self,
+        key: &[u8],
+        main: i64,
+        pointer: RecordPointer,
+    ) -> Result<KeyChange, Error> {
         let find = |trees: &Trees| trees::find(trees, key, main);
         let read = |pointer| {
             self.read_at(pointer, main).or_else(|error| {
@@ -152,12 +157,12 @@ impl Records {
     }
 
     /// The record at `pointer`, if it is the one written at `main`.
-    pub(crate) fn read_at(&self, pointer: RecordPointer, main: i64) -> Result<Stored, Error> {
+    pub(crate) fn read_at(&self, pointer: RecordPointer, main: i64) -> Result<KeyChange, Error> {
         Ok(self.record_at(pointer, main)?.1)
     }
 
     /// The same with all its bytes.
-    fn record_at(&self, pointer: RecordPointer, main: i64) -> Result<(Bytes, Stored), Error> {
+    fn record_at(&self, pointer: RecordPointer, main: i64) -> Result<(Bytes, KeyChange), Error> {
         let position = pointer.position();
         let record = self
             .log_view
@@ -165,7 +170,7 @@ impl Records {
             .read(position, pointer.record_bytes() as usize);
         self.lifecycle.check_open()?;
         let record = record?;
-        let stored = Stored::decode(record.kind, &record.payload)
+        let stored = KeyChange::decode(record.kind, &record.payload)
             .map_err(|what| unreadable(position, what))?;
         check_revision(position, stored.revision.main, main)?;
         Ok((record.payload, stored))

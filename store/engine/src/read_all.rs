@@ -10,7 +10,7 @@
 //! are read one by one, by the rules of `read.rs`.
 
 use crate::read::Records;
-use crate::{Error, Stored, Version};
+use crate::{Error, KeyChange, Version};
 use value_log::Position;
 
 /// Longest run. A longer one saves little beside the system call, and a caller that keeps
@@ -21,10 +21,10 @@ const GAP_BYTES_MAX: u64 = 1 << 10;
 
 impl Records {
     /// The bytes of `versions`, in their order.
-    pub(crate) fn read_all(&self, versions: &[&Version]) -> Result<Vec<Stored>, Error> {
+    pub(crate) fn read_all(&self, versions: &[&Version]) -> Result<Vec<KeyChange>, Error> {
         let mut order: Vec<usize> = (0..versions.len()).collect();
         order.sort_by_key(|&number| versions[number].pointer.position());
-        let mut found: Vec<Option<Stored>> = vec![None; versions.len()];
+        let mut found: Vec<Option<KeyChange>> = vec![None; versions.len()];
         let mut rest = &order[..];
         while !rest.is_empty() {
             let (run, behind) = rest.split_at(run_length(versions, rest));
@@ -40,7 +40,7 @@ impl Records {
             .collect())
     }
 
-    fn read_run(&self, run: &[&Version]) -> Result<Vec<Stored>, Error> {
+    fn read_run(&self, run: &[&Version]) -> Result<Vec<KeyChange>, Error> {
         if let [one] = run {
             return Ok(vec![self.read(one)?]);
         }
@@ -51,7 +51,7 @@ impl Records {
     }
 
     /// `None` when not every record is what the index said.
-    fn try_run(&self, run: &[&Version]) -> Option<Vec<Stored>> {
+    fn try_run(&self, run: &[&Version]) -> Option<Vec<KeyChange>> {
         let pointers: Vec<(Position, usize)> = run
             .iter()
             .map(|it| (it.pointer.position(), it.pointer.record_bytes() as usize))
@@ -59,7 +59,7 @@ impl Records {
         let records = self.log_view.log.read_run(&pointers).ok()?;
         self.lifecycle.check_open().ok()?;
         let stored = run.iter().zip(records).map(|(version, record)| {
-            let stored = Stored::decode(record.kind, &record.payload).ok()?;
+            let stored = KeyChange::decode(record.kind, &record.payload).ok()?;
             (stored.revision.main == version.main).then_some(stored)
         });
         stored.collect()

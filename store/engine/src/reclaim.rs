@@ -107,13 +107,13 @@ fn candidates(
     index: &Index,
     allowed: impl Fn(SegmentKind, SegmentLife) -> bool,
 ) -> Vec<Candidate> {
-    let live = records.log_view.accounting.live();
+    let live = records.log_view.accounting.live.lock();
     let applied = |segment: &SegmentInfo| {
         segment.kind == SegmentKind::Sorted || segment.last_tag.index <= index.applied_index
     };
     let infos = records.log_view.log.segments();
     // A sorted segment that is being filled is not accounted for yet.
-    let spoiled = records.damage.spoiled().clone();
+    let spoiled = records.damage.spoiled.lock().clone();
     let is_known = |segment: &SegmentInfo| {
         let known = segment.kind == SegmentKind::Log || live.has(segment.id);
         known && !spoiled.contains(&segment.id)
@@ -266,7 +266,7 @@ pub(crate) fn copy(parts: &Parts, plan: Plan, throttled: bool) -> Result<Moves, 
     let mut copy = Copy {
         parts,
         victims: &plan.victims,
-        relocation: records.log_view.log.relocate_beside(checkpoint_bytes)?,
+        relocation: records.log_view.log.relocate(checkpoint_bytes)?,
         moves: Vec::new(),
         spoiled: BTreeSet::new(),
         unpaced_bytes: 0,

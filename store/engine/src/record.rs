@@ -99,34 +99,13 @@ impl KeyChange {
         let payload_bytes = KEY_HEADER_BYTES + kv_bytes;
         Log::record_bytes(payload_bytes + padding(payload_bytes)) as u64
     }
-}
 
-/// A version of a key as the log holds it. Its bytes share one allocation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
-    /// When it was written.
-    pub revision: Revision,
-    /// True for a deletion.
-    pub tombstone: bool,
-    /// Main revision of the key's creation; 0 for a tombstone.
-    pub created: i64,
-    /// Versions since creation, from 1; 0 for a tombstone.
-    pub version: i64,
-    /// Lease that the key is attached to; 0 for none.
-    pub lease: i64,
-    /// The key, a part of `kv`.
-    pub key: Bytes,
-    /// The encoded `mvccpb.KeyValue`, as it was given.
-    pub kv: Bytes,
-}
-
-impl Stored {
-    /// Reads a record's payload.
-    pub(crate) fn decode(kind: u8, payload: &Bytes) -> Result<Stored, &'static str> {
+    /// Reads a record's payload; key and value share its bytes.
+    pub(crate) fn decode(kind: u8, payload: &Bytes) -> Result<KeyChange, &'static str> {
         let header = header_in(kind, payload)?;
         let kv = payload.slice(KEY_HEADER_BYTES..KEY_HEADER_BYTES + header.kv_bytes as usize);
         let key_start = usize::from(header.key_offset);
-        Ok(Stored {
+        Ok(KeyChange {
             revision: Revision {
                 main: header.main as i64,
                 sub: i64::from(header.sub),
@@ -156,20 +135,6 @@ pub(crate) fn header_in(kind: u8, payload: &[u8]) -> Result<KeyHeader, &'static 
     match kind {
         KIND_KEY => KeyHeader::decode(payload),
         _ => Err("not a key version"),
-    }
-}
-
-impl From<Stored> for KeyChange {
-    fn from(stored: Stored) -> KeyChange {
-        KeyChange {
-            revision: stored.revision,
-            tombstone: stored.tombstone,
-            key: stored.key,
-            kv: stored.kv,
-            created: stored.created,
-            version: stored.version,
-            lease: stored.lease,
-        }
     }
 }
 
@@ -220,7 +185,7 @@ pub(crate) fn decode_changes(body: &Body) -> Result<Vec<Change>, (usize, &'stati
 fn decode_change(kind: u8, payload: Bytes) -> Result<Change, &'static str> {
     match kind {
         KIND_STATE => decode_state(payload),
-        _ => Stored::decode(kind, &payload).map(|stored| Change::Key(stored.into())),
+        _ => KeyChange::decode(kind, &payload).map(Change::Key),
     }
 }
 

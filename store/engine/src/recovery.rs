@@ -100,16 +100,15 @@ pub(crate) fn open(
 ) -> Result<Opened, Error> {
     disk.create_directories(directory)
         .map_err(Error::disk("create", directory))?;
-    let list = || disk.list(directory).map_err(Error::disk("list", directory));
     // Before the lock, which would leave a file of ours in it.
-    refuse_foreign(directory, &list()?)?;
+    refuse_foreign(directory, &files::list(&*disk, directory)?)?;
     let lock = take_lock(&*disk, directory)?;
     let mut options = options;
     options.log.reserve_bytes =
         directory::reserve_bytes(&*disk, directory, options.log.reserve_bytes);
-    files::remove_partial(&*disk, directory)?;
-    files::remove_incoming(&*disk, directory)?;
-    let names = list()?;
+    files::remove(&*disk, directory, files::PARTIAL)?;
+    files::remove(&*disk, directory, files::INCOMING)?;
+    let names = files::list(&*disk, directory)?;
     let mut recovery = Recovery::new(directory, options.commitment);
     recovery.load_checkpoint(&*disk, &names, replay)?;
     let log = recovery.replay_log(Arc::clone(&disk), &options, replay)?;
@@ -364,7 +363,7 @@ impl<'a> Recovery<'a> {
             body_bytes: body.bytes().len() as u64,
         })?;
         if let Some(state) = state {
-            self.accounting.hard_state().absorb(state);
+            self.accounting.hard_state.lock().absorb(state);
         }
         if index <= self.index.applied_index {
             return Ok(());
@@ -382,7 +381,7 @@ impl<'a> Recovery<'a> {
             body,
         });
         if self.commitment == Commitment::Alone {
-            self.accounting.hard_state().commit = index;
+            self.accounting.hard_state.lock().commit = index;
         }
         self.apply_committed(replay)
     }
@@ -396,7 +395,7 @@ impl<'a> Recovery<'a> {
                     "a record outside of a batch that is no hard state",
                 )
             })?;
-            self.accounting.hard_state().absorb(state);
+            self.accounting.hard_state.lock().absorb(state);
         }
         Ok(())
     }
@@ -406,7 +405,10 @@ impl<'a> Recovery<'a> {
         let entries = &mut self.found.entries;
         let kept = entries.partition_point(|known| known.index < entry.index);
         if let (Some(first), Some(last)) = (entries.get(kept), entries.last()) {
-            self.accounting.overruled().add(first.start, last.start);
+            self.accounting
+                .overruled
+                .lock()
+                .add(first.start, last.start);
         }
         entries.truncate(kept);
         let follows = entries
@@ -426,7 +428,7 @@ impl<'a> Recovery<'a> {
     }
 
     fn apply_committed(&mut self, replay: Replay<'_>) -> Result<(), Error> {
-        let commit = self.accounting.hard_state().commit;
+        let commit = self.accounting.hard_state.lock().commit;
         while self
             .unapplied
             .front()
@@ -447,7 +449,7 @@ impl<'a> Recovery<'a> {
         };
         let last = self.unapplied.iter().rev().find(seen);
         if let Some(index) = last.map(|entry| entry.batch.index) {
-            let mut state = self.accounting.hard_state();
+            let mut state = self.accounting.hard_state.lock();
             state.commit = state.commit.max(index);
             drop(state);
             self.apply_committed(replay)?;
@@ -527,8 +529,8 @@ impl<'a> Recovery<'a> {
             .segments()
             .into_iter()
             .filter(|segment| segment.kind == SegmentKind::Sorted);
-        sorted.for_each(|segment| self.accounting.live().enter(segment.id));
-        self.accounting.creations().start(self.index.revision);
+        sorted.for_each(|segment| self.accounting.live.lock().enter(segment.id));
+        self.accounting.creations.lock().start(self.index.revision);
         let replayed_from = self.replay_from.unwrap_or(Position::NONE);
         let accounting = std::mem::take(&mut self.accounting);
         let records = Records {
@@ -566,7 +568,7 @@ impl<'a> Recovery<'a> {
         let (applied_index, applied_term) = (self.index.applied_index, self.index.applied_term);
         let mut entries = std::mem::take(&mut self.found.entries);
         let last = entries.last().map_or(applied_index, |entry| entry.index);
-        let mut hard_state = accounting.hard_state();
+        let mut hard_state = accounting.hard_state.lock();
         // A checkpoint's commit index may lie behind the end of this log: a majority had
         // entries that never reached this disk.
         hard_state.commit = hard_state

@@ -22,7 +22,6 @@ mod export;
 pub(crate) mod format;
 pub(crate) mod holds;
 mod import;
-mod imports;
 pub(crate) mod install;
 mod intake;
 mod order;
@@ -45,5 +44,5 @@ pub(crate) struct Transfers {
     /// Exports and held versions that sweeps must wait for.
     pub(crate) holds: Arc<holds::Holds>,
     /// The snapshot that is being received.
-    pub(crate) imports: imports::Imports,
+    pub(crate) imports: import::Imports,
 }

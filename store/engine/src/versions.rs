@@ -22,7 +22,7 @@ use crate::range::Merge;
 use crate::record_pointer::RecordPointer;
 use crate::transfer::holds::Hold;
 use crate::trees::Known;
-use crate::{Error, Snapshot, Stored, hidden};
+use crate::{Error, KeyChange, Snapshot, hidden};
 use std::sync::Arc;
 
 /// How often the records may move under one walk.
@@ -85,7 +85,7 @@ pub struct Versions {
     compacted: i64,
     rest: std::vec::IntoIter<(i64, RecordPointer)>,
     /// Versions of one transaction, the next one last.
-    transaction: Vec<Stored>,
+    transaction: Vec<KeyChange>,
     /// Last main revision read.
     done: i64,
     moves_left: usize,
@@ -167,7 +167,7 @@ impl Versions {
         Ok(())
     }
 
-    fn read_main(&self, main: i64) -> Result<Vec<Stored>, Error> {
+    fn read_main(&self, main: i64) -> Result<Vec<KeyChange>, Error> {
         let same = self
             .rest
             .as_slice()
@@ -193,7 +193,7 @@ impl Versions {
 }
 
 impl Iterator for Versions {
-    type Item = Result<Stored, Error>;
+    type Item = Result<KeyChange, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.transaction.is_empty()

@@ -7,6 +7,7 @@
 
 pub mod clock;
 pub mod disk;
+mod mutex;
 mod path_error;
 pub mod randomness;
 pub mod real;
@@ -17,5 +18,6 @@ mod throttle;
 
 pub use clock::{Clock, Instant};
 pub use disk::{DirectoryLock, Disk, File, OpenMode, Space};
+pub use mutex::Mutex;
 pub use shortage::Shortage;
 pub use throttle::Throttle;

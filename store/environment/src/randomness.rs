@@ -37,14 +37,7 @@ impl Random {
 
     /// Creates a stream with a seed from the kernel, which is different in each call.
     pub fn from_system() -> io::Result<Random> {
-        let mut seed = [0; 8];
-        let filled = rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
-        assert_eq!(
-            filled,
-            seed.len(),
-            "getrandom fills requests below 256 bytes whole"
-        );
-        Ok(Random::from_seed(u64::from_le_bytes(seed)))
+        Ok(Random::from_seed(u64::from_le_bytes(secret_bytes()?)))
     }
 
     /// Returns the next 64 bits.

@@ -33,7 +33,7 @@ impl fmt::Display for OutOfOrder {
 impl std::error::Error for OutOfOrder {}
 
 /// A tree under construction from ascending keys.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct BulkLoad {
     fanout: Fanout,
     /// The key pushed last; meaningless before the first.
@@ -55,28 +55,31 @@ pub(crate) struct Placed {
     pub(crate) len: u64,
 }
 
-impl Default for BulkLoad {
-    fn default() -> BulkLoad {
-        BulkLoad::new()
+impl Placed {
+    pub(crate) fn new(separator: Vec<u8>, body: Body, batch: &mut Batch) -> Placed {
+        let len = match &body {
+            Body::Leaf(leaf) => leaf.entries.len() as u64,
+            Body::Inner(inner) => inner.counts.iter().sum(),
+        };
+        Placed {
+            separator,
+            link: batch.link(body),
+            len,
+        }
     }
 }
 
 impl BulkLoad {
     /// An empty tree.
     pub fn new() -> BulkLoad {
-        BulkLoad::with_fanout(Fanout::default())
+        BulkLoad::default()
     }
 
     /// An empty tree with nodes of this width; the writer's should be the same.
     pub fn with_fanout(fanout: Fanout) -> BulkLoad {
         BulkLoad {
             fanout,
-            last: Vec::new(),
-            accepted: 0,
-            open: Leaf::default(),
-            open_separator: Vec::new(),
-            leaves: Vec::new(),
-            leaves_bytes: 0,
+            ..BulkLoad::default()
         }
     }
 
@@ -134,14 +137,7 @@ impl BulkLoad {
         if let Some((first, _)) = self.leaves.first_mut() {
             *first = separator;
         }
-        let place = |(separator, leaf): (Vec<u8>, Leaf)| {
-            let len = leaf.entries.len() as u64;
-            Placed {
-                separator,
-                link: batch.link(Body::Leaf(leaf)),
-                len,
-            }
-        };
+        let place = |(separator, leaf)| Placed::new(separator, Body::Leaf(leaf), batch);
         self.leaves.into_iter().map(place).collect()
     }
 
@@ -162,24 +158,24 @@ impl BulkLoad {
     }
 }
 
-/// The level of nodes above `below`, filled as a bulk load fills them.
+/// The level above, of nodes as full as a bulk load fills them.
 pub(crate) fn level_above(below: Vec<Placed>, batch: &mut Batch) -> Vec<Placed> {
-    let width = Fanout::loaded(batch.fanout.inner);
-    let mut above = Vec::with_capacity(below.len() / width + 1);
-    let mut below = below.into_iter().peekable();
-    while let Some(first) = below.next() {
-        above.push(parent(first, below.by_ref().take(width - 1), batch));
+    parents(below, Fanout::loaded(batch.fanout.inner), batch)
+}
+
+/// Nodes above these children, each with `width` of them.
+pub(crate) fn parents(children: Vec<Placed>, width: usize, batch: &mut Batch) -> Vec<Placed> {
+    let mut above = Vec::with_capacity(children.len().div_ceil(width.max(1)));
+    let mut children = children.into_iter();
+    while let Some(first) = children.next() {
+        above.push(parent(first, children.by_ref().take(width - 1), batch));
     }
     above
 }
 
 /// A node above these children. The first child's separator moves up, the others stay
 /// between the children.
-pub(crate) fn parent(
-    first: Placed,
-    others: impl Iterator<Item = Placed>,
-    batch: &mut Batch,
-) -> Placed {
+fn parent(first: Placed, others: impl Iterator<Item = Placed>, batch: &mut Batch) -> Placed {
     let mut separators = Keys::default();
     let mut inner = Inner {
         children: vec![first.link],
@@ -195,10 +191,5 @@ pub(crate) fn parent(
     inner.children.shrink_to_fit();
     inner.counts.shrink_to_fit();
     inner.assert_aligned();
-    let len = inner.counts.iter().sum();
-    Placed {
-        separator: first.separator,
-        link: batch.link(Body::Inner(inner)),
-        len,
-    }
+    Placed::new(first.separator, Body::Inner(inner), batch)
 }

@@ -6,6 +6,7 @@
 //! empty ones.
 
 use crate::Entry;
+use crate::bulk::Placed;
 use crate::keys::Keys;
 use crate::link::{Batch, Link};
 use crate::node::{Body, Inner, Leaf};
@@ -19,16 +20,7 @@ enum Inserted {
     Replaced(Entry),
     Added,
     /// Added, and the upper part of the node was split off.
-    Split(Sibling),
-}
-
-/// The upper part of a node that has been split.
-struct Sibling {
-    /// Not greater than any key below `link`, greater than all that stayed.
-    separator: Vec<u8>,
-    link: Link,
-    /// Keys below `link`.
-    len: u64,
+    Split(Placed),
 }
 
 impl Tree {
@@ -52,7 +44,7 @@ impl Tree {
     }
 
     /// Makes a new root above the two halves of a root that has split.
-    fn grow(&mut self, sibling: Sibling, batch: &mut Batch) {
+    fn grow(&mut self, sibling: Placed, batch: &mut Batch) {
         assert!(
             sibling.len < self.len,
             "{} of {} keys went into the sibling",
@@ -114,7 +106,7 @@ fn split_point(slots: usize, inserted: usize) -> usize {
     }
 }
 
-fn split_leaf(leaf: &mut Leaf, inserted: usize, batch: &mut Batch) -> Sibling {
+fn split_leaf(leaf: &mut Leaf, inserted: usize, batch: &mut Batch) -> Placed {
     let slots = leaf.entries.len();
     let at = split_point(slots, inserted);
     assert!(
@@ -128,16 +120,11 @@ fn split_leaf(leaf: &mut Leaf, inserted: usize, batch: &mut Batch) -> Sibling {
     };
     leaf.keys = Keys::gather(&[(&leaf.keys, 0..at)]);
     leaf.entries.shrink_to_fit();
-    let len = upper.entries.len() as u64;
-    Sibling {
-        separator,
-        link: batch.link(Body::Leaf(upper)),
-        len,
-    }
+    Placed::new(separator, Body::Leaf(upper), batch)
 }
 
 /// Splits an inner node. The separator at the split moves up: it is in neither half.
-fn split_inner(inner: &mut Inner, inserted: usize, batch: &mut Batch) -> Sibling {
+fn split_inner(inner: &mut Inner, inserted: usize, batch: &mut Batch) -> Placed {
     let slots = inner.children.len();
     let at = split_point(slots, inserted);
     assert!(
@@ -155,10 +142,5 @@ fn split_inner(inner: &mut Inner, inserted: usize, batch: &mut Batch) -> Sibling
     inner.counts.shrink_to_fit();
     inner.assert_aligned();
     upper.assert_aligned();
-    let len = upper.counts.iter().sum();
-    Sibling {
-        separator,
-        link: batch.link(Body::Inner(upper)),
-        len,
-    }
+    Placed::new(separator, Body::Inner(upper), batch)
 }

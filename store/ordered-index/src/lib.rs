@@ -75,5 +75,5 @@ pub fn new(trees: usize) -> (Writer, Reader) {
 /// [`new`] with nodes of another width.
 pub fn with_fanout(trees: usize, fanout: Fanout) -> (Writer, Reader) {
     let (writer, current) = Writer::new(trees, fanout);
-    (writer, Reader::new(current))
+    (writer, Reader { current })
 }

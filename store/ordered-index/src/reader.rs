@@ -18,14 +18,10 @@ use std::sync::Arc;
 /// A handle that pins snapshots: cheap to clone, shared between threads.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    current: Arc<Current>,
+    pub(crate) current: Arc<Current>,
 }
 
 impl Reader {
-    pub(crate) fn new(current: Arc<Current>) -> Reader {
-        Reader { current }
-    }
-
     /// The newest published state, kept until the snapshot is dropped.
     #[inline]
     pub fn pin(&self) -> Snapshot {

@@ -10,7 +10,7 @@
 //! root and move the leaf's keys for each of them. That pays from a few changes per leaf on.
 
 use crate::Entry;
-use crate::bulk::{BulkLoad, Placed, level_above, parent};
+use crate::bulk::{BulkLoad, Placed, level_above, parents};
 use crate::fanout::Fanout;
 use crate::link::{Batch, Link};
 use crate::node::{Body, Inner, Leaf};
@@ -70,7 +70,11 @@ fn change_below(
         }
         Body::Inner(inner) => {
             let children = change_children(inner, separator, changes, before, batch);
-            parents(merge_narrow(children, batch), batch)
+            let children = merge_narrow(children, batch);
+            // As few nodes as possible, all of about the same width.
+            let nodes = children.len().div_ceil(batch.fanout.inner);
+            let width = children.len().div_ceil(nodes.max(1));
+            parents(children, width, batch)
         }
     }
 }
@@ -160,16 +164,4 @@ fn should_merge(left: &Placed, right: &Placed, batch: &Batch) -> bool {
     let (left, right) = (left.link.body.slots(), right.link.body.slots());
     let narrow = left.min(right) < Fanout::underfull(slots_max).max(1);
     narrow && left + right <= Fanout::merged(slots_max)
-}
-
-/// The smallest number of nodes that hold `children`, equally wide.
-fn parents(children: Vec<Placed>, batch: &mut Batch) -> Vec<Placed> {
-    let nodes = children.len().div_ceil(batch.fanout.inner);
-    let width = children.len().div_ceil(nodes.max(1));
-    let mut above = Vec::with_capacity(nodes);
-    let mut children = children.into_iter();
-    while let Some(first) = children.next() {
-        above.push(parent(first, children.by_ref().take(width - 1), batch));
-    }
-    above
 }

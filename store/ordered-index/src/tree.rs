@@ -52,7 +52,14 @@ impl Tree {
         let mut before = 0;
         loop {
             match &link.body {
-                Body::Leaf(leaf) => return rank_in(leaf, before, key),
+                Body::Leaf(leaf) => {
+                    let (slot, found) = match leaf.keys.search(key) {
+                        Ok(slot) => (slot, true),
+                        Err(slot) => (slot, false),
+                    };
+                    before += slot as u64;
+                    return Rank { before, found };
+                }
                 Body::Inner(inner) => {
                     let child = inner.child_of(key);
                     before += inner.keys_before(child);
@@ -84,18 +91,5 @@ impl Tree {
                 }
             }
         }
-    }
-}
-
-fn rank_in(leaf: &Leaf, before: u64, key: &[u8]) -> Rank {
-    match leaf.keys.search(key) {
-        Ok(slot) => Rank {
-            before: before + slot as u64,
-            found: true,
-        },
-        Err(slot) => Rank {
-            before: before + slot as u64,
-            found: false,
-        },
     }
 }

@@ -1,7 +1,8 @@
 //! Revisions that snapshots and ranges still read at.
 
+use environment::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 /// Number of holds of each revision.
 #[derive(Debug, Default)]
@@ -34,7 +35,7 @@ impl Held {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<i64, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -68,7 +68,7 @@ pub(crate) fn read(engine: &Engine, key: &[u8], at: i64) -> Result<Option<Bytes>
 }
 
 /// Decodes the value of a stored version.
-pub(crate) fn value(stored: &engine::Stored) -> Result<Bytes, Error> {
+pub(crate) fn value(stored: &engine::KeyChange) -> Result<Bytes, Error> {
     pair::value(&stored.kv).ok_or_else(|| {
         let what = format!(
             "the version of {} written as number {} is no pair of a key and a value; it was \

@@ -5,11 +5,11 @@
 //! groups of writes.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use environment::threads;
+use environment::{Mutex, threads};
 
 use crate::Error;
 use crate::core::Core;
@@ -48,7 +48,7 @@ impl Bell {
     }
 
     fn send(&self, signal: Signal) {
-        let mut present = self.lock();
+        let mut present = self.signal.lock();
         if *present != Signal::End {
             *present = signal;
         }
@@ -58,7 +58,7 @@ impl Bell {
 
     /// Sleeps until the bell rings; false: the thread must end.
     fn wait(&self) -> bool {
-        let mut signal = self.lock();
+        let mut signal = self.signal.lock();
         while *signal == Signal::Sleep {
             let waited = self.changed.wait(signal);
             signal = waited.unwrap_or_else(PoisonError::into_inner);
@@ -72,7 +72,7 @@ impl Bell {
 
     /// Pauses, but not beyond the signal to end.
     fn wait_a_moment(&self) {
-        let signal = self.lock();
+        let signal = self.signal.lock();
         let goes_on = |signal: &mut Signal| *signal != Signal::End;
         let waited = self
             .changed
@@ -81,11 +81,7 @@ impl Bell {
     }
 
     fn is_ending(&self) -> bool {
-        *self.lock() == Signal::End
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Signal> {
-        self.signal.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.signal.lock() == Signal::End
     }
 }
 

@@ -38,25 +38,17 @@ impl Alarm {
     }
 }
 
-/// Raises or clears an alarm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AlarmChange {
-    pub alarm: Alarm,
-    /// True if the alarm is raised, false if it is cleared.
-    pub raised: bool,
-}
-
 /// The alarms that are raised.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Alarms(pub BTreeSet<Alarm>);
 
 impl Alarms {
     /// Raises or clears an alarm. Returns whether that changed anything.
-    pub fn change(&mut self, change: AlarmChange) -> bool {
-        if change.raised {
-            self.0.insert(change.alarm)
+    pub fn change(&mut self, alarm: Alarm, raised: bool) -> bool {
+        if raised {
+            self.0.insert(alarm)
         } else {
-            self.0.remove(&change.alarm)
+            self.0.remove(&alarm)
         }
     }
 

@@ -10,14 +10,14 @@
 
 use std::sync::Arc;
 
-use engine::{Batch, Change, KeyChange};
+use engine::{Batch, Change, KeyChange, Replayed};
 use environment::Clock;
 
-use crate::Error;
 use crate::alarm::Alarms;
 use crate::lease::Lessor;
 use crate::member::Members;
 use crate::state::StateRecord;
+use crate::{Error, checkpoint};
 
 /// Everything applied besides keys.
 #[derive(Debug)]
@@ -41,6 +41,15 @@ impl Applied {
             compacted: -1,
             members: Arc::default(),
         }
+    }
+
+    /// Takes in what an opening of the engine replays.
+    pub fn replay(&mut self, replayed: &Replayed<'_>) -> Result<(), engine::Error> {
+        let outcome = match replayed {
+            Replayed::Checkpoint(blob) => checkpoint::decode(blob, self),
+            Replayed::Batch(batch) => self.absorb(batch),
+        };
+        outcome.map_err(|error| engine::Error::Replay(error.to_string()))
     }
 
     /// Applies one batch.
@@ -78,8 +87,8 @@ impl Applied {
             }
             StateRecord::Revoked { id } => self.lessor.revoke(id),
             StateRecord::Compacted { revision, .. } => self.compacted = revision,
-            StateRecord::Alarm(change) => {
-                self.alarms.change(change);
+            StateRecord::Alarm { alarm, raised } => {
+                self.alarms.change(alarm, raised);
             }
             StateRecord::Member(change) => Arc::make_mut(&mut self.members).change(change)?,
         }

@@ -11,87 +11,70 @@
 //! etcd and its library). A crash before the hard state is durable leaves a directory that is
 //! still new: the next start writes the entries again in place of those that are there.
 
-use engine::{Applier, Batch, Commitment, Engine, Entry, HardState, Recovered};
+use engine::{Applier, Batch, Commitment, HardState, Recovered, Unapplied};
 
-use crate::Error;
 use crate::apply::Applied;
 use crate::member::{Member, MemberChange, Members};
 use crate::state::StateRecord;
+use crate::{Error, Options};
 
 const TERM: u64 = 1;
-
-/// The parts of a new machine that the first entries are written to.
-pub(crate) struct Bootstrap<'a> {
-    pub engine: &'a Engine,
-    pub applier: &'a mut Applier,
-    pub applied: &'a mut Applied,
-    pub commitment: Commitment,
-}
 
 /// Returns whether the directory has neither an applied entry nor a hard state.
 pub(crate) fn is_new(recovered: &Recovered) -> bool {
     recovered.applied_index == 0 && recovered.hard_state == HardState::default()
 }
 
-impl Bootstrap<'_> {
-    /// Writes and applies the entries that a cluster of `members` starts with.
-    pub fn run(mut self, recovered: &mut Recovered, members: &[Member]) -> Result<(), Error> {
-        let members = founding(members)?;
-        assert!(
-            self.commitment == Commitment::Quorum || members.len() <= 1,
-            "a machine that decides alone has one member at most, not {}",
-            members.len()
-        );
-        self.overrule(recovered);
-        let last = members.len() as u64;
-        let state = HardState {
-            term: TERM,
-            vote: 0,
-            commit: last,
-        };
-        let mut written = Vec::new();
-        for (member, index) in members.iter().zip(1..) {
-            let batch = first_batch(member, index);
-            written.push(self.append(batch, Some(state).filter(|_| index == last))?);
-        }
-        let (_, appended, _) = written.last().expect("there are members");
-        self.engine.wait_durable(appended.sequence)?;
-        for (batch, appended, _) in &written {
-            self.applier.apply(batch, appended);
-            self.applied.absorb(batch)?;
-        }
-        recovered.hard_state = state;
-        (recovered.applied_index, recovered.applied_term) = (last, TERM);
-        recovered.base = (0, 0);
-        recovered.entries = written.into_iter().map(|(_, _, entry)| entry).collect();
-        Ok(())
+/// Writes and applies the entries that a cluster of `options.initial_members` starts with.
+pub(crate) fn run(
+    applier: &mut Applier,
+    applied: &mut Applied,
+    options: &Options,
+    recovered: &mut Recovered,
+) -> Result<(), Error> {
+    let members = founding(&options.initial_members)?;
+    assert!(
+        options.engine.commitment == Commitment::Quorum || members.len() <= 1,
+        "a machine that decides alone has one member at most, not {}",
+        members.len()
+    );
+    let engine = applier.engine();
+    // Discards the entries that an interrupted bootstrap has left.
+    let entries = std::mem::take(&mut recovered.entries);
+    recovered.unapplied.clear();
+    if let (Some(first), Some(last)) = (entries.first(), entries.last()) {
+        engine.overrule(first, last);
     }
-
-    /// Discards the entries that an interrupted bootstrap has left.
-    fn overrule(&self, recovered: &mut Recovered) {
-        let entries = std::mem::take(&mut recovered.entries);
-        recovered.unapplied.clear();
-        if let (Some(first), Some(last)) = (entries.first(), entries.last()) {
-            self.engine.overrule(first, last);
-        }
-    }
-
-    fn append(
-        &mut self,
-        batch: Batch,
-        state: Option<HardState>,
-    ) -> Result<(Batch, engine::Appended, Entry), Error> {
+    let last = members.len() as u64;
+    let state = HardState {
+        term: TERM,
+        vote: 0,
+        commit: last,
+    };
+    let mut written = Vec::new();
+    for (member, index) in members.iter().zip(1..) {
+        let batch = first_batch(member, index);
         let body = batch.encode()?;
-        self.engine.check(&batch, &body)?;
-        let appended = self.engine.append_entry(&batch, &body, state)?;
-        let entry = Entry {
-            index: batch.index,
-            term: batch.term,
-            start: appended.start,
-            body_bytes: body.bytes().len() as u64,
-        };
-        Ok((batch, appended, entry))
+        engine.check(&batch, &body)?;
+        let state = Some(state).filter(|_| index == last);
+        let appended = engine.append_entry(&batch, &body, state)?;
+        written.push(Unapplied {
+            batch,
+            appended,
+            body,
+        });
     }
+    let newest = written.last().expect("there are members");
+    engine.wait_durable(newest.appended.sequence)?;
+    for entry in &written {
+        applier.apply(&entry.batch, &entry.appended);
+        applied.absorb(&entry.batch)?;
+    }
+    recovered.hard_state = state;
+    (recovered.applied_index, recovered.applied_term) = (last, TERM);
+    recovered.base = (0, 0);
+    recovered.entries = written.iter().map(Unapplied::entry).collect();
+    Ok(())
 }
 
 /// Returns the members in ascending order of their ids. Fails if two have the same id or peer

@@ -7,7 +7,6 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::Error;
-use crate::alarm::AlarmChange;
 use crate::apply::Applied;
 use crate::fields::{Fields, put_alarm, put_count, put_text, put_texts};
 use crate::member::{Member, Members};
@@ -42,11 +41,7 @@ pub(crate) fn decode(blob: &[u8], applied: &mut Applied) -> Result<(), Error> {
     let _revision = fields.i64()?;
     applied.compacted = fields.i64()?;
     for _ in 0..fields.u32()? {
-        let alarm = fields.alarm()?;
-        applied.alarms.change(AlarmChange {
-            alarm,
-            raised: true,
-        });
+        applied.alarms.change(fields.alarm()?, true);
     }
     applied.members = members(&mut fields)?.into();
     leases(&mut fields, applied)?;

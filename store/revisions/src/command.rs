@@ -12,7 +12,6 @@ use etcd_api::etcdserverpb::{
     MemberUpdateResponse, PutRequest, PutResponse, RequestOp, ResponseHeader, TxnRequest,
     TxnResponse,
 };
-use prost::Message;
 
 use crate::membership::{MemberPublishRequest, MemberPublishResponse};
 
@@ -75,24 +74,6 @@ pub enum Response {
 }
 
 impl Command {
-    /// Encoded size of the request, by which queues are limited.
-    pub fn size_bytes(&self) -> usize {
-        match self {
-            Command::Put(request) => request.encoded_len(),
-            Command::DeleteRange(request) => request.encoded_len(),
-            Command::Txn(request) => request.encoded_len(),
-            Command::Compact(request) => request.encoded_len(),
-            Command::LeaseGrant(request) => request.encoded_len(),
-            Command::LeaseRevoke(request) => request.encoded_len(),
-            Command::Alarm(request) => request.encoded_len(),
-            Command::MemberAdd(request) => request.encoded_len(),
-            Command::MemberRemove(request) => request.encoded_len(),
-            Command::MemberUpdate(request) => request.encoded_len(),
-            Command::MemberPromote(request) => request.encoded_len(),
-            Command::MemberPublish(request) => request.encoded_len(),
-        }
-    }
-
     /// Returns whether the command changes Raft's configuration. Such a command needs a batch of
     /// its own, and no other such change may be pending
     /// ([`crate::Machine::configuration_is_pending`]).

@@ -90,10 +90,10 @@ fn read(view: View<'_>, target: Option<CompareTarget>, found: &Found) -> Result<
 fn of_version(compare: &Compare, target: Option<CompareTarget>, version: &KeyVersion) -> Ordering {
     match target {
         Some(CompareTarget::Value) => version.value().cmp(wanted_value(compare)),
-        Some(CompareTarget::Version) => of_numbers(compare, version.version),
-        Some(CompareTarget::Create) => of_numbers(compare, version.created),
+        Some(CompareTarget::Version) => of_numbers(compare, version.lineage.version),
+        Some(CompareTarget::Create) => of_numbers(compare, version.lineage.created),
         Some(CompareTarget::Mod) => of_numbers(compare, version.modified),
-        Some(CompareTarget::Lease) => of_numbers(compare, version.lease),
+        Some(CompareTarget::Lease) => of_numbers(compare, version.lineage.lease),
         None => Ordering::Equal,
     }
 }

@@ -16,12 +16,11 @@ use etcd_api::etcdserverpb::{
     MemberRemoveRequest, MemberRemoveResponse, MemberUpdateRequest, MemberUpdateResponse,
 };
 
-use crate::alarm::{Alarm, AlarmChange};
+use crate::alarm::Alarm;
 use crate::evaluate::Evaluation;
-use crate::header::header;
 use crate::machine::Machine;
 use crate::member::MemberChange;
-use crate::membership::{MemberPublishRequest, MemberPublishResponse, check_add, empty_header};
+use crate::membership::{MemberPublishRequest, MemberPublishResponse, check_add};
 use crate::quota::cost;
 use crate::state::StateRecord;
 use crate::{Command, Error, Response, identity, peer_urls};
@@ -54,37 +53,28 @@ impl Machine {
         );
         self.check_corrupt(command)?;
         self.check_quota(command)?;
-        match command {
+        let mut response = match command {
             Command::Put(request) => self.attempt(|it| it.put(request)).map(Response::Put),
             Command::DeleteRange(request) => self
                 .attempt(|it| it.delete_range(request))
                 .map(Response::DeleteRange),
             Command::Txn(request) => self.attempt(|it| it.txn(request)).map(Response::Txn),
-            Command::Compact(request) => self.compact(request).map(Response::Compact),
-            Command::LeaseGrant(request) => self.grant(request).map(Response::LeaseGrant),
-            Command::LeaseRevoke(request) => self.revoke(request).map(Response::LeaseRevoke),
-            Command::Alarm(request) => Ok(Response::Alarm(self.alarm(request))),
-            command => self.evaluate_membership(command),
+            Command::Compact(request) => self.compact(request),
+            Command::LeaseGrant(request) => self.grant(request),
+            Command::LeaseRevoke(request) => self.revoke(request),
+            Command::Alarm(request) => Ok(self.alarm(request)),
+            Command::MemberAdd(request) => self.member_add(request),
+            Command::MemberRemove(request) => self.member_remove(request),
+            Command::MemberUpdate(request) => self.member_update(request),
+            Command::MemberPromote(request) => self.member_promote(request),
+            Command::MemberPublish(request) => self.member_publish(request),
+        }?;
+        // Answers about members have a header without a revision.
+        let header = response.header_mut();
+        if !command.is_about_members() {
+            header.revision = self.decided.revision;
         }
-    }
-
-    fn evaluate_membership(&mut self, command: &Command) -> Result<Response, Error> {
-        match command {
-            Command::MemberAdd(request) => self.member_add(request).map(Response::MemberAdd),
-            Command::MemberRemove(request) => {
-                self.member_remove(request).map(Response::MemberRemove)
-            }
-            Command::MemberUpdate(request) => {
-                self.member_update(request).map(Response::MemberUpdate)
-            }
-            Command::MemberPromote(request) => {
-                self.member_promote(request).map(Response::MemberPromote)
-            }
-            Command::MemberPublish(request) => {
-                self.member_publish(request).map(Response::MemberPublish)
-            }
-            other => unreachable!("not about members: {other:?}"),
-        }
+        Ok(response)
     }
 
     /// Runs `work`, which changes keys. All of its changes enter the open batch, or none if it
@@ -145,50 +135,40 @@ impl Machine {
         self.shared.applied().alarms.raised(kind)
     }
 
-    pub(crate) fn alarm(&mut self, request: &AlarmRequest) -> AlarmResponse {
+    fn alarm(&mut self, request: &AlarmRequest) -> Response {
         let alarm = Alarm::of(request);
         let known = self.decided.alarms.0.contains(&alarm);
         let alarms = match AlarmAction::try_from(request.action) {
             Ok(AlarmAction::Get) => self.decided.alarms.members(request.alarm),
             Ok(AlarmAction::Activate) if alarm.kind != AlarmType::None as i32 => {
-                self.change_alarm(AlarmChange {
-                    alarm,
-                    raised: true,
-                });
+                self.change_alarm(alarm, true);
                 vec![alarm.to_member()]
             }
             Ok(AlarmAction::Deactivate) if known => {
-                self.change_alarm(AlarmChange {
-                    alarm,
-                    raised: false,
-                });
+                self.change_alarm(alarm, false);
                 vec![alarm.to_member()]
             }
             _ => Vec::new(),
         };
-        AlarmResponse {
-            header: header(self.decided.revision),
+        Response::Alarm(AlarmResponse {
+            header: None,
             alarms,
-        }
+        })
     }
 
-    fn change_alarm(&mut self, change: AlarmChange) {
-        if self.decided.alarms.change(change) {
-            self.open.push_state(&StateRecord::Alarm(change));
+    fn change_alarm(&mut self, alarm: Alarm, raised: bool) {
+        if self.decided.alarms.change(alarm, raised) {
+            self.open.push_state(&StateRecord::Alarm { alarm, raised });
         }
     }
 
     /// Raises this member's NOSPACE alarm.
-    pub(crate) fn raise_no_space(&mut self) {
-        let kind = AlarmType::Nospace as i32;
+    fn raise_no_space(&mut self) {
         let alarm = Alarm {
-            kind,
+            kind: AlarmType::Nospace as i32,
             member_id: self.shared.options.member_id,
         };
-        self.change_alarm(AlarmChange {
-            alarm,
-            raised: true,
-        });
+        self.change_alarm(alarm, true);
     }
 
     pub(crate) fn check_corrupt(&self, command: &Command) -> Result<(), Error> {
@@ -199,10 +179,7 @@ impl Machine {
         Ok(())
     }
 
-    pub(crate) fn compact(
-        &mut self,
-        request: &CompactionRequest,
-    ) -> Result<CompactionResponse, Error> {
+    fn compact(&mut self, request: &CompactionRequest) -> Result<Response, Error> {
         if request.revision <= self.decided.compacted {
             return Err(Refusal::Compacted.into());
         }
@@ -214,15 +191,10 @@ impl Machine {
             revision: request.revision,
             physical: request.physical,
         });
-        Ok(CompactionResponse {
-            header: header(self.decided.revision),
-        })
+        Ok(Response::Compact(CompactionResponse::default()))
     }
 
-    pub(crate) fn grant(
-        &mut self,
-        request: &LeaseGrantRequest,
-    ) -> Result<LeaseGrantResponse, Error> {
+    fn grant(&mut self, request: &LeaseGrantRequest) -> Result<Response, Error> {
         let id = if request.id == 0 {
             self.new_lease_id()
         } else {
@@ -238,20 +210,16 @@ impl Machine {
         self.overlay.set_lease(id, true);
         self.open
             .push_state(&StateRecord::Granted { id, ttl_seconds });
-        Ok(LeaseGrantResponse {
-            header: header(self.decided.revision),
+        Ok(Response::LeaseGrant(LeaseGrantResponse {
             id,
             ttl: ttl_seconds,
-            error: String::new(),
-        })
+            ..Default::default()
+        }))
     }
 
     /// Deletes the lease's keys in key order, all in one revision, then the
     /// lease.
-    pub(crate) fn revoke(
-        &mut self,
-        request: &LeaseRevokeRequest,
-    ) -> Result<LeaseRevokeResponse, Error> {
+    fn revoke(&mut self, request: &LeaseRevokeRequest) -> Result<Response, Error> {
         if !self.lease_exists(request.id) {
             return Err(Refusal::LeaseNotFound.into());
         }
@@ -264,15 +232,11 @@ impl Machine {
         self.overlay.set_lease(request.id, false);
         self.open
             .push_state(&StateRecord::Revoked { id: request.id });
-        Ok(LeaseRevokeResponse {
-            header: header(self.decided.revision),
-        })
+        Ok(Response::LeaseRevoke(LeaseRevokeResponse::default()))
     }
 
     fn lease_exists(&self, id: i64) -> bool {
-        self.overlay
-            .lease(id)
-            .unwrap_or_else(|| self.shared.applied().lessor.contains(id))
+        self.shared.lease_exists(&self.overlay, id)
     }
 
     /// Returns a random positive id that no lease has.
@@ -285,10 +249,7 @@ impl Machine {
         }
     }
 
-    pub(crate) fn member_add(
-        &mut self,
-        request: &MemberAddRequest,
-    ) -> Result<MemberAddResponse, Error> {
+    fn member_add(&mut self, request: &MemberAddRequest) -> Result<Response, Error> {
         let mut peer_urls = peer_urls::parse(&request.peer_ur_ls)?;
         peer_urls.sort_unstable();
         let texts: Vec<&str> = peer_urls.iter().map(String::as_str).collect();
@@ -306,17 +267,14 @@ impl Machine {
         });
         let members = &self.decided.members;
         let member = members.get(id).expect("it was added a moment ago");
-        Ok(MemberAddResponse {
-            header: empty_header(),
+        Ok(Response::MemberAdd(MemberAddResponse {
+            header: None,
             member: Some(member.to_message()),
             members: members.to_messages(),
-        })
+        }))
     }
 
-    pub(crate) fn member_remove(
-        &mut self,
-        request: &MemberRemoveRequest,
-    ) -> Result<MemberRemoveResponse, Error> {
+    fn member_remove(&mut self, request: &MemberRemoveRequest) -> Result<Response, Error> {
         let id = request.id;
         let members = &self.decided.members;
         let member = members.get(id).ok_or(Refusal::MemberNotFound)?;
@@ -325,16 +283,14 @@ impl Machine {
             return Err(Refusal::MemberNotEnoughStarted.into());
         }
         self.change_members(MemberChange::Removed { id });
-        Ok(MemberRemoveResponse {
-            header: empty_header(),
-            members: self.decided.members.to_messages(),
-        })
+        let members = self.decided.members.to_messages();
+        Ok(Response::MemberRemove(MemberRemoveResponse {
+            header: None,
+            members,
+        }))
     }
 
-    pub(crate) fn member_update(
-        &mut self,
-        request: &MemberUpdateRequest,
-    ) -> Result<MemberUpdateResponse, Error> {
+    fn member_update(&mut self, request: &MemberUpdateRequest) -> Result<Response, Error> {
         let id = request.id;
         let peer_urls = peer_urls::parse(&request.peer_ur_ls)?;
         let members = &self.decided.members;
@@ -343,33 +299,29 @@ impl Machine {
             return Err(Refusal::PeerUrlExist.into());
         }
         self.change_members(MemberChange::Updated { id, peer_urls });
-        Ok(MemberUpdateResponse {
-            header: empty_header(),
-            members: self.decided.members.to_messages(),
-        })
+        let members = self.decided.members.to_messages();
+        Ok(Response::MemberUpdate(MemberUpdateResponse {
+            header: None,
+            members,
+        }))
     }
 
-    pub(crate) fn member_promote(
-        &mut self,
-        request: &MemberPromoteRequest,
-    ) -> Result<MemberPromoteResponse, Error> {
+    fn member_promote(&mut self, request: &MemberPromoteRequest) -> Result<Response, Error> {
         let id = request.id;
         let member = self.decided.members.get(id);
         if !member.ok_or(Refusal::MemberNotFound)?.is_learner {
             return Err(Refusal::MemberNotLearner.into());
         }
         self.change_members(MemberChange::Promoted { id });
-        Ok(MemberPromoteResponse {
-            header: empty_header(),
-            members: self.decided.members.to_messages(),
-        })
+        let members = self.decided.members.to_messages();
+        Ok(Response::MemberPromote(MemberPromoteResponse {
+            header: None,
+            members,
+        }))
     }
 
     /// Writes no change if the name and the URLs are known already.
-    pub(crate) fn member_publish(
-        &mut self,
-        request: &MemberPublishRequest,
-    ) -> Result<MemberPublishResponse, Error> {
+    fn member_publish(&mut self, request: &MemberPublishRequest) -> Result<Response, Error> {
         let member = self.decided.members.get(request.id);
         let member = member.ok_or(Refusal::MemberNotFound)?;
         if (&member.name, &member.client_urls) != (&request.name, &request.client_urls) {
@@ -379,9 +331,7 @@ impl Machine {
                 client_urls: request.client_urls.clone(),
             });
         }
-        Ok(MemberPublishResponse {
-            header: empty_header(),
-        })
+        Ok(Response::MemberPublish(MemberPublishResponse::default()))
     }
 
     fn change_members(&mut self, change: MemberChange) {

@@ -90,33 +90,14 @@ impl<'m> Evaluation<'m> {
     /// commands of its batch.
     fn check_size(&self) -> Result<(), Error> {
         let kept = self.changes.iter().filter(|change| !change.tombstone);
-        for (batch_bytes, batch_bytes_max) in [
-            (log_bytes(kept), self.shared.command_bytes_max()),
-            (self.changed_bytes, self.shared.deletion_bytes_max()),
-        ] {
-            if batch_bytes > batch_bytes_max {
-                let too_large = engine::Error::TooLarge {
-                    batch_bytes,
-                    batch_bytes_max,
-                };
-                return Err(too_large.into());
-            }
-        }
-        Ok(())
+        check_fits(log_bytes(kept), self.shared.command_bytes_max())?;
+        self.check_deletion_size()
     }
 
     /// Refuses a deletion as soon as it exceeds the limit of one command, before it has visited
     /// its whole range.
     pub fn check_deletion_size(&self) -> Result<(), Error> {
-        let batch_bytes_max = self.shared.deletion_bytes_max();
-        if self.changed_bytes > batch_bytes_max {
-            let too_large = engine::Error::TooLarge {
-                batch_bytes: self.changed_bytes,
-                batch_bytes_max,
-            };
-            return Err(too_large.into());
-        }
-        Ok(())
+        check_fits(self.changed_bytes, self.shared.deletion_bytes_max())
     }
 
     /// Most keys that one command can delete, however short they are.
@@ -179,12 +160,7 @@ impl<'m> Evaluation<'m> {
 
     /// Checks that the lease exists after all pending effects.
     pub fn check_lease(&self, lease: i64) -> Result<(), Refusal> {
-        let exists = lease == 0
-            || self
-                .overlay
-                .lease(lease)
-                .unwrap_or_else(|| self.shared.applied().lessor.contains(lease));
-        if exists {
+        if lease == 0 || self.shared.lease_exists(self.overlay, lease) {
             Ok(())
         } else {
             Err(Refusal::LeaseNotFound)
@@ -272,4 +248,15 @@ impl<'m> Evaluation<'m> {
             lease: 0,
         });
     }
+}
+
+fn check_fits(batch_bytes: u64, batch_bytes_max: u64) -> Result<(), Error> {
+    if batch_bytes <= batch_bytes_max {
+        return Ok(());
+    }
+    let too_large = engine::Error::TooLarge {
+        batch_bytes,
+        batch_bytes_max,
+    };
+    Err(too_large.into())
 }

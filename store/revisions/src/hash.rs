@@ -14,7 +14,7 @@
 mod compacted;
 
 use crc_fast::{CrcAlgorithm, Digest};
-use engine::{Stored, Versions};
+use engine::{KeyChange, Versions};
 use etcd_api::Error as Refusal;
 
 use crate::Error;
@@ -91,7 +91,7 @@ pub(crate) fn hash_versions(
     })
 }
 
-fn hash_version(digest: &mut Digest, version: &Stored) {
+fn hash_version(digest: &mut Digest, version: &KeyChange) {
     digest.update(&version.revision.main.to_be_bytes());
     digest.update(b"_");
     digest.update(&version.revision.sub.to_be_bytes());

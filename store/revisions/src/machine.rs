@@ -26,7 +26,7 @@ use environment::{Clock, Disk, Instant};
 use etcd_api::etcdserverpb::LeaseRevokeRequest;
 
 use crate::apply::Applied;
-use crate::bootstrap::{self, Bootstrap};
+use crate::bootstrap;
 use crate::lease::Pace;
 use crate::machine_state::{Decided, MachineState};
 use crate::open_batch::{OpenBatch, Sealed};
@@ -75,48 +75,22 @@ impl Machine {
         clock: Arc<dyn Clock>,
     ) -> Result<(Machine, Reader, Recovered), Error> {
         let mut applied = Applied::new(Arc::clone(&clock));
+        let mut replay = |replayed: Replayed<'_>| applied.replay(&replayed);
         let (engine, mut applier, mut recovered) =
-            Engine::open(disk, directory, options.engine.clone(), &mut |replayed| {
-                let outcome = match replayed {
-                    Replayed::Checkpoint(blob) => checkpoint::decode(blob, &mut applied),
-                    Replayed::Batch(batch) => applied.absorb(batch),
-                };
-                outcome.map_err(|error| engine::Error::Replay(error.to_string()))
-            })?;
+            Engine::open(disk, directory, options.engine.clone(), &mut replay)?;
         if applied.compacted >= 0 {
             applier.compact(applied.compacted);
         }
         if bootstrap::is_new(&recovered) && !options.initial_members.is_empty() {
-            let bootstrap = Bootstrap {
-                engine: &engine,
-                applier: &mut applier,
-                applied: &mut applied,
-                commitment: options.engine.commitment,
-            };
-            bootstrap.run(&mut recovered, &options.initial_members)?;
+            bootstrap::run(&mut applier, &mut applied, &options, &mut recovered)?;
         }
-        let mut machine = Machine::start(engine, applier, applied, options, clock)?;
-        let last = recovered.entries.last().map(|entry| entry.index);
-        machine.last_at_start = last.unwrap_or(recovered.base.0);
-        let reader = Reader {
-            shared: Arc::clone(&machine.shared),
-        };
-        Ok((machine, reader, recovered))
-    }
-
-    fn start(
-        engine: Engine,
-        applier: Applier,
-        applied: Applied,
-        options: Options,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Machine, Error> {
         let random = match options.lease_id_seed {
             Some(seed) => Random::from_seed(seed),
             None => Random::from_system().map_err(Error::randomness)?,
         };
         let pace = Pace::new(options.lease_revocations_per_second, clock.now());
         let alone = options.engine.commitment == Commitment::Alone;
+        let last = recovered.entries.last().map(|entry| entry.index);
         let shared = Arc::new(MachineState::new(engine, applied, options));
         let mut machine = Machine {
             decided: shared.decided(),
@@ -131,12 +105,15 @@ impl Machine {
             random,
             clock,
             hashing: None,
-            last_at_start: 0,
+            last_at_start: last.unwrap_or(recovered.base.0),
         };
         if alone {
             machine.promote(Duration::ZERO);
         }
-        Ok(machine)
+        let reader = Reader {
+            shared: Arc::clone(&machine.shared),
+        };
+        Ok((machine, reader, recovered))
     }
 
     /// Closes the open batch and returns it; `None` if it is empty.

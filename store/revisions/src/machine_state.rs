@@ -4,9 +4,10 @@
 //! while another lock is taken.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use engine::Engine;
+use environment::Mutex;
 
 use crate::alarm::Alarms;
 use crate::apply::Applied;
@@ -61,7 +62,13 @@ impl MachineState {
 
     /// Locks leases, alarms, compaction and members. The guard must be held briefly.
     pub fn applied(&self) -> MutexGuard<'_, Applied> {
-        self.applied.lock().unwrap_or_else(PoisonError::into_inner)
+        self.applied.lock()
+    }
+
+    /// Whether there is such a lease after the pending effects.
+    pub fn lease_exists(&self, overlay: &Overlay, id: i64) -> bool {
+        let pending = overlay.lease(id);
+        pending.unwrap_or_else(|| self.applied().lessor.contains(id))
     }
 
     /// Bytes that count against the quota.

@@ -49,11 +49,6 @@ pub(crate) fn check_add(members: &Members, id: u64, peer_urls: &[String]) -> Res
     Ok(())
 }
 
-/// A header without a revision, as in etcd's responses about members.
-pub(crate) fn empty_header() -> Option<ResponseHeader> {
-    Some(ResponseHeader::default())
-}
-
 /// Returns the change of Raft's configuration that the batch consists of, if it is one.
 pub fn membership_of(batch: &Batch) -> Option<MemberChange> {
     let [Change::State { kind, payload }] = &batch.changes[..] else {

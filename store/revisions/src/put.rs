@@ -54,7 +54,7 @@ impl Evaluation<'_> {
     fn before(&self, request: &PutRequest) -> Result<(Option<KeyVersion>, Option<Lineage>), Error> {
         if request.prev_kv || request.ignore_value {
             let version = self.fetch(&request.key)?;
-            let lineage = version.as_ref().map(KeyVersion::lineage);
+            let lineage = version.as_ref().map(|version| version.lineage);
             return Ok((version, lineage));
         }
         Ok((None, self.view().lineage(&request.key, self.now())?))

@@ -126,9 +126,21 @@ pub(crate) fn read(
     if let Some((target, descending)) = range.sort {
         sort(&mut versions, target, descending);
     }
-    let mut response = assemble(range.revision, range.count, versions, request);
-    response.more |= range.beyond;
-    Ok(response)
+    let limit = usize::try_from(request.limit).unwrap_or(0);
+    let beyond = limit > 0 && versions.len() > limit;
+    if beyond {
+        versions.truncate(limit);
+    }
+    let kvs = versions.into_iter().map(|version| match request.keys_only {
+        true => without_value(&version, request),
+        false => version.encoded,
+    });
+    Ok(RangeResponse {
+        header: header(range.revision),
+        kvs: kvs.collect(),
+        more: beyond || range.beyond,
+        count: range.count,
+    })
 }
 
 /// How to fetch a range's keys.
@@ -181,7 +193,7 @@ fn passes(request: &RangeRequest, version: &KeyVersion) -> bool {
         request.min_mod_revision,
         request.max_mod_revision,
     ) && within(
-        version.created,
+        version.lineage.created,
         request.min_create_revision,
         request.max_create_revision,
     )
@@ -192,8 +204,8 @@ fn sort(versions: &mut [KeyVersion], target: SortTarget, descending: bool) {
     versions.sort_by(|a, b| {
         let order = match target {
             SortTarget::Key => a.key().cmp(b.key()),
-            SortTarget::Version => a.version.cmp(&b.version),
-            SortTarget::Create => a.created.cmp(&b.created),
+            SortTarget::Version => a.lineage.version.cmp(&b.lineage.version),
+            SortTarget::Create => a.lineage.created.cmp(&b.lineage.created),
             SortTarget::Mod => a.modified.cmp(&b.modified),
             SortTarget::Value => a.value().cmp(b.value()),
         };
@@ -201,45 +213,13 @@ fn sort(versions: &mut [KeyVersion], target: SortTarget, descending: bool) {
     });
 }
 
-fn assemble(
-    revision: i64,
-    count: i64,
-    mut versions: Vec<KeyVersion>,
-    request: &RangeRequest,
-) -> RangeResponse {
-    let limit = usize::try_from(request.limit).unwrap_or(0);
-    let more = limit > 0 && versions.len() > limit;
-    if more {
-        versions.truncate(limit);
-    }
+fn without_value(version: &KeyVersion, request: &RangeRequest) -> EncodedKeyValue {
+    let whole = version.encoded.fields();
     let with_lease = request.sort_target == SortTarget::Value as i32;
-    let kvs = versions.into_iter().map(|version| match request.keys_only {
-        true => without_value(&version, with_lease),
-        false => version.encoded,
-    });
-    RangeResponse {
-        more,
-        ..response(revision, count, kvs.collect())
-    }
-}
-
-fn response(revision: i64, count: i64, kvs: Vec<EncodedKeyValue>) -> RangeResponse {
-    RangeResponse {
-        header: header(revision),
-        kvs,
-        more: false,
-        count,
-    }
-}
-
-fn without_value(version: &KeyVersion, with_lease: bool) -> EncodedKeyValue {
     let fields = Fields {
-        key: version.key(),
-        create_revision: version.created,
-        mod_revision: version.modified,
-        version: version.version,
         value: &[],
-        lease: if with_lease { version.lease } else { 0 },
+        lease: if with_lease { whole.lease } else { 0 },
+        ..whole
     };
     fields.encode()
 }

@@ -9,7 +9,7 @@ use environment::{Clock, Disk};
 
 use crate::apply::Applied;
 use crate::member::Members;
-use crate::{Error, Options, checkpoint};
+use crate::{Error, Options};
 
 /// Plans a repair; writes nothing. `None`: the directory can be opened as it is. Besides
 /// the plan the members of the cluster, as far as the log is left.
@@ -21,14 +21,7 @@ pub fn plan_repair(
 ) -> Result<Option<(RepairPlan, Arc<Members>)>, Error> {
     let applied = RefCell::new(Applied::new(Arc::clone(clock)));
     let mut begin = || *applied.borrow_mut() = Applied::new(Arc::clone(clock));
-    let mut replay = |replayed: Replayed<'_>| {
-        let applied = &mut *applied.borrow_mut();
-        let outcome = match replayed {
-            Replayed::Checkpoint(blob) => checkpoint::decode(blob, applied),
-            Replayed::Batch(batch) => applied.absorb(batch),
-        };
-        outcome.map_err(|error| engine::Error::Replay(error.to_string()))
-    };
+    let mut replay = |replayed: Replayed<'_>| applied.borrow_mut().replay(&replayed);
     let plan = RepairPlan::of(disk, directory, &options.engine, &mut begin, &mut replay)?;
     let members = Arc::clone(&applied.borrow().members);
     Ok(plan.map(|plan| (plan, members)))

@@ -19,7 +19,7 @@ use bytes::{BufMut, BytesMut};
 use engine::{Batch, Change};
 
 use crate::Error;
-use crate::alarm::AlarmChange;
+use crate::alarm::Alarm;
 use crate::fields::{Fields, put_alarm, put_text, put_texts};
 use crate::member::MemberChange;
 
@@ -58,7 +58,7 @@ pub enum StateRecord {
         physical: bool,
     },
     /// An alarm was raised or cleared.
-    Alarm(AlarmChange),
+    Alarm { alarm: Alarm, raised: bool },
     /// Something about the members.
     Member(MemberChange),
 }
@@ -85,7 +85,7 @@ impl StateRecord {
                     COMPACTED
                 }
             }
-            StateRecord::Alarm(AlarmChange { alarm, raised }) => {
+            StateRecord::Alarm { alarm, raised } => {
                 put_alarm(&mut payload, *alarm);
                 if *raised { ALARM_RAISED } else { ALARM_CLEARED }
             }
@@ -110,10 +110,10 @@ impl StateRecord {
                 revision: fields.i64()?,
                 physical: kind == COMPACTED_PHYSICALLY,
             },
-            ALARM_RAISED | ALARM_CLEARED => StateRecord::Alarm(AlarmChange {
+            ALARM_RAISED | ALARM_CLEARED => StateRecord::Alarm {
                 alarm: fields.alarm()?,
                 raised: kind == ALARM_RAISED,
-            }),
+            },
             _ => StateRecord::Member(member_change(kind, &mut fields)?),
         };
         fields.end()?;
@@ -215,7 +215,7 @@ mod tests {
             kind: -1,
             member_id: u64::MAX,
         };
-        let raised = [true, false].map(|raised| StateRecord::Alarm(AlarmChange { alarm, raised }));
+        let raised = [true, false].map(|raised| StateRecord::Alarm { alarm, raised });
         let changes = [
             MemberChange::Added {
                 id: 1,

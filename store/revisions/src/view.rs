@@ -12,10 +12,9 @@
 //! a transaction and a plain range cannot differ.
 
 use std::cmp::Ordering;
-use std::iter::Peekable;
 
 use bytes::Bytes;
-use engine::{Engine, KeyChange, Lineage, Snapshot, Stored, Version};
+use engine::{Engine, KeyChange, Lineage, Snapshot, Version};
 use etcd_api::{EncodedKeyValue, Error as Refusal, Fields};
 
 use crate::Error;
@@ -84,14 +83,10 @@ impl Found {
 /// A live version of a key in memory.
 #[derive(Clone, Debug)]
 pub struct KeyVersion {
-    /// Main revision of the key's creation.
-    pub created: i64,
+    /// The numbers that the next version of the key is computed from.
+    pub lineage: Lineage,
     /// Main revision of this version.
     pub modified: i64,
-    /// Versions since creation, from 1.
-    pub version: i64,
-    /// The lease that it is attached to; 0 for none.
-    pub lease: i64,
     /// The whole `KeyValue`, encoded.
     pub encoded: EncodedKeyValue,
 }
@@ -104,28 +99,17 @@ impl KeyVersion {
     pub fn value(&self) -> &[u8] {
         self.encoded.value()
     }
-
-    /// The fields that the next version of the key is computed from.
-    pub fn lineage(&self) -> Lineage {
-        Lineage {
-            created: self.created,
-            version: self.version,
-            lease: self.lease,
-        }
-    }
 }
 
-impl From<Stored> for KeyVersion {
-    fn from(stored: Stored) -> KeyVersion {
+impl From<KeyChange> for KeyVersion {
+    fn from(stored: KeyChange) -> KeyVersion {
         assert!(
             !stored.tombstone,
             "the index gave a tombstone as live: {stored:?}"
         );
         KeyVersion {
-            created: stored.created,
+            lineage: stored.lineage(),
             modified: stored.revision.main,
-            version: stored.version,
-            lease: stored.lease,
             encoded: EncodedKeyValue(stored.kv),
         }
     }
@@ -261,13 +245,7 @@ impl<'a> View<'a> {
     fn read_within_budget(&self, found: &Found) -> Result<KeyVersion, Error> {
         match found {
             Found::Stored(version) => Ok(self.engine.read(version)?.into()),
-            Found::Pending(change) => Ok(KeyVersion {
-                created: change.created,
-                modified: change.revision.main,
-                version: change.version,
-                lease: change.lease,
-                encoded: EncodedKeyValue(change.kv.clone()),
-            }),
+            Found::Pending(change) => Ok(change.clone().into()),
         }
     }
 
@@ -303,10 +281,8 @@ impl<'a> View<'a> {
             lease: lineage.lease,
         };
         Ok(KeyVersion {
-            created: lineage.created,
+            lineage,
             modified: found.modified(),
-            version: lineage.version,
-            lease: lineage.lease,
             encoded: fields.encode(),
         })
     }
@@ -342,36 +318,27 @@ fn merge<'o>(
     let (mut stored, mut pending) = (stored.peekable(), pending.peekable());
     let mut merged = Vec::new();
     while merged.len() < limit {
-        match next(&mut stored, &mut pending, direction) {
-            Some(Some(found)) => merged.push(found),
-            Some(None) => {}
-            None => break,
+        let order = match (stored.peek(), pending.peek()) {
+            (None, None) => break,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(stored), Some(pending)) => match direction {
+                Direction::Ascending => stored.key().cmp(&pending.key),
+                Direction::Descending => pending.key.cmp(stored.key()),
+            },
+        };
+        let found = stored.next_if(|_| order.is_le());
+        match order {
+            Ordering::Less => merged.extend(found),
+            // A version that is pending hides the stored one, and may be a deletion.
+            _ => merged.extend(
+                pending
+                    .next()
+                    .filter(|it| !it.tombstone)
+                    .cloned()
+                    .map(Found::Pending),
+            ),
         }
     }
     merged
-}
-
-/// One step of the merge; `Some(None)` for a deleted key.
-fn next<'o>(
-    stored: &mut Peekable<impl Iterator<Item = Found>>,
-    pending: &mut Peekable<impl Iterator<Item = &'o KeyChange>>,
-    direction: Direction,
-) -> Option<Option<Found>> {
-    let order = match (stored.peek(), pending.peek()) {
-        (None, None) => return None,
-        (Some(_), None) => Ordering::Less,
-        (None, Some(_)) => Ordering::Greater,
-        (Some(stored), Some(pending)) => match direction {
-            Direction::Ascending => stored.key().cmp(&pending.key),
-            Direction::Descending => pending.key.cmp(stored.key()),
-        },
-    };
-    if order == Ordering::Less {
-        return stored.next().map(Some);
-    }
-    if order == Ordering::Equal {
-        stored.next();
-    }
-    let newest = pending.next()?;
-    Some((!newest.tombstone).then(|| Found::Pending(newest.clone())))
 }

@@ -45,6 +45,13 @@ const SHORT: &str = "nothing was written, try again later: ";
 macro_rules! codec {
     ($type:ident, $what:literal, $($kind:literal $name:ident),* $(,)?) => {
         impl $type {
+            /// Encoded size of the message, by which queues are limited.
+            pub fn size_bytes(&self) -> usize {
+                match self {
+                    $($type::$name(message) => message.encoded_len(),)*
+                }
+            }
+
             /// As it travels between members.
             pub fn encode(&self) -> Bytes {
                 match self {

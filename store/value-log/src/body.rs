@@ -96,11 +96,6 @@ impl Body {
     pub(crate) fn offsets(&self) -> impl Iterator<Item = usize> {
         record::walk(&self.0).map(|(at, _, _)| at)
     }
-
-    /// A body that was verified when it was read.
-    pub(crate) fn trusted(bytes: Bytes) -> Body {
-        Body(bytes)
-    }
 }
 
 /// Equal logs hold equal bytes, padding included.

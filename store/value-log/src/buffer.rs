@@ -13,11 +13,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::ledger::{Ledger, Refusal, Reserved, Sealed, UNIT_BYTES, Want};
 use crate::{Position, Sequence};
 
-/// What producers need to know of a buffer's present life, from its opening to its
-/// draining. The committer writes it before it opens the buffer, and it is constant until
-/// the buffer is sealed and drained; so it may be read between a reservation and its commit.
-#[derive(Debug, Default)]
-struct Life {
+/// Memory, its reservations and where it lies in the log.
+///
+/// The committer writes the numbers before it opens the buffer, and they are constant until
+/// the buffer is sealed and drained; so they may be read between a reservation and its commit.
+pub(crate) struct Buffer {
+    memory: Box<[UnsafeCell<u8>]>,
+    ledger: Ledger,
     /// Units of room at opening.
     limit: AtomicU64,
     /// Position of the buffer's first byte.
@@ -29,13 +31,6 @@ struct Life {
     split: AtomicU64,
 }
 
-/// Memory, its reservations and where it lies in the log.
-pub(crate) struct Buffer {
-    memory: Box<[UnsafeCell<u8>]>,
-    ledger: Ledger,
-    life: Life,
-}
-
 // SAFETY: `memory` is reached only through `Slot`s, with stretches that the ledger
 // keeps apart, and through `Drained`, of which the committer holds one at most
 // and only after every slot was committed.
@@ -43,17 +38,12 @@ unsafe impl Sync for Buffer {}
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Buffer {
-            memory,
-            ledger,
-            life,
-        } = self;
         formatter
             .debug_struct("Buffer")
-            .field("bytes", &memory.len())
-            .field("ledger", ledger)
-            .field("life", life)
-            .finish()
+            .field("ledger", &self.ledger)
+            .field("limit", &self.limit)
+            .field("base", &self.base)
+            .finish_non_exhaustive()
     }
 }
 
@@ -108,23 +98,25 @@ impl Buffer {
         Buffer {
             memory,
             ledger: Ledger::new(),
-            life: Life::default(),
+            limit: AtomicU64::default(),
+            base: AtomicU64::default(),
+            first_sequence: AtomicU64::default(),
+            split: AtomicU64::default(),
         }
     }
 
-    /// Starts a life at `base` with room for `room_bytes` in the segment.
+    /// Starts at `base` with room for `room_bytes` in the segment.
     ///
     /// # Safety
     /// Nothing that [`Buffer::drained`] has returned is alive: producers get the same
     /// bytes from now on.
     pub unsafe fn open(&self, base: Position, room_bytes: u64, first_sequence: Sequence) {
         let limit = (room_bytes as usize).min(self.memory.len()) / UNIT_BYTES;
-        self.life.limit.store(limit as u64, Ordering::Relaxed);
-        self.life.base.store(base.to_bits(), Ordering::Relaxed);
-        self.life
-            .first_sequence
+        self.limit.store(limit as u64, Ordering::Relaxed);
+        self.base.store(base.to_bits(), Ordering::Relaxed);
+        self.first_sequence
             .store(first_sequence.0, Ordering::Relaxed);
-        self.life.split.store(0, Ordering::Relaxed);
+        self.split.store(0, Ordering::Relaxed);
         let phase = base.offset() / UNIT_BYTES as u64 % 512;
         self.ledger.open(limit as u64, phase);
     }
@@ -132,19 +124,19 @@ impl Buffer {
     /// Takes a stretch.
     pub fn reserve(&self, want: Want) -> Result<Slot<'_>, Refusal> {
         let reserved = self.ledger.reserve(want)?;
-        let start = self.life.limit.load(Ordering::Relaxed) - reserved.room_before;
+        let start = self.limit.load(Ordering::Relaxed) - reserved.room_before;
         if reserved.frame > 0 && matches!(want, Want::Records(_)) && reserved.opens_frame {
-            self.life.split.store(start, Ordering::Relaxed);
+            self.split.store(start, Ordering::Relaxed);
         }
-        let base = Position::from_bits(self.life.base.load(Ordering::Relaxed));
-        let first_sequence = self.life.first_sequence.load(Ordering::Relaxed);
+        let base = Position::from_bits(self.base.load(Ordering::Relaxed));
+        let first_sequence = self.first_sequence.load(Ordering::Relaxed);
         let start = start as usize * UNIT_BYTES;
         let length = reserved.units as usize * UNIT_BYTES;
         Ok(Slot {
             buffer: self,
             reserved,
-            // SAFETY: the ledger gave this stretch to no other producer in this
-            // life, and the committer waits for its commit.
+            // SAFETY: the ledger gave this stretch to no other producer since it was
+            // opened, and the committer waits for its commit.
             bytes: unsafe { self.stretch(start, length) },
             position: Position::new(base.segment(), base.offset() + start as u64),
             sequence: Sequence(first_sequence + reserved.frame),
@@ -158,14 +150,14 @@ impl Buffer {
 
     /// Sequence of the newest frame in it.
     pub fn last_sequence(&self) -> Sequence {
-        let first = self.life.first_sequence.load(Ordering::Relaxed);
+        let first = self.first_sequence.load(Ordering::Relaxed);
         Sequence((first + self.ledger.frames()).saturating_sub(1))
     }
 
     /// Ends reservations; returns the bytes reserved and the frames opened.
     pub fn seal(&self) -> (usize, u64) {
         let Sealed { room, frames } = self.ledger.seal();
-        let used = self.life.limit.load(Ordering::Relaxed) - room;
+        let used = self.limit.load(Ordering::Relaxed) - room;
         (used as usize * UNIT_BYTES, frames)
     }
 
@@ -189,9 +181,9 @@ impl Buffer {
             // can get one before the buffer is opened again, which the caller
             // rules out, as it does a second `Drained`.
             bytes: unsafe { self.stretch(0, used_bytes) },
-            base: Position::from_bits(self.life.base.load(Ordering::Relaxed)),
-            first_sequence: Sequence(self.life.first_sequence.load(Ordering::Relaxed)),
-            split_bytes: self.life.split.load(Ordering::Relaxed) as usize * UNIT_BYTES,
+            base: Position::from_bits(self.base.load(Ordering::Relaxed)),
+            first_sequence: Sequence(self.first_sequence.load(Ordering::Relaxed)),
+            split_bytes: self.split.load(Ordering::Relaxed) as usize * UNIT_BYTES,
         }
     }
 

@@ -9,9 +9,10 @@
 //! The failure is latched: every later append and wait gets it, no flush is
 //! tried again, and only a new opening, which reads the device, can continue.
 
+use environment::Mutex;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
 
 use crate::{Error, Position, Sequence};
@@ -70,7 +71,7 @@ impl CommitProgress {
     }
 
     pub fn set_notice(&self, notice: SharedNotice) {
-        *self.notice.lock().unwrap_or_else(PoisonError::into_inner) = Some(notice);
+        *self.notice.lock() = Some(notice);
     }
 
     /// Publishes that everything up to `sequence`, which ends at `end`, is done.
@@ -117,7 +118,7 @@ impl CommitProgress {
     /// this with [`CommitProgress::take_waiters`]: a waiter that enlists after the
     /// committer's turn finds the new state.
     fn enlist(&self, sequence: Sequence) {
-        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiters = self.waiters.lock();
         if self.durable() < sequence && self.failure.get().is_none() {
             waiters.push(Waiter {
                 sequence,
@@ -127,16 +128,12 @@ impl CommitProgress {
     }
 
     fn take_waiters(&self, served: impl Fn(&Waiter) -> bool) -> Vec<Waiter> {
-        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiters = self.waiters.lock();
         waiters.extract_if(.., |waiter| served(waiter)).collect()
     }
 
     fn notify(&self, result: Result<Sequence, Error>) {
-        let notice = self
-            .notice
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let notice = self.notice.lock().clone();
         if let Some(notice) = notice {
             notice(result);
         }

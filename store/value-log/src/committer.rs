@@ -161,7 +161,7 @@ impl Committer {
                 closing: false,
             };
         }
-        let mut control = self.shared.control();
+        let mut control = self.shared.control.lock();
         let rotations = control.rotations_wanted;
         Orders {
             wanted: control.wanted.take(),
@@ -216,7 +216,7 @@ impl Committer {
         unsafe { buffers[index].open(base, self.room(), Sequence(first_sequence)) };
         open_buffer.store(index, Ordering::Release);
         let waiting = {
-            let mut control = self.shared.control();
+            let mut control = self.shared.control.lock();
             control.generation += 1;
             control.waiting
         };
@@ -400,7 +400,7 @@ impl Committer {
             let _ = buffers[index].seal();
         }
         // The lock orders this with producers that are about to wait.
-        let control: &mut Control = &mut self.shared.control();
+        let control: &mut Control = &mut self.shared.control.lock();
         control.generation += 1;
         control.large.clear();
         served.notify_all();
@@ -415,7 +415,7 @@ impl Drop for PanicLatch<'_> {
         if std::thread::panicking() {
             let what = "the thread that writes the log has panicked".into();
             self.0.progress.fail(&Error::Misuse { what });
-            self.0.control().generation += 1;
+            self.0.control.lock().generation += 1;
             self.0.served.notify_all();
         }
     }

@@ -71,7 +71,7 @@ pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
 /// Drawn when a log is made, the same in all its segments. Whoever fills values
 /// does not know it, so no value can pass for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Salt(pub u64);
+pub struct Salt(pub u64);
 
 impl Salt {
     /// Of a header that is not finished yet, so that it verifies in no log.
@@ -116,19 +116,24 @@ pub(crate) enum Unreadable {
 ///  44  4  CRC of bytes 0 to 43
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SegmentHeader {
+pub struct SegmentHeader {
+    /// The segment's id.
     pub id: u32,
     /// Ids of log segments have gaps where sorted segments took a number; this
     /// link tells such a gap from a lost file.
     pub previous: u32,
+    /// Epoch of the opening that prepared it.
     pub epoch: u32,
+    /// Size of the segment.
     pub segment_bytes: u64,
+    /// What the segment is for.
     pub kind: SegmentKind,
+    /// The salt of its log.
     pub salt: Salt,
 }
 
 impl SegmentHeader {
-    pub fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
+    pub(crate) fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
         assert!(self.id > 0, "segments are numbered from 1");
         assert!(self.previous < self.id, "{self:?} follows a newer segment");
         let mut bytes = [0; SEGMENT_HEADER_BYTES];
@@ -138,18 +143,14 @@ impl SegmentHeader {
         put_u32(&mut bytes, 16, self.previous);
         put_u32(&mut bytes, 20, self.epoch);
         put_u64(&mut bytes, 24, self.segment_bytes);
-        bytes[32] = kind_byte(self.kind);
+        bytes[32] = self.kind as u8;
         put_u64(&mut bytes, SALT_START, self.salt.0);
         seal_crc(&mut bytes);
         bytes
     }
 
-    pub fn decode(bytes: &[u8]) -> Result<SegmentHeader, Unreadable> {
-        let bytes = start_of(bytes, SEGMENT_HEADER_BYTES)?;
-        if bytes[0..8] != SEGMENT_MAGIC {
-            return Err(Unreadable::Foreign);
-        }
-        check_crc(bytes)?;
+    pub(crate) fn decode(bytes: &[u8]) -> Result<SegmentHeader, Unreadable> {
+        let bytes = verified(bytes, SEGMENT_HEADER_BYTES, SEGMENT_MAGIC)?;
         match get_u32(bytes, 8) {
             VERSION => {}
             other => return Err(Unreadable::Version(other)),
@@ -159,14 +160,17 @@ impl SegmentHeader {
             previous: get_u32(bytes, 16),
             epoch: get_u32(bytes, 20),
             segment_bytes: get_u64(bytes, 24),
-            kind: kind_of(bytes[32])?,
+            kind: [SegmentKind::Log, SegmentKind::Sorted]
+                .into_iter()
+                .find(|&kind| kind as u8 == bytes[32])
+                .ok_or(Unreadable::Nonsense)?,
             salt: Salt(get_u64(bytes, SALT_START)),
         })
     }
 
     /// The salt that a segment's first bytes show, whether they verify or not:
     /// frames do so under the right one only.
-    pub fn salt_of(bytes: &[u8]) -> Option<Salt> {
+    pub(crate) fn salt_of(bytes: &[u8]) -> Option<Salt> {
         let bytes = bytes.get(..SEGMENT_HEADER_BYTES)?;
         Some(Salt(get_u64(bytes, SALT_START)))
     }
@@ -187,16 +191,21 @@ impl SegmentHeader {
 /// 100  4  CRC of bytes 0 to 99
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SealNote {
+pub struct SealNote {
+    /// The segment's id.
     pub segment: u32,
+    /// End of its last group.
     pub end: u64,
+    /// Sequence of its last group.
     pub sequence: Sequence,
+    /// Its first tag.
     pub first_tag: Tag,
+    /// Its last tag.
     pub last_tag: Tag,
 }
 
 impl SealNote {
-    pub fn encode(&self) -> [u8; SEAL_NOTE_BYTES] {
+    pub(crate) fn encode(&self) -> [u8; SEAL_NOTE_BYTES] {
         assert!(
             self.end >= FRAMES_START && self.end.is_multiple_of(8),
             "{self:?} ends within a frame"
@@ -212,12 +221,8 @@ impl SealNote {
         bytes
     }
 
-    pub fn decode(bytes: &[u8]) -> Result<SealNote, Unreadable> {
-        let bytes = start_of(bytes, SEAL_NOTE_BYTES)?;
-        if bytes[0..8] != SEAL_MAGIC {
-            return Err(Unreadable::Foreign);
-        }
-        check_crc(bytes)?;
+    pub(crate) fn decode(bytes: &[u8]) -> Result<SealNote, Unreadable> {
+        let bytes = verified(bytes, SEAL_NOTE_BYTES, SEAL_MAGIC)?;
         Ok(SealNote {
             segment: get_u32(bytes, 8),
             end: get_u64(bytes, 16),
@@ -256,11 +261,7 @@ impl ReachNote {
     }
 
     pub fn decode(bytes: &[u8]) -> Result<ReachNote, Unreadable> {
-        let bytes = start_of(bytes, REACH_NOTE_BYTES)?;
-        if bytes[0..8] != REACH_MAGIC {
-            return Err(Unreadable::Foreign);
-        }
-        check_crc(bytes)?;
+        let bytes = verified(bytes, REACH_NOTE_BYTES, REACH_MAGIC)?;
         Ok(ReachNote {
             segment: get_u32(bytes, 8),
             reach: get_u64(bytes, 16),
@@ -270,13 +271,13 @@ impl ReachNote {
 
 /// What a frame is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FrameKind {
+pub enum FrameKind {
     /// Records of the appender.
-    Group,
+    Group = 1,
     /// Written and flushed by every opening before anything else; empty.
-    Opening,
+    Opening = 2,
     /// Written by a clean close; empty.
-    Closing,
+    Closing = 3,
 }
 
 /// First bytes of a frame.
@@ -324,7 +325,7 @@ impl FrameHeader {
         let bytes = &mut target[..FRAME_HEADER_BYTES];
         bytes[0..4].copy_from_slice(&FRAME_MAGIC);
         bytes[4..6].copy_from_slice(&(VERSION as u16).to_le_bytes());
-        bytes[6] = frame_kind_byte(self.kind);
+        bytes[6] = self.kind as u8;
         bytes[7] = 0;
         put_u32(bytes, 8, self.segment);
         put_u32(bytes, 12, self.epoch);
@@ -356,7 +357,10 @@ impl FrameHeader {
             return Err(Unreadable::Version(version));
         }
         let header = FrameHeader {
-            kind: frame_kind_of(bytes[6])?,
+            kind: [FrameKind::Group, FrameKind::Opening, FrameKind::Closing]
+                .into_iter()
+                .find(|&kind| kind as u8 == bytes[6])
+                .ok_or(Unreadable::Nonsense)?,
             segment: get_u32(bytes, 8),
             epoch: get_u32(bytes, 12),
             sequence: Sequence(get_u64(bytes, 16)),
@@ -396,13 +400,16 @@ fn seal_crc(bytes: &mut [u8]) -> u32 {
     crc
 }
 
-fn check_crc(bytes: &[u8]) -> Result<u32, Unreadable> {
-    let at = bytes.len() - 4;
-    let crc = crc32c(&bytes[..at]);
-    if get_u32(bytes, at) == crc {
-        Ok(crc)
-    } else {
-        Err(Unreadable::Checksum)
+/// The first `length` of `bytes`, if they begin with `magic` and end in their CRC.
+fn verified(bytes: &[u8], length: usize, magic: [u8; 8]) -> Result<&[u8], Unreadable> {
+    let bytes = start_of(bytes, length)?;
+    if bytes[..8] != magic {
+        return Err(Unreadable::Foreign);
+    }
+    let at = length - 4;
+    match get_u32(bytes, at) == crc32c(&bytes[..at]) {
+        true => Ok(bytes),
+        false => Err(Unreadable::Checksum),
     }
 }
 
@@ -411,38 +418,6 @@ fn salted_crc(header: &[u8], salt: Salt) -> u32 {
     let mut bytes: [u8; FRAME_HEADER_BYTES] = header.try_into().expect("a whole frame header");
     put_u32(&mut bytes, FRAME_CRC_START, salt.hidden());
     crc32c(&bytes)
-}
-
-fn kind_byte(kind: SegmentKind) -> u8 {
-    match kind {
-        SegmentKind::Log => 1,
-        SegmentKind::Sorted => 2,
-    }
-}
-
-fn kind_of(byte: u8) -> Result<SegmentKind, Unreadable> {
-    match byte {
-        1 => Ok(SegmentKind::Log),
-        2 => Ok(SegmentKind::Sorted),
-        _ => Err(Unreadable::Nonsense),
-    }
-}
-
-fn frame_kind_byte(kind: FrameKind) -> u8 {
-    match kind {
-        FrameKind::Group => 1,
-        FrameKind::Opening => 2,
-        FrameKind::Closing => 3,
-    }
-}
-
-fn frame_kind_of(byte: u8) -> Result<FrameKind, Unreadable> {
-    match byte {
-        1 => Ok(FrameKind::Group),
-        2 => Ok(FrameKind::Opening),
-        3 => Ok(FrameKind::Closing),
-        _ => Err(Unreadable::Nonsense),
-    }
 }
 
 pub(crate) fn put_u32(bytes: &mut [u8], at: usize, value: u32) {

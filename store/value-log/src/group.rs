@@ -37,11 +37,6 @@ pub struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// A copy of its records, as they were encoded.
-    pub fn body(&self) -> Body {
-        Body::trusted(Bytes::copy_from_slice(self.body))
-    }
-
     /// The same with other payloads of the same lengths for some records.
     pub fn body_with(&self, mended: &[(usize, Vec<u8>)]) -> Body {
         let mut bytes = self.body.to_vec();
@@ -54,7 +49,7 @@ impl Group<'_> {
                 record::encode(&mut bytes[at..], &record);
             }
         }
-        Body::trusted(bytes.into())
+        Body::verified_before(bytes.into())
     }
 
     /// What is left of a record that fails its checksum.

@@ -163,6 +163,6 @@ fn group(found: &Found, payload: Bytes) -> GroupBuffer {
         start: Position::new(segment, found.start),
         end: end_of(segment, found.end()),
         records,
-        body: Body::trusted(payload),
+        body: Body::verified_before(payload),
     }
 }

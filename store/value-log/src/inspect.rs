@@ -21,15 +21,15 @@ use bytes::Bytes;
 use environment::{Disk, File, OpenMode};
 
 use crate::format::{
-    RECORD_HEADER_BYTES, SEAL_NOTE_START, SEGMENT_HEADER_BYTES, Salt, SealNote, SegmentHeader,
-    Unreadable, VERSION,
+    RECORD_HEADER_BYTES, SEAL_NOTE_START, SEGMENT_HEADER_BYTES, Salt, Unreadable, VERSION,
 };
 use crate::record::RecordHeader;
 use crate::segment::FileName;
-use crate::{Error, Position, SEGMENT_BYTES_MAX, SegmentKind, Tag};
+use crate::{Error, Position, SEGMENT_BYTES_MAX, SegmentKind};
 
+pub use crate::format::{FrameKind, SealNote, SegmentHeader};
 pub use home::HomeLog;
-pub use walk::{Frame, FrameKind, FrameRecord, Link, Stop, Walk, Why};
+pub use walk::{Frame, FrameRecord, Link, Stop, Walk, Why};
 
 /// How much is read at a time: a bad sector costs no more than this.
 const READ_BYTES: usize = 1 << 20;
@@ -96,17 +96,22 @@ impl SegmentFile {
     }
 
     /// The header alone; `None` where there is no valid one.
-    pub fn read_header(&self, disk: &dyn Disk) -> Option<Header> {
-        let file = disk.open(&self.path, OpenMode::Read).ok()?;
-        let (bytes, _) = read_all(&file, SEGMENT_HEADER_BYTES as u64);
-        SegmentBytes {
-            file: self.clone(),
-            file_bytes: 0,
-            bytes,
-            unreadable: None,
+    pub fn read_header(&self, disk: &dyn Disk) -> Option<SegmentHeader> {
+        let header = self.decode_header(disk)?.ok()?;
+        self.is_named_by(&header).then_some(header)
+    }
+
+    /// What the first bytes are; `None` if they cannot be read.
+    fn decode_header(&self, disk: &dyn Disk) -> Option<Result<SegmentHeader, Unreadable>> {
+        let opened = disk.open(&self.path, OpenMode::Read).ok()?;
+        match read_all(&opened, SEGMENT_HEADER_BYTES as u64) {
+            (_, Some(_)) => None,
+            (bytes, None) => Some(SegmentHeader::decode(&bytes)),
         }
-        .header()
-        .ok()
+    }
+
+    fn is_named_by(&self, header: &SegmentHeader) -> bool {
+        (header.id, header.kind) == (self.id, self.kind)
     }
 }
 
@@ -143,39 +148,9 @@ pub struct SegmentBytes {
     pub unreadable: Option<(u64, String)>,
 }
 
-/// The header of a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
-    /// The segment's number.
-    pub id: u32,
-    /// The log segment before it; 0: none.
-    pub previous: u32,
-    /// Epoch of the opening that prepared it.
-    pub epoch: u32,
-    /// Its full size.
-    pub segment_bytes: u64,
-    /// What it is for.
-    pub kind: SegmentKind,
-    /// The same in all segments of a log, and in no other's.
-    pub salt: u64,
-}
-
-/// What a segment held when it was left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seal {
-    /// End of its last frame.
-    pub end: u64,
-    /// Number of its last frame.
-    pub sequence: u64,
-    /// Tag of its first tagged group.
-    pub first_tag: Tag,
-    /// Tag of its last tagged group.
-    pub last_tag: Tag,
-}
-
 impl SegmentBytes {
     /// The header, or what is wrong with it.
-    pub fn header(&self) -> Result<Header, String> {
+    pub fn header(&self) -> Result<SegmentHeader, String> {
         let header = SegmentHeader::decode(&self.bytes).map_err(|unreadable| match unreadable {
             Unreadable::Foreign => "it does not begin with a segment header".to_owned(),
             Unreadable::Version(found) => {
@@ -184,33 +159,21 @@ impl SegmentBytes {
             Unreadable::Checksum => "its header fails its checksum".to_owned(),
             Unreadable::Nonsense => "its header makes no sense".to_owned(),
         })?;
-        if (header.id, header.kind) != (self.file.id, self.file.kind) {
+        if !self.file.is_named_by(&header) {
             return Err(format!("its header belongs to segment {:08x}", header.id));
         }
-        Ok(Header {
-            id: header.id,
-            previous: header.previous,
-            epoch: header.epoch,
-            segment_bytes: header.segment_bytes,
-            kind: header.kind,
-            salt: header.salt.0,
-        })
+        Ok(header)
     }
 
     /// The note that was written when the segment was left; `None` while it
     /// is in use. An error when there is a note that fails its checksum.
-    pub fn seal(&self) -> Result<Option<Seal>, String> {
+    pub fn seal(&self) -> Result<Option<SealNote>, String> {
         let note = self
             .bytes
             .get(SEAL_NOTE_START as usize..)
             .unwrap_or_default();
         match SealNote::decode(note) {
-            Ok(note) if note.segment == self.file.id => Ok(Some(Seal {
-                end: note.end,
-                sequence: note.sequence.0,
-                first_tag: note.first_tag,
-                last_tag: note.last_tag,
-            })),
+            Ok(note) if note.segment == self.file.id => Ok(Some(note)),
             Ok(_) | Err(Unreadable::Foreign) => Ok(None),
             Err(_) => Err("the note of its end fails its checksum".to_owned()),
         }

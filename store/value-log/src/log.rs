@@ -1,21 +1,20 @@
 //! The log: what its users call.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use environment::Disk;
+use environment::{Disk, Mutex};
 
 use crate::groups::Groups;
 use crate::log_state::LogState;
-use crate::reader::Reader;
 use crate::release::release;
 use crate::relocation::Relocation;
 use crate::segment_pool::SortedRoom;
 use crate::{
-    Appended, Body, Error, Group, Options, Position, Record, RecordBuffer, Recovered, Seal,
-    SegmentInfo, Sequence, Status, Suspect, Tag, open, record,
+    Appended, Body, Error, Group, Options, Position, Record, Recovered, Seal, SegmentInfo,
+    Sequence, Status, Tag, open, record,
 };
 
 /// Runs on the flush thread after each flush, and once on failure. It must be
@@ -26,7 +25,7 @@ pub type Notice = Box<dyn Fn(Result<Sequence, Error>) + Send + Sync>;
 /// directory's lock.
 #[derive(Debug)]
 pub struct Log {
-    shared: Arc<LogState>,
+    pub(crate) shared: Arc<LogState>,
     /// `None` with [`crate::Worker::Caller`], and once it is closed.
     threads: Mutex<Option<Threads>>,
 }
@@ -100,14 +99,9 @@ impl Log {
 
     /// Makes room for a group with `body_bytes` of records, entering the next segment if
     /// need be. For an appender that must not be refused later, and is the only one.
-    /// After [`Error::NoSpace`] the log is unchanged.
-    pub fn make_room(&self, body_bytes: usize) -> Result<(), Error> {
-        self.make_room_beside(body_bytes, 0)
-    }
-
-    /// [`Log::make_room`]. While no next segment can be made, `kept_bytes` of the segment in
+    /// After [`Error::NoSpace`] the log is unchanged. While no next segment can be made, `kept_bytes` of the segment in
     /// use are left free besides.
-    pub fn make_room_beside(&self, body_bytes: usize, kept_bytes: usize) -> Result<(), Error> {
+    pub fn make_room(&self, body_bytes: usize, kept_bytes: usize) -> Result<(), Error> {
         self.shared.make_room(body_bytes, kept_bytes)
     }
 
@@ -141,50 +135,6 @@ impl Log {
         self.shared.progress.set_notice(Arc::from(notice));
     }
 
-    fn reader(&self) -> Reader<'_> {
-        Reader {
-            segments: &self.shared.segments,
-            progress: &self.shared.progress,
-        }
-    }
-
-    /// Reads one record and verifies it. With `length_hint` at least
-    /// [`Log::record_bytes`] of its payload this is one read; 0 means unknown.
-    pub fn read(&self, position: Position, length_hint: usize) -> Result<RecordBuffer, Error> {
-        self.reader().read(position, length_hint)
-    }
-
-    /// Reads one record and gives `look` its kind and payload, for callers that do not keep
-    /// them. A record of up to 1 KiB that `length_hint` covers needs no allocation.
-    pub fn look_at<T>(
-        &self,
-        position: Position,
-        length_hint: usize,
-        look: impl FnOnce(u8, &[u8]) -> T,
-    ) -> Result<T, Error> {
-        self.reader().look_at(position, length_hint, look)
-    }
-
-    /// Reads records of one segment with one read and verifies each. The positions ascend;
-    /// each comes with the [`Log::record_bytes`] of its payload, or more. Fails as a whole if
-    /// any record does: then read them one by one. A payload that is kept keeps the bytes of
-    /// all in memory.
-    pub fn read_run(&self, run: &[(Position, usize)]) -> Result<Vec<RecordBuffer>, Error> {
-        self.reader().read_run(run)
-    }
-
-    /// The bytes at the place of a record that fails its checksum.
-    pub fn suspect(&self, position: Position, record_bytes: usize) -> Result<Suspect, Error> {
-        self.reader().suspect(position, record_bytes)
-    }
-
-    /// Writes the record at `position` once more, durably, where it fails its checksum.
-    /// False: it is sound. The record takes as many bytes as the one that was written
-    /// there. Its segment must not be released during the call.
-    pub fn mend(&self, position: Position, record: &Record<'_>) -> Result<bool, Error> {
-        self.reader().mend(position, record)
-    }
-
     /// Groups in order, beginning with the first that ends after `from`, up to
     /// what is done at each step. [`Position::NONE`] means the oldest.
     pub fn groups(&self, from: Position) -> Groups {
@@ -213,15 +163,11 @@ impl Log {
         release(&self.shared.segments, &self.shared.pool, segments)
     }
 
-    /// Starts writing sorted segments with records that are in the log already. This may
-    /// use the reserve, because it allows segments to be released.
-    pub fn relocate(&self) -> Result<Relocation, Error> {
-        self.relocate_beside(0)
-    }
-
-    /// [`Log::relocate`] that leaves `reserve_bytes` of free space alone. On a full disk it
-    /// takes the last spare segment, then the log's next one.
-    pub fn relocate_beside(&self, reserve_bytes: u64) -> Result<Relocation, Error> {
+    /// Starts writing sorted segments with records that are in the log already. This may use
+    /// the log's reserve, because it allows segments to be released, but leaves
+    /// `reserve_bytes` of free space alone. On a full disk it takes the last spare segment,
+    /// then the log's next one.
+    pub fn relocate(&self, reserve_bytes: u64) -> Result<Relocation, Error> {
         self.begin_relocation(SortedRoom {
             reserve_bytes,
             takes_the_last: true,
@@ -309,12 +255,12 @@ impl Log {
 
     fn end(&self) {
         self.shared.end_caller_committer();
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = self.threads.lock();
         let Some(Threads { pool, flusher }) = threads.take() else {
             return;
         };
         drop(threads);
-        self.shared.control().closing = true;
+        self.shared.control.lock().closing = true;
         self.shared.order();
         let flushed = flusher.map_or(Ok(()), JoinHandle::join);
         self.shared.pool.stop();

@@ -8,9 +8,10 @@
 //! Lock order: `control` is taken last and held for a few instructions; no
 //! I/O and no callback happens under it.
 
+use environment::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, MutexGuard, OnceLock, PoisonError};
 
 use crate::buffer::Buffer;
 use crate::commit_progress::CommitProgress;
@@ -104,7 +105,7 @@ pub(crate) struct LogState {
     pub buffers: [Buffer; 2],
     /// Index of the buffer that producers fill, or [`NO_BUFFER`].
     pub open_buffer: AtomicUsize,
-    control: Mutex<Control>,
+    pub control: Mutex<Control>,
     /// Signalled when a buffer was opened or an order was served or refused.
     pub served: Condvar,
     /// `control` may hold something for the committer.
@@ -129,7 +130,7 @@ impl LogState {
         }
     }
 
-    pub fn new(options: Options, pool: SegmentPool, doorbell: Arc<Doorbell>) -> LogState {
+    pub fn new(options: Options, pool: SegmentPool) -> LogState {
         let bytes = options.group_bytes_max.next_multiple_of(4096);
         LogState {
             options,
@@ -138,16 +139,12 @@ impl LogState {
             control: Mutex::default(),
             served: Condvar::new(),
             ordered: AtomicBool::new(false),
-            doorbell,
+            doorbell: Arc::clone(&pool.parameters.doorbell),
             progress: CommitProgress::default(),
             segments: Segments::default(),
             pool,
             caller: Mutex::default(),
         }
-    }
-
-    pub fn control(&self) -> MutexGuard<'_, Control> {
-        self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the committer has opened a buffer or served an order; may wake spuriously.
@@ -158,7 +155,7 @@ impl LogState {
         if self.options.worker.is_caller() {
             drop(control);
             self.work();
-            return self.control();
+            return self.control.lock();
         }
         control.waiting += 1;
         let mut control = self

@@ -10,17 +10,16 @@ use environment::{Disk, threads};
 
 use crate::committer::Committer;
 use crate::directory::{self, Contents};
-use crate::doorbell::Doorbell;
 use crate::format::{FRAMES_START, SEAL_NOTE_BYTES, SEAL_NOTE_START, Salt};
 use crate::frame::Chain;
 use crate::log::{Log, Threads};
 use crate::log_state::LogState;
 use crate::position::end_of;
-use crate::recovery::{self, Trust, Visit, Walked};
+use crate::recovery::{Visit, Walked, Walker};
 use crate::segment::{Extent, FileName, Segment};
 use crate::segment_pool::{PoolParameters, PoolState, SegmentPool};
 use crate::window::Window;
-use crate::{Error, Options, Position, Recovered, Sequence, Worker};
+use crate::{Error, Group, Options, Position, Recovered, Sequence, Worker};
 
 /// The epoch of the first opening.
 const FIRST_EPOCH: u32 = 1;
@@ -38,13 +37,9 @@ pub(crate) fn open(
     if contents.log.is_empty() {
         return create(disk, path, options, contents, replay_from);
     }
-    let trust = Trust {
-        torn_frames: options.accepts_torn_frames,
-        damaged_groups: options.shows_damaged_groups,
-    };
-    let walked = recovery::walk(&*disk, path, &contents, replay_from, trust, &mut |group| {
-        visit(group)
-    })?;
+    let mut show = |group: &Group<'_>| visit(group);
+    let walked =
+        Walker::begin(&*disk, path, &contents, replay_from, &options, &mut show)?.walk()?;
     resume(disk, path, options, contents, walked)
 }
 
@@ -72,16 +67,8 @@ fn create(
     }
     let segment_bytes = options.segment_bytes;
     let state = state(&*disk, path, segment_bytes, &contents, None, 0)?;
-    let doorbell = Arc::new(Doorbell::default());
-    let pool = pool(
-        disk,
-        path,
-        &options,
-        segment_bytes,
-        (FIRST_EPOCH, new_salt(&options)?),
-        state,
-        &doorbell,
-    );
+    let log = (FIRST_EPOCH, new_salt(&options)?);
+    let pool = pool(disk, path, &options, segment_bytes, log, state);
     pool.prepare_next()?;
     let active = pool.take_next()?.expect("it was prepared just now");
     let walked = Walked {
@@ -96,7 +83,7 @@ fn create(
         clean: true,
         torn: false,
     };
-    let shared = Arc::new(LogState::new(options, pool, doorbell));
+    let shared = Arc::new(LogState::new(options, pool));
     start(shared, active, walked)
 }
 
@@ -121,17 +108,9 @@ fn resume(
     let next = retire_beyond(&*disk, path, &mut contents, &active, beyond)?;
     let segment_bytes = active.header.segment_bytes;
     let state = state(&*disk, path, segment_bytes, &contents, next, active.id())?;
-    let doorbell = Arc::new(Doorbell::default());
-    let pool = pool(
-        disk,
-        path,
-        &options,
-        segment_bytes,
-        (walked.epoch + 1, active.header.salt),
-        state,
-        &doorbell,
-    );
-    let shared = Arc::new(LogState::new(options, pool, doorbell));
+    let log = (walked.epoch + 1, active.header.salt);
+    let pool = pool(disk, path, &options, segment_bytes, log, state);
+    let shared = Arc::new(LogState::new(options, pool));
     let before = contents.log[..walked.tail].iter().chain(&contents.sorted);
     before.for_each(|segment| shared.segments.insert(Arc::clone(segment)));
     start(shared, active, walked)
@@ -232,7 +211,6 @@ fn pool(
     segment_bytes: u64,
     (epoch, salt): (u32, Salt),
     state: PoolState,
-    doorbell: &Arc<Doorbell>,
 ) -> SegmentPool {
     let parameters = PoolParameters {
         disk,
@@ -243,7 +221,7 @@ fn pool(
         has_thread: options.worker.pool_has_thread(),
         epoch,
         salt,
-        doorbell: Arc::clone(doorbell),
+        doorbell: Arc::default(),
     };
     SegmentPool::new(parameters, state)
 }

@@ -120,7 +120,7 @@ impl LogState {
     fn reserve_slowly(&self, want: Want) -> Result<Slot<'_>, Error> {
         // Refusals before this want was registered.
         let mut asked = None;
-        let mut control = self.control();
+        let mut control = self.control.lock();
         loop {
             if let Some(failure) = self.progress.failure() {
                 return Err(failure);
@@ -148,7 +148,7 @@ impl LogState {
     /// Lets the committer write a frame and waits for its place.
     fn place_large(&self, bytes: Vec<u8>) -> Result<(crate::Sequence, Position), Error> {
         let placed = Placed::default();
-        let mut control = self.control();
+        let mut control = self.control.lock();
         if let Some(failure) = self.progress.failure() {
             return Err(failure);
         }
@@ -198,7 +198,7 @@ impl LogState {
 
     /// Lets the committer enter the next segment, and waits for it.
     pub fn rotate(&self) -> Result<(), Error> {
-        let mut control = self.control();
+        let mut control = self.control.lock();
         control.rotations_wanted += 1;
         let turn = control.rotations_wanted;
         self.order();

@@ -10,34 +10,29 @@
 
 use bytes::{Buf, Bytes};
 
-use crate::commit_progress::CommitProgress;
 use crate::format::RECORD_HEADER_BYTES;
+use crate::log_state::LogState;
 use crate::record::{self, RecordHeader};
-use crate::segment::{Segment, Segments};
-use crate::{Error, Position, Record, RecordBuffer, SegmentKind, Suspect};
+use crate::segment::Segment;
+use crate::{Error, Log, Position, Record, RecordBuffer, SegmentKind, Suspect};
 
 /// Read at first when the length is not known.
 const FIRST_READ_BYTES: usize = 512;
 /// Records up to this length are looked at on the stack.
 const LOOKED_AT_BYTES_MAX: usize = 1024;
 
-/// Reads records by their positions. Readers take no lock over I/O.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a> {
-    pub segments: &'a Segments,
-    pub progress: &'a CommitProgress,
-}
-
-impl Reader<'_> {
-    /// One read when `length_hint` covers the record.
+/// Reads of records by their positions take no lock over I/O.
+impl Log {
+    /// Reads one record and verifies it. With `length_hint` at least
+    /// [`Log::record_bytes`] of its payload this is one read; 0 means unknown.
     pub fn read(&self, position: Position, length_hint: usize) -> Result<RecordBuffer, Error> {
         self.in_segment_of(position, |segment| {
             read_in(segment, position.offset(), length_hint)
         })
     }
 
-    /// Gives kind and payload to `look`. A short record that `length_hint` covers needs no
-    /// allocation.
+    /// Reads one record and gives `look` its kind and payload, for callers that do not keep
+    /// them. A record of up to 1 KiB that `length_hint` covers needs no allocation.
     pub fn look_at<T>(
         &self,
         position: Position,
@@ -49,8 +44,10 @@ impl Reader<'_> {
         })
     }
 
-    /// Reads and verifies the records at `run`, each with its length, which
-    /// ascend within one segment.
+    /// Reads records of one segment with one read and verifies each. The positions ascend;
+    /// each comes with the [`Log::record_bytes`] of its payload, or more. Fails as a whole if
+    /// any record does: then read them one by one. A payload that is kept keeps the bytes of
+    /// all in memory.
     pub fn read_run(&self, run: &[(Position, usize)]) -> Result<Vec<RecordBuffer>, Error> {
         let (Some(&(first, _)), Some(&(last, _))) = (run.first(), run.last()) else {
             return Ok(Vec::new());
@@ -62,7 +59,7 @@ impl Reader<'_> {
         self.in_segment_of(last, |segment| read_run_in(segment, run))
     }
 
-    /// The bytes of the `record_bytes` long record at `position`, not verified.
+    /// The bytes at the place of a record that fails its checksum.
     pub fn suspect(&self, position: Position, record_bytes: usize) -> Result<Suspect, Error> {
         assert!(record_bytes >= RECORD_HEADER_BYTES, "a record has a header");
         self.in_segment_of(position, |segment| {
@@ -72,9 +69,9 @@ impl Reader<'_> {
         })
     }
 
-    /// Writes the record at `position` once more where it fails its checksum, durably,
-    /// and reads it back. False: it is sound. The caller keeps
-    /// the segment from being released during the call.
+    /// Writes the record at `position` once more, durably, where it fails its checksum, and
+    /// reads it back. False: it is sound. The record takes as many bytes as the one that was
+    /// written there. Its segment must not be released during the call.
     pub fn mend(&self, position: Position, record: &Record<'_>) -> Result<bool, Error> {
         let mut whole = vec![0; record::record_bytes(record.payload_bytes())];
         record::encode(&mut whole, record);
@@ -106,11 +103,11 @@ impl Reader<'_> {
         read: impl FnOnce(&Segment) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let not_found = || Error::NotFound { position };
-        let segment = self
-            .segments
-            .get(position.segment())
-            .ok_or_else(not_found)?;
-        if segment.header.kind == SegmentKind::Log && position >= self.progress.end() {
+        let LogState {
+            segments, progress, ..
+        } = &*self.shared;
+        let segment = segments.get(position.segment()).ok_or_else(not_found)?;
+        if segment.header.kind == SegmentKind::Log && position >= progress.end() {
             return Err(not_found());
         }
         let result = read(&segment);

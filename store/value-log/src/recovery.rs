@@ -39,22 +39,13 @@ use crate::position::end_of;
 use crate::record;
 use crate::segment::{Extent, FileName, Segment};
 use crate::window::{Found, Window};
-use crate::{Error, Group, Position, SegmentKind, Sequence, Tag};
+use crate::{Error, Group, Options, Position, SegmentKind, Sequence, Tag};
 
 /// How far a segment is searched if no seal note shows that it was entered.
 const GLANCE_BYTES: u64 = 4 << 20;
 
 /// Called with every group from the place to replay from on.
 pub(crate) type Visit<'a> = dyn FnMut(&Group<'_>) -> Result<(), Error> + 'a;
-
-/// Which groups are accepted besides those that verify.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Trust {
-    /// Any frame with a valid header. This breaks recovery, for simulations.
-    pub torn_frames: bool,
-    /// Groups that were stable once and have damaged records.
-    pub damaged_groups: bool,
-}
 
 /// What the walk found.
 #[derive(Debug)]
@@ -85,16 +76,18 @@ pub(crate) struct Last {
     pub synced_up_to: Position,
 }
 
-struct Walker<'a> {
+/// A walk over the log from the place to replay from, or its oldest segment, to its end.
+pub(crate) struct Walker<'a> {
     disk: &'a dyn Disk,
     contents: &'a Contents,
     replay_from: Option<Position>,
-    trust: Trust,
+    options: &'a Options,
     visit: &'a mut Visit<'a>,
     finisher: Finisher,
     last: Option<Last>,
     groups: u64,
     tag: Tag,
+    first: usize,
     /// Segment and end of the last frame accepted.
     reached: (usize, u64),
     /// The first segment is walked from its start, wherever replay begins.
@@ -110,73 +103,6 @@ pub(crate) struct Reached {
     pub end: u64,
     /// That frame.
     pub last: Option<Last>,
-}
-
-/// Walks like [`walk`]. If that would fail because of damage, or because the visitor
-/// refuses a group, returns how far it came, and the error.
-pub(crate) fn survey<'a>(
-    disk: &'a dyn Disk,
-    directory: &Path,
-    contents: &'a Contents,
-    replay_from: Option<Position>,
-    trust: Trust,
-    visit: &'a mut Visit<'a>,
-) -> Result<Option<(Reached, Error)>, Error> {
-    let (mut walker, first) = begin(disk, directory, contents, replay_from, trust, visit)?;
-    walker.learns_chain = true;
-    match walker.run(first) {
-        Ok(_) => Ok(None),
-        Err(error @ (Error::Damaged { .. } | Error::Visit(_))) => {
-            let (index, end) = walker.reached;
-            let last = walker.last;
-            Ok(Some((Reached { index, end, last }, error)))
-        }
-        Err(error) => Err(error),
-    }
-}
-
-/// Walks the log from `replay_from` (or its oldest segment) to its end.
-pub(crate) fn walk<'a>(
-    disk: &'a dyn Disk,
-    directory: &Path,
-    contents: &'a Contents,
-    replay_from: Option<Position>,
-    trust: Trust,
-    visit: &'a mut Visit<'a>,
-) -> Result<Walked, Error> {
-    let (mut walker, first) = begin(disk, directory, contents, replay_from, trust, visit)?;
-    walker.run(first)
-}
-
-fn begin<'a>(
-    disk: &'a dyn Disk,
-    directory: &Path,
-    contents: &'a Contents,
-    replay_from: Option<Position>,
-    trust: Trust,
-    visit: &'a mut Visit<'a>,
-) -> Result<(Walker<'a>, usize), Error> {
-    assert!(!contents.log.is_empty(), "an empty log is not walked");
-    let first = first_segment(directory, contents, replay_from)?;
-    for segment in contents.log[..first].iter().chain(&contents.sorted) {
-        if !segment.extent().sealed {
-            measure(segment)?;
-        }
-    }
-    let walker = Walker {
-        disk,
-        contents,
-        replay_from,
-        trust,
-        visit,
-        finisher: Finisher::default(),
-        last: None,
-        groups: 0,
-        tag: Tag::default(),
-        reached: (first, FRAMES_START),
-        learns_chain: false,
-    };
-    Ok((walker, first))
 }
 
 fn first_segment(
@@ -201,8 +127,55 @@ fn first_segment(
     })
 }
 
-impl Walker<'_> {
-    fn run(&mut self, first: usize) -> Result<Walked, Error> {
+impl<'a> Walker<'a> {
+    pub fn begin(
+        disk: &'a dyn Disk,
+        directory: &Path,
+        contents: &'a Contents,
+        replay_from: Option<Position>,
+        options: &'a Options,
+        visit: &'a mut Visit<'a>,
+    ) -> Result<Walker<'a>, Error> {
+        assert!(!contents.log.is_empty(), "an empty log is not walked");
+        let first = first_segment(directory, contents, replay_from)?;
+        for segment in contents.log[..first].iter().chain(&contents.sorted) {
+            if !segment.extent().sealed {
+                measure(segment)?;
+            }
+        }
+        Ok(Walker {
+            disk,
+            contents,
+            replay_from,
+            options,
+            visit,
+            finisher: Finisher::default(),
+            last: None,
+            groups: 0,
+            tag: Tag::default(),
+            first,
+            reached: (first, FRAMES_START),
+            learns_chain: false,
+        })
+    }
+
+    /// [`Walker::walk`]. If that would fail because of damage, or because the visitor refuses a
+    /// group, returns how far it came, and the error.
+    pub fn survey(mut self) -> Result<Option<(Reached, Error)>, Error> {
+        self.learns_chain = true;
+        match self.walk() {
+            Ok(_) => Ok(None),
+            Err(error @ (Error::Damaged { .. } | Error::Visit(_))) => {
+                let (index, end) = self.reached;
+                let last = self.last;
+                Ok(Some((Reached { index, end, last }, error)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    pub fn walk(&mut self) -> Result<Walked, Error> {
+        let first = self.first;
         let device_from = self.device_from()?;
         self.learn_chain(first, device_from)?;
         let mut index = first;
@@ -311,15 +284,6 @@ impl Walker<'_> {
         Ok(Window::new(segment, file, segment.header.segment_bytes))
     }
 
-    fn sweep(&self, segment: &Segment, device: bool) -> Result<Window, Error> {
-        let file = self.file(segment, device)?;
-        Ok(Window::sweeping(
-            segment,
-            file,
-            segment.header.segment_bytes,
-        ))
-    }
-
     fn file(&self, segment: &Segment, device: bool) -> Result<Arc<dyn File>, Error> {
         if !device {
             return Ok(Arc::clone(&segment.file));
@@ -333,7 +297,8 @@ impl Walker<'_> {
     /// segment goes.
     fn walk_segment(&mut self, index: usize, device: bool, start: Extent) -> Result<Extent, Error> {
         let segment = Arc::clone(&self.contents.log[index]);
-        let mut window = self.sweep(&segment, device)?;
+        let file = self.file(&segment, device)?;
+        let mut window = Window::sweeping(&segment, file, segment.header.segment_bytes);
         let mut extent = start;
         self.reached = (index, extent.end);
         let linked = self.is_linked(index);
@@ -401,7 +366,7 @@ impl Walker<'_> {
         let Some(payload) = window.payload(found)? else {
             return Ok(false);
         };
-        if !self.trust.torn_frames && !self.finisher.verify(&found.header, payload) {
+        if !self.options.accepts_torn_frames && !self.finisher.verify(&found.header, payload) {
             return Ok(false);
         }
         if found.header.kind == FrameKind::Group {
@@ -420,7 +385,7 @@ impl Walker<'_> {
         (before, found): (u64, &Found),
         end: Position,
     ) -> Result<bool, Error> {
-        if !self.trust.damaged_groups || found.header.kind != FrameKind::Group {
+        if !self.options.shows_damaged_groups || found.header.kind != FrameKind::Group {
             return Ok(false);
         }
         let Some(mut payload) = window.payload(found)?.map(<[u8]>::to_vec) else {

@@ -24,9 +24,9 @@ use crate::format::{
 use crate::frame::{Chain, Finisher, encode_group};
 use crate::inspect::Link;
 use crate::record::records_bytes;
-use crate::recovery::{self, Reached, Trust, Visit};
+use crate::recovery::{Reached, Visit, Walker};
 use crate::window::Window;
-use crate::{Body, Error, Options, Position, Record, Sequence, Tag};
+use crate::{Body, Error, Group, Options, Position, Record, Sequence, Tag};
 
 /// Bytes copied or cleared at a time.
 const PIECE_BYTES: usize = 1 << 20;
@@ -69,11 +69,9 @@ pub fn survey(
     if contents.log.is_empty() {
         return Err(Error::damaged(path, 0, "there is no segment of a log"));
     }
-    let trust = Trust {
-        torn_frames: false,
-        damaged_groups: options.shows_damaged_groups,
-    };
-    let reached = recovery::survey(disk, path, &contents, replay_from, trust, visit)?;
+    let mut show = |group: &Group<'_>| visit(group);
+    let walker = Walker::begin(disk, path, &contents, replay_from, options, &mut show)?;
+    let reached = walker.survey()?;
     reached
         .map(|(reached, error)| found(disk, &contents, &reached, &error))
         .transpose()

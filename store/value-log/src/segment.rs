@@ -10,9 +10,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
-use environment::File;
+use environment::{File, Mutex};
 
 use crate::format::{FRAMES_START, ReachNote, SegmentHeader};
 use crate::{Position, SegmentInfo, SegmentKind, Tag};
@@ -108,7 +108,7 @@ impl Segment {
     }
 
     pub fn extent(&self) -> Extent {
-        *self.extent.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.extent.lock()
     }
 
     pub fn set_extent(&self, extent: Extent) {
@@ -120,7 +120,7 @@ impl Segment {
             extent.end.is_multiple_of(8),
             "{extent:?} ends within a frame"
         );
-        *self.extent.lock().unwrap_or_else(PoisonError::into_inner) = extent;
+        *self.extent.lock() = extent;
     }
 
     /// Where a search from `from` on can end. A note that frames have passed is

@@ -29,9 +29,9 @@ mod state;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 
-use environment::{Disk, File, OpenMode, Shortage};
+use environment::{Disk, File, Mutex, OpenMode, Shortage};
 
 use crate::doorbell::Doorbell;
 use crate::format::{
@@ -71,7 +71,7 @@ pub(crate) struct PoolParameters {
 /// Segments that are ready for use, and the work that keeps enough of them ready.
 #[derive(Debug)]
 pub(crate) struct SegmentPool {
-    parameters: PoolParameters,
+    pub parameters: PoolParameters,
     state: Mutex<PoolState>,
     /// Signalled when the pool's thread may have something to do.
     changed: Condvar,
@@ -101,10 +101,6 @@ impl SegmentPool {
         self.parameters.segment_bytes
     }
 
-    fn state(&self) -> MutexGuard<'_, PoolState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Body of the pool's thread.
     pub fn run(&self) {
         while let Some(job) = self.wait_for_job() {
@@ -115,7 +111,7 @@ impl SegmentPool {
     /// Does all that is due, on the caller's thread.
     pub fn run_due(&self) {
         loop {
-            let Some(job) = self.state().due(self.parameters.target) else {
+            let Some(job) = self.state.lock().due(self.parameters.target) else {
                 return;
             };
             self.run_job(job);
@@ -131,15 +127,15 @@ impl SegmentPool {
             }
             Job::Spare => self
                 .make_spare(self.parameters.reserve_bytes)
-                .map(|number| self.state().spares.push(number))
+                .map(|number| self.state.lock().spares.push(number))
                 .map_err(|error| self.refusal(error)),
         };
-        self.state().note_outcome(result);
+        self.state.lock().note_outcome(result);
         self.parameters.doorbell.ring();
     }
 
     fn wait_for_job(&self) -> Option<Job> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         loop {
             if state.stop {
                 return None;
@@ -176,20 +172,20 @@ impl SegmentPool {
     fn settle(&self, segment: &Arc<Segment>) {
         // A failure is kept, and ends the log at its next write.
         if self.flush(std::slice::from_ref(segment)).is_ok() {
-            self.state().settling.pop_front();
+            self.state.lock().settling.pop_front();
         }
     }
 
     /// Flushes log segments, in their order: the oldest that was not flushed
     /// to its end, and those behind it. After a failure nothing is flushed.
     pub fn flush(&self, segments: &[Arc<Segment>]) -> Result<(), Error> {
-        let _turn = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.flushing.lock();
         self.settled()?;
         for segment in segments {
             let end = end_of(segment.id(), segment.extent().end);
             let flushed = segment.file.sync_data();
             if let Err(error) = flushed.map_err(Error::io("flush", &segment.path)) {
-                self.state().unsettled = Some(error.clone());
+                self.state.lock().unsettled = Some(error.clone());
                 return Err(error);
             }
             self.note_settled(end);
@@ -204,13 +200,13 @@ impl SegmentPool {
 
     /// Lets the pool's thread flush a sealed segment in the background.
     pub fn settle_later(&self, segment: Arc<Segment>) {
-        self.state().settling.push_back(segment);
+        self.state.lock().settling.push_back(segment);
         self.changed.notify_all();
     }
 
     /// Everything before this was flushed; an error when a flush failed.
     pub fn settled(&self) -> Result<Position, Error> {
-        match &self.state().unsettled {
+        match &self.state.lock().unsettled {
             Some(error) => Err(error.clone()),
             None => Ok(Position::from_bits(self.settled.load(Ordering::Acquire))),
         }
@@ -223,40 +219,40 @@ impl SegmentPool {
 
     /// Whether nothing waits to be flushed, or never will be.
     pub fn has_settled_all(&self) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         state.settling.is_empty() || state.unsettled.is_some()
     }
 
     /// Lets the pool's thread end.
     pub fn stop(&self) {
-        self.state().stop = true;
+        self.state.lock().stop = true;
         self.changed.notify_all();
     }
 
     /// Forgets a failure, so that making is tried again.
     pub fn retry(&self) {
-        self.state().forget_failure();
+        self.state.lock().forget_failure();
         self.changed.notify_all();
     }
 
     /// Segments ready for use.
     pub fn ready(&self) -> usize {
-        self.state().ready()
+        self.state.lock().ready()
     }
 
     pub fn has_next(&self) -> bool {
-        self.state().next.is_some()
+        self.state.lock().next.is_some()
     }
 
     /// There is no next segment, and making one has failed.
     pub fn lacks_next(&self) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         state.next.is_none() && (state.failures > 0 || state.yields)
     }
 
     /// Whether [`SegmentPool::take_next`] has an answer.
     pub fn is_settled(&self) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         let is_known = state.failure.is_some() || state.stopped.is_some() || state.yields;
         state.next.is_some() || is_known
     }
@@ -264,14 +260,14 @@ impl SegmentPool {
     /// An error when a flush of the directory failed: what is prepared may
     /// still be taken, nothing comes after it.
     pub fn check_running(&self) -> Result<(), Error> {
-        self.state().stopped.clone().map_or(Ok(()), Err)
+        self.state.lock().stopped.clone().map_or(Ok(()), Err)
     }
 
     /// The prepared log segment; `None` while it is being made. A failure is
     /// returned once, and then making is tried again. A failure from before any caller waited
     /// is tried again first: the disk that was full then may have room now.
     pub fn take_next(&self) -> Result<Option<Arc<Segment>>, Error> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let was_awaited = std::mem::replace(&mut state.awaited, true);
         let answer = match state.next.take() {
             Some(next) => {
@@ -312,12 +308,12 @@ impl SegmentPool {
     fn try_prepare_next(&self) -> Result<(), Error> {
         let number = self.take_spare_or_make()?;
         let header = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let previous = state.active;
             self.header(state.allocate_id()?, previous, SegmentKind::Log)
         };
         let next = self.prepare_spare(number, header)?;
-        let before = self.state().next.replace(Arc::new(next));
+        let before = self.state.lock().next.replace(Arc::new(next));
         assert!(before.is_none(), "{before:?} was to be the next segment");
         Ok(())
     }
@@ -345,7 +341,7 @@ impl SegmentPool {
     /// overwrites a spare's header, which a lost rename would leave in a file
     /// that still has a segment's name.
     pub fn put_back(&self, numbers: &[u32]) {
-        self.state().spares.extend_from_slice(numbers);
+        self.state.lock().spares.extend_from_slice(numbers);
     }
 
     /// Renames the file of a segment that is no longer in use to a spare's name and returns
@@ -370,7 +366,7 @@ impl SegmentPool {
     /// full the log keeps its next segment only, and the room of the rest is given back.
     fn number_for(&self, segment: &Segment) -> Option<u32> {
         let is_low = self.is_low_on_space();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let ready = state.ready();
         let enough = if is_low { 0 } else { self.parameters.target };
         let wanted =
@@ -390,7 +386,7 @@ impl SegmentPool {
     /// needs a segment fails for want of room. False when there is nothing to remove.
     pub fn yield_room(&self) -> Result<bool, Error> {
         let (spares, next) = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.yields = true;
             let spares = std::mem::take(&mut state.spares);
             let next = if spares.is_empty() {
@@ -415,7 +411,7 @@ impl SegmentPool {
 
     /// Lets segments be made again.
     pub fn end_yielding(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.yields = false;
         state.forget_failure();
         drop(state);
@@ -433,7 +429,7 @@ impl SegmentPool {
     /// later flush that succeeds would say nothing about these names.
     pub fn sync_directory(&self) -> Result<(), Error> {
         let names = &self.flushing_names;
-        let _turn = names.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = names.lock();
         self.check_running()?;
         let synced = self
             .parameters
@@ -444,14 +440,14 @@ impl SegmentPool {
             let was_tried = Shortage::of(&error) != Some(Shortage::Descriptors);
             let error = Error::io("sync directory", &self.parameters.directory)(error);
             if was_tried {
-                self.state().stopped = Some(error.clone());
+                self.state.lock().stopped = Some(error.clone());
             }
             error
         })
     }
 
     fn take_spare_or_make(&self) -> Result<u32, Error> {
-        let spare = self.state().spares.pop();
+        let spare = self.state.lock().spares.pop();
         spare.map_or_else(|| self.make_spare(self.parameters.reserve_bytes), Ok)
     }
 
@@ -459,11 +455,11 @@ impl SegmentPool {
     /// space; the caller owns its number.
     fn make_spare(&self, reserve_bytes: u64) -> Result<u32, Error> {
         self.check_space(reserve_bytes)?;
-        let number = self.state().take_number();
+        let number = self.state.lock().take_number();
         let making = FileName::Making(number).in_directory(&self.parameters.directory);
         let written = self.write_zeros(&making);
         if let Err(error) = &written {
-            self.state().is_costly = error.shortage() == Some(Shortage::Room);
+            self.state.lock().is_costly = error.shortage() == Some(Shortage::Room);
             // The half-made file only takes room; if it stays, the next opening removes it.
             let _ = self.parameters.disk.remove(&making);
         }

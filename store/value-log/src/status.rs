@@ -6,9 +6,9 @@ use crate::{Position, Sequence, Tag};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SegmentKind {
     /// A stretch of the log.
-    Log,
+    Log = 1,
     /// Survivors of reclaim or a snapshot, written in bulk.
-    Sorted,
+    Sorted = 2,
 }
 
 /// One segment.

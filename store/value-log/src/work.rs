@@ -10,7 +10,6 @@
 //! a group in the page cache puts it there without waking another thread.
 
 use std::mem;
-use std::sync::{MutexGuard, PoisonError};
 
 use crate::committer::{Committer, PanicLatch};
 use crate::log_state::LogState;
@@ -24,15 +23,11 @@ pub(crate) struct CallerCommitter {
 }
 
 impl LogState {
-    fn caller(&self) -> MutexGuard<'_, Option<Box<CallerCommitter>>> {
-        self.caller.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Opens the first buffer of `committer` and lets callers work with it.
     pub fn set_caller_committer(&self, mut committer: Committer) {
         let index = committer.begin();
         let working = CallerCommitter { committer, index };
-        let before = self.caller().replace(Box::new(working));
+        let before = self.caller.lock().replace(Box::new(working));
         assert!(before.is_none(), "a log is written by one");
         self.make_due_segments();
     }
@@ -42,7 +37,7 @@ impl LogState {
         if !self.options.worker.is_caller() {
             return;
         }
-        let mut caller = self.caller();
+        let mut caller = self.caller.lock();
         let Some(mut working) = caller.take() else {
             return;
         };
@@ -69,11 +64,11 @@ impl LogState {
     /// Ends a log without a flush thread.
     pub fn end_caller_committer(&self) {
         if self.options.worker.is_caller() {
-            self.control().closing = true;
+            self.control.lock().closing = true;
             self.order();
             self.work();
             // `self` and the committer hold each other: this ends the cycle.
-            drop(mem::take(&mut *self.caller()));
+            drop(mem::take(&mut *self.caller.lock()));
         }
     }
 }

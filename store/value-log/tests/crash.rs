@@ -75,7 +75,7 @@ fn work(
             promised.released_below = index;
             log.rotate()?;
             promised.acknowledged = index;
-            let mut relocation = log.relocate()?;
+            let mut relocation = log.relocate(0)?;
             relocation.append(Record {
                 kind: 2,
                 parts: &[b"survivor"],

@@ -56,7 +56,7 @@ fn stops_after(fault: Fault, seal: Seal) {
         append(&log, &payload(2, 30_000)).unwrap_err().is_failed(),
         "a large one too"
     );
-    assert!(log.relocate().is_err());
+    assert!(log.relocate(0).is_err());
     log.wait_durable(kept.sequence)
         .expect("what was promised stays promised");
     assert!(log.status().failed.is_some());

@@ -118,7 +118,7 @@ fn every_log_draws_a_salt_of_its_own_and_keeps_it_for_all_its_segments() {
             put(&log, 1, b"x").unwrap();
             log.rotate().unwrap();
             put(&log, 2, b"x").unwrap();
-            let mut relocation = log.relocate().unwrap();
+            let mut relocation = log.relocate(0).unwrap();
             let parts: &[&[u8]] = &[b"survivor"];
             relocation.append(Record { kind: 1, parts }).unwrap();
             relocation.finish().unwrap();

@@ -144,7 +144,7 @@ fn after_a_failed_directory_flush_no_segment_is_given_and_nothing_is_flushed_aga
     let last = put_until_it_ends(&log, 2);
     let flushes = disk.flushes();
     assert!(log.rotate().unwrap_err().is_failed());
-    assert!(log.relocate().is_err());
+    assert!(log.relocate(0).is_err());
     assert_eq!(disk.flushes(), flushes);
     drop(log);
     disk.disk.crash();
@@ -195,7 +195,7 @@ fn a_sorted_segment_with_a_failed_directory_flush_is_no_spare() {
     while log.status().spare_segments == 0 {
         std::thread::yield_now();
     }
-    let mut relocation = log.relocate().unwrap();
+    let mut relocation = log.relocate(0).unwrap();
     // The first flush is that of a new file's name, the second of the
     // segment's.
     disk.fails_in.store(2, Ordering::SeqCst);
@@ -223,7 +223,7 @@ fn relocate_with(fault: Fault, io: u64) -> bool {
         std::thread::yield_now();
     }
     disk.inject(disk.io_count() + io, fault);
-    let mut relocation = log.relocate().unwrap();
+    let mut relocation = log.relocate(0).unwrap();
     let done = fill(&mut relocation).and_then(|()| relocation.finish());
     let sorted = |log: &Log| -> Vec<u32> {
         let infos = log.segments().into_iter();

@@ -130,7 +130,7 @@ fn sorted_segments_are_there_after_finish_and_after_a_loss_of_power() {
     let disk = SimulatedDisk::new(1);
     let (log, _, _) = open(&disk, explicit()).unwrap();
     put(&log, 1, b"log").unwrap();
-    let mut relocation = log.relocate().unwrap();
+    let mut relocation = log.relocate(0).unwrap();
     let positions: Vec<Position> = (0..150)
         .map(|number| {
             let payload = payload(number, 2000 + number as usize);
@@ -190,7 +190,7 @@ fn sorted_segments_are_there_after_finish_and_after_a_loss_of_power() {
 fn an_abandoned_relocation_leaves_nothing() {
     let disk = SimulatedDisk::new(1);
     let (log, _, _) = open(&disk, explicit()).unwrap();
-    let mut relocation = log.relocate().unwrap();
+    let mut relocation = log.relocate(0).unwrap();
     for number in 0..60 {
         relocation
             .append(Record {

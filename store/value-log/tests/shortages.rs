@@ -80,7 +80,7 @@ fn a_log_that_can_open_no_further_segment_goes_on_when_it_can() {
                         .is_shortage()
                 );
                 assert!(log.rotate().unwrap_err().is_shortage());
-                assert!(log.make_room(20_000).unwrap_err().is_shortage());
+                assert!(log.make_room(20_000, 0).unwrap_err().is_shortage());
             }
             put(&log, written, b"there is room for this").unwrap();
             assert_eq!(log.status().failed, None);

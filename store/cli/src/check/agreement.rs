@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
-use engine::Stored;
+use engine::KeyChange;
 use engine::inspect::{Contents, Pointer, contents};
 use environment::real::RealDisk;
 use value_log::inspect::{FrameRecord, SegmentBytes, SegmentFile};
@@ -113,7 +113,7 @@ pub(super) struct Lost {
 
 impl Open {
     /// Crosses off the record that `stored` was read from; adds a finding if it differs.
-    pub(super) fn cross_off(&mut self, file: &Path, record: &FrameRecord, stored: &Stored) {
+    pub(super) fn cross_off(&mut self, file: &Path, record: &FrameRecord, stored: &KeyChange) {
         let offset = record.position.offset();
         self.pass_until(offset);
         while let Some(wanted) = self.wanted.get(self.next).filter(|it| it.offset == offset) {
@@ -205,7 +205,7 @@ fn counted_records(records: usize) -> String {
     counted(records as u64, "record", "records")
 }
 
-fn found(record: &FrameRecord, stored: &Stored) -> Expected {
+fn found(record: &FrameRecord, stored: &KeyChange) -> Expected {
     Expected {
         offset: record.position.offset(),
         record_bytes: record.record_bytes,

@@ -146,23 +146,21 @@ impl BlockReader {
         }
     }
 
-    /// The next block; an error names where it starts.
+    /// The next block.
     pub(crate) fn block(&mut self) -> Result<(Kind, &[u8]), String> {
-        let offset = self.offset();
-        let damaged = |what: String| format!("block at byte {offset}: {what}");
-        let header = self.take(BLOCK_HEADER_BYTES).map_err(damaged)?;
+        let header = self.take(BLOCK_HEADER_BYTES)?;
         let (code, payload_bytes) = (u32_at(header, 0), u32_at(header, 4) as usize);
         let (number, expected) = (u32_at(header, 8), u32_at(header, 12));
         let checked: [u8; 12] = header[..12].try_into().expect("twelve bytes");
         if number != self.blocks || payload_bytes > BLOCK_BYTES_MAX {
-            return Err(damaged("its header is not one".into()));
+            return Err("its header is not one".into());
         }
         self.blocks += 1;
-        let payload = self.take(payload_bytes).map_err(damaged)?;
+        let payload = self.take(payload_bytes)?;
         if crc(&[&checked, payload]) != expected {
-            return Err(damaged("it fails its checksum".into()));
+            return Err("it fails its checksum".into());
         }
-        let kind = Kind::from_code(code).ok_or_else(|| damaged(format!("unknown kind {code}")))?;
+        let kind = Kind::from_code(code).ok_or_else(|| format!("unknown kind {code}"))?;
         Ok((kind, payload))
     }
 

@@ -1,30 +1,30 @@
-//! Encodes entries of a tree as blocks.
+//! Entries of a tree as blocks.
 
 use super::block::BlockWriter;
-use super::format::{BLOCK_BYTES, Kind, put_varint};
+use super::format::{BLOCK_BYTES, Kind, put_varint, take_varint};
+use crate::format::u64_at;
+use crate::trees::OF_VERSIONS;
 use ordered_index::Entry;
 use std::io;
+
+/// Bytes of the tree's number at the start of a block.
+const TREE_BYTES: usize = 8;
 
 /// Gathers entries; each block can be read without the one before.
 #[derive(Debug)]
 pub(crate) struct EntriesWriter {
-    tree: usize,
+    /// The number of the tree, and the entries.
     payload: Vec<u8>,
+    /// The key that was pushed last.
     pub(super) last: Vec<u8>,
-    /// Where the next slice goes on.
-    pub(super) start: Option<Vec<u8>>,
-    empty: bool,
 }
 
 impl EntriesWriter {
     pub(crate) fn new(tree: usize) -> EntriesWriter {
         let payload = (tree as u64).to_le_bytes().to_vec();
         EntriesWriter {
-            tree,
             payload,
             last: Vec::new(),
-            start: None,
-            empty: true,
         }
     }
 
@@ -34,10 +34,9 @@ impl EntriesWriter {
     }
 
     pub(crate) fn push(&mut self, key: &[u8], entry: Entry) {
-        let shared = if self.empty {
-            0
-        } else {
-            shared_bytes(&self.last, key)
+        let shared = match self.is_empty() {
+            true => 0,
+            false => shared_bytes(&self.last, key),
         };
         put_varint(&mut self.payload, shared as u64);
         put_varint(&mut self.payload, (key.len() - shared) as u64);
@@ -46,18 +45,54 @@ impl EntriesWriter {
         self.payload.extend(entry.stamp.to_le_bytes());
         self.last.clear();
         self.last.extend(key);
-        self.empty = false;
     }
 
     pub(crate) fn flush(&mut self, blocks: &mut BlockWriter) -> io::Result<()> {
-        if !self.empty {
+        if !self.is_empty() {
             blocks.block(Kind::Entries, &self.payload)?;
         }
-        self.payload.clear();
-        self.payload.extend((self.tree as u64).to_le_bytes());
-        self.empty = true;
+        self.payload.truncate(TREE_BYTES);
         Ok(())
     }
+
+    fn is_empty(&self) -> bool {
+        self.payload.len() == TREE_BYTES
+    }
+}
+
+/// Shows the entries of a block: tree, key and entry.
+pub(crate) fn read_entries<E: From<&'static str>>(
+    payload: &[u8],
+    mut visit: impl FnMut(usize, &[u8], Entry) -> Result<(), E>,
+) -> Result<(), E> {
+    let (tree, mut rest) = payload
+        .split_at_checked(TREE_BYTES)
+        .ok_or("a block of entries is cut off")?;
+    let tree = usize::try_from(u64_at(tree, 0)).ok();
+    let tree = tree.filter(|tree| OF_VERSIONS.contains(tree));
+    let tree = tree.ok_or("a block of entries is of no tree")?;
+    let mut key = Vec::new();
+    while !rest.is_empty() {
+        let entry = take_entry(&mut rest, &mut key).ok_or("an entry is cut off")?;
+        visit(tree, &key, entry)?;
+    }
+    Ok(())
+}
+
+fn take_entry(rest: &mut &[u8], key: &mut Vec<u8>) -> Option<Entry> {
+    let shared = usize::try_from(take_varint(rest)?).ok()?;
+    let further = usize::try_from(take_varint(rest)?).ok()?;
+    if shared > key.len() || further.checked_add(16)? > rest.len() {
+        return None;
+    }
+    key.truncate(shared);
+    key.extend(&rest[..further]);
+    let entry = Entry {
+        value: u64_at(rest, further),
+        stamp: u64_at(rest, further + 8),
+    };
+    *rest = &rest[further + 16..];
+    Some(entry)
 }
 
 fn shared_bytes(one: &[u8], other: &[u8]) -> usize {

@@ -18,6 +18,25 @@ pub(crate) fn path(directory: &Path, number: u64) -> PathBuf {
     directory.join(format!("{number:016x}{SUFFIX}"))
 }
 
+/// Names of all files in the directory.
+pub(crate) fn list(disk: &dyn Disk, directory: &Path) -> Result<Vec<String>, Error> {
+    disk.list(directory).map_err(Error::disk("list", directory))
+}
+
+/// Makes a finished file the checkpoint of that number, for good.
+pub(crate) fn finish(
+    disk: &dyn Disk,
+    directory: &Path,
+    name: &str,
+    number: u64,
+) -> Result<(), Error> {
+    let to = path(directory, number);
+    disk.rename(&directory.join(name), &to)
+        .map_err(Error::disk("rename to", &to))?;
+    disk.sync_directory(directory)
+        .map_err(Error::disk("sync", directory))
+}
+
 /// Numbers of the checkpoints among `names`, newest first.
 pub(crate) fn numbers(names: &[String]) -> Vec<u64> {
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| number(name)).collect();
@@ -34,9 +53,7 @@ fn number(name: &str) -> Option<u64> {
 /// looked at only when all newer ones are damaged, and then refused, because
 /// it points into segments that are gone.
 pub(crate) fn remove_old(disk: &dyn Disk, directory: &Path, kept: usize) -> Result<(), Error> {
-    let names = disk
-        .list(directory)
-        .map_err(Error::disk("list", directory))?;
+    let names = list(disk, directory)?;
     for number in numbers(&names).into_iter().skip(kept) {
         let path = path(directory, number);
         disk.remove(&path).map_err(Error::disk("remove", &path))?;
@@ -44,20 +61,9 @@ pub(crate) fn remove_old(disk: &dyn Disk, directory: &Path, kept: usize) -> Resu
     Ok(())
 }
 
-/// Removes the remains of a checkpoint that was never finished.
-pub(crate) fn remove_partial(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
-    remove(disk, directory, PARTIAL)
-}
-
-/// Removes the remains of a snapshot that was never installed.
-pub(crate) fn remove_incoming(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
-    remove(disk, directory, INCOMING)
-}
-
-fn remove(disk: &dyn Disk, directory: &Path, name: &str) -> Result<(), Error> {
-    let names = disk
-        .list(directory)
-        .map_err(Error::disk("list", directory))?;
+/// Removes the remains of a file that was never finished.
+pub(crate) fn remove(disk: &dyn Disk, directory: &Path, name: &str) -> Result<(), Error> {
+    let names = list(disk, directory)?;
     if !names.iter().any(|other| other == name) {
         return Ok(());
     }
@@ -68,9 +74,7 @@ fn remove(disk: &dyn Disk, directory: &Path, name: &str) -> Result<(), Error> {
 /// The newest checkpoint's number; that of a new directory's where there is none,
 /// because the state was rebuilt from the log.
 pub(crate) fn newest(disk: &dyn Disk, directory: &Path) -> Result<u64, Error> {
-    let names = disk
-        .list(directory)
-        .map_err(Error::disk("list", directory))?;
+    let names = list(disk, directory)?;
     Ok(numbers(&names).first().copied().unwrap_or(FIRST))
 }
 

@@ -29,7 +29,9 @@
 use crate::HardState;
 use crate::entry::HARD_STATE_BYTES;
 use crate::format::u64_at;
-use crate::trees::{EMPTY_REVISION, NEVER_COMPACTED, OF_VERSIONS};
+use crate::trees::{EMPTY_REVISION, Known, NEVER_COMPACTED, OF_VERSIONS};
+use ordered_index::Entry;
+use std::slice::ChunksExact;
 use value_log::Position;
 
 pub(crate) const MAGIC: [u8; 8] = *b"INKCKPT\0";
@@ -147,6 +149,12 @@ pub(crate) struct Foot {
 pub(crate) const FOOT_BYTES: usize = 40;
 
 impl Foot {
+    /// Adds an entry.
+    pub(crate) fn count(&mut self, tree: usize, entry: Entry) {
+        self.entries[tree] += 1;
+        self.last_main = self.last_main.max(Known::from(entry).main as u64);
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let words = [
             self.entries[0],
@@ -168,9 +176,19 @@ impl Foot {
     }
 }
 
-pub(crate) const SEGMENT_BYTES: usize = 24;
-pub(crate) const MARK_BYTES: usize = 16;
-pub(crate) const STRETCH_BYTES: usize = 16;
+/// Rows of the tables of segments, of marks and of overruled frames. Fails where the last
+/// one is cut off.
+pub(crate) fn rows(kind: Kind, payload: &[u8]) -> Result<ChunksExact<'_, u8>, &'static str> {
+    let (row_bytes, cut_off) = match kind {
+        Kind::Segments => (24, "its table of segments is cut off"),
+        Kind::Marks => (16, "its table of marks is cut off"),
+        _ => (16, "its table of overruled frames is cut off"),
+    };
+    match payload.len().is_multiple_of(row_bytes) {
+        true => Ok(payload.chunks_exact(row_bytes)),
+        false => Err(cut_off),
+    }
+}
 
 pub(crate) fn put_varint(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {

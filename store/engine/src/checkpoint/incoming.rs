@@ -17,8 +17,8 @@ use super::files;
 use super::format::{BLOCK_BYTES, FILE_HEADER_BYTES, Foot, HEAD_BYTES, Head, Kind};
 use crate::Error;
 use crate::directory::Directory;
-use crate::trees::{Known, OF_VERSIONS};
-use environment::{Disk, File, OpenMode, Shortage};
+use crate::trees::OF_VERSIONS;
+use environment::{File, OpenMode};
 use ordered_index::Entry;
 use std::io;
 use std::path::PathBuf;
@@ -29,8 +29,7 @@ const SYNC_BYTES: u64 = 8 << 20;
 
 #[derive(Debug)]
 pub(crate) struct IncomingCheckpoint {
-    disk: Arc<dyn Disk>,
-    directory: PathBuf,
+    pub(crate) directory: Directory,
     path: PathBuf,
     file: Arc<dyn File>,
     /// `None` once the file is complete but for its head.
@@ -38,18 +37,15 @@ pub(crate) struct IncomingCheckpoint {
     trees: [EntriesWriter; OF_VERSIONS.len()],
     foot: Foot,
     file_bytes: u64,
-    /// Free space that is kept in reserve, for errors.
-    reserve_bytes: u64,
     /// The file is a checkpoint now, or may be: it is not removed.
     left: bool,
 }
 
 impl IncomingCheckpoint {
     pub(crate) fn begin(directory: &Directory) -> Result<IncomingCheckpoint, Error> {
-        let reserve_bytes = directory.reserve_bytes;
-        let (disk, directory) = (Arc::clone(&directory.disk), directory.path.clone());
-        files::remove_incoming(&*disk, &directory)?;
-        let path = directory.join(files::INCOMING);
+        let disk = &*directory.disk;
+        files::remove(disk, &directory.path, files::INCOMING)?;
+        let path = directory.path.join(files::INCOMING);
         let file = disk
             .open(&path, OpenMode::CreateNew)
             .map_err(Error::disk("create", &path))?;
@@ -58,10 +54,8 @@ impl IncomingCheckpoint {
             trees: OF_VERSIONS.map(EntriesWriter::new),
             foot: Foot::default(),
             file_bytes: 0,
-            reserve_bytes,
             left: false,
-            disk,
-            directory,
+            directory: directory.clone(),
             path,
             file,
         };
@@ -88,8 +82,7 @@ impl IncomingCheckpoint {
 
     /// Adds an entry of a tree, behind those that it has.
     pub(crate) fn add(&mut self, tree: usize, key: &[u8], entry: Entry) -> Result<(), Error> {
-        self.foot.entries[tree] += 1;
-        self.foot.last_main = self.foot.last_main.max(Known::from(entry).main as u64);
+        self.foot.count(tree, entry);
         self.write(|blocks, trees| {
             trees[tree].push(key, entry);
             if trees[tree].is_full() {
@@ -110,7 +103,9 @@ impl IncomingCheckpoint {
             blocks.block(Kind::Foot, &foot)
         })?;
         let blocks = self.blocks.take().expect("it is completed once");
-        let finished = blocks.finish().map_err(|error| self.failed(error));
+        let finished = blocks
+            .finish()
+            .map_err(|error| self.directory.write_failed(&self.path, error));
         self.file_bytes = finished?;
         Ok(())
     }
@@ -122,20 +117,15 @@ impl IncomingCheckpoint {
         let written = self
             .file
             .write_durable_at(&[&block], FILE_HEADER_BYTES as u64);
-        written.map_err(|error| self.failed(error))
+        written.map_err(|error| self.directory.write_failed(&self.path, error))
     }
 
     /// Gives the file the name of a checkpoint, in place of the one that has it.
     /// After an error it may have it or not.
     pub(crate) fn replace(&mut self, number: u64) -> Result<(), Error> {
-        let to = files::path(&self.directory, number);
         self.left = true;
-        self.disk
-            .rename(&self.path, &to)
-            .map_err(Error::disk("rename to", &to))?;
-        self.disk
-            .sync_directory(&self.directory)
-            .map_err(Error::disk("sync", &self.directory))
+        let Directory { disk, path, .. } = &self.directory;
+        files::finish(&**disk, path, files::INCOMING, number)
     }
 
     /// Bytes of the complete file.
@@ -148,19 +138,8 @@ impl IncomingCheckpoint {
         step: impl FnOnce(&mut BlockWriter, &mut [EntriesWriter]) -> io::Result<()>,
     ) -> Result<(), Error> {
         let blocks = self.blocks.as_mut().expect("it is not complete");
-        step(blocks, &mut self.trees).map_err(|error| self.failed(error))
-    }
-
-    /// The error of a failed write. A full disk has a variant of its own, as its remedy differs.
-    fn failed(&self, error: io::Error) -> Error {
-        match Shortage::of(&error) {
-            Some(Shortage::Room) => Error::NoSpace {
-                directory: self.directory.clone(),
-                available_bytes: 0,
-                reserve_bytes: self.reserve_bytes,
-            },
-            _ => Error::disk("write", &self.path)(error),
-        }
+        step(blocks, &mut self.trees)
+            .map_err(|error| self.directory.write_failed(&self.path, error))
     }
 }
 
@@ -168,7 +147,7 @@ impl Drop for IncomingCheckpoint {
     fn drop(&mut self) {
         if !self.left {
             // If this fails, the next import or opening removes it.
-            let _ = self.disk.remove(&self.path);
+            let _ = self.directory.disk.remove(&self.path);
         }
     }
 }

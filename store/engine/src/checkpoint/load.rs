@@ -2,7 +2,8 @@
 //! before its checksum, and no length in it can make this panic.
 
 use super::block::BlockReader;
-use super::format::{Foot, Head, Kind, MARK_BYTES, SEGMENT_BYTES, STRETCH_BYTES, take_varint};
+use super::entries::read_entries;
+use super::format::{Foot, Head, Kind, rows};
 use crate::format::{u32_at, u64_at};
 use crate::hidden;
 use crate::history_key;
@@ -73,7 +74,7 @@ pub(crate) fn load(
         .open(path, OpenMode::Read)
         .map_err(|error| format!("cannot be opened: {error}"))?;
     let mut blocks = BlockReader::new(file)?;
-    let (Kind::Head, payload) = blocks.block()? else {
+    let (Kind::Head, payload) = block(&mut blocks)? else {
         return Err("it has no head".into());
     };
     let head = Head::decode(payload).ok_or("its head has another size")?;
@@ -86,7 +87,7 @@ pub(crate) fn load(
     }
     let mut loader = Loader::new(head, present);
     loop {
-        let (kind, payload) = blocks.block()?;
+        let (kind, payload) = block(&mut blocks)?;
         if kind == Kind::Foot {
             loader.check(&Foot::decode(payload).ok_or("its foot has another size")?)?;
             break;
@@ -100,13 +101,18 @@ pub(crate) fn load(
     Ok(loader.loaded)
 }
 
+fn block(blocks: &mut BlockReader) -> Result<(Kind, &[u8]), String> {
+    let offset = blocks.offset();
+    let block = blocks.block();
+    block.map_err(|what| format!("block at byte {offset}: {what}"))
+}
+
 struct Loader<'a> {
     loaded: Loaded,
     seen: Foot,
     present: &'a BTreeSet<u32>,
     /// The segment of the entry before: neighbours often point into the same one.
     last_present: u32,
-    key: Vec<u8>,
 }
 
 impl<'a> Loader<'a> {
@@ -127,7 +133,6 @@ impl<'a> Loader<'a> {
             seen: Foot::default(),
             present,
             last_present: 0,
-            key: Vec::new(),
         }
     }
 
@@ -141,17 +146,14 @@ impl<'a> Loader<'a> {
             Kind::Segments => Ok(self.take_segments(payload)?),
             Kind::Marks => Ok(self.take_marks(payload)?),
             Kind::Overruled => Ok(self.take_overruled(payload)?),
-            Kind::Entries => self.take_entries(payload),
+            Kind::Entries => read_entries(payload, |tree, key, entry| self.push(tree, key, entry)),
             Kind::Head | Kind::Foot => Err("it has two heads".into()),
         }
     }
 
     fn take_segments(&mut self, payload: &[u8]) -> Result<(), String> {
         let live = &mut self.loaded.live;
-        for segment in payload.chunks(SEGMENT_BYTES) {
-            if segment.len() < SEGMENT_BYTES {
-                return Err("its table of segments is cut off".into());
-            }
+        for segment in rows(Kind::Segments, payload)? {
             let id = u32_at(segment, 0);
             if self.present.contains(&id) {
                 live.passed(id, Some(u64_at(segment, 8) as i64), u64_at(segment, 16));
@@ -162,10 +164,7 @@ impl<'a> Loader<'a> {
 
     fn take_marks(&mut self, payload: &[u8]) -> Result<(), String> {
         let marks = &mut self.loaded.marks;
-        for mark in payload.chunks(MARK_BYTES) {
-            if mark.len() < MARK_BYTES {
-                return Err("its table of marks is cut off".into());
-            }
+        for mark in rows(Kind::Marks, payload)? {
             let position = Position::from_bits(u64_at(mark, 8));
             if self.present.contains(&position.segment()) {
                 marks.restore(u64_at(mark, 0) as i64, position);
@@ -175,10 +174,7 @@ impl<'a> Loader<'a> {
     }
 
     fn take_overruled(&mut self, payload: &[u8]) -> Result<(), String> {
-        for stretch in payload.chunks(STRETCH_BYTES) {
-            if stretch.len() < STRETCH_BYTES {
-                return Err("its table of overruled frames is cut off".into());
-            }
+        for stretch in rows(Kind::Overruled, payload)? {
             let [first, last] = [0, 8].map(|at| Position::from_bits(u64_at(stretch, at)));
             let end = self.loaded.overruled.iter().next_back();
             if first > last || end.is_some_and(|(_, end)| end >= first) {
@@ -191,39 +187,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    fn take_entries(&mut self, payload: &[u8]) -> Result<(), Unusable> {
-        let (tree, mut rest) = payload
-            .split_at_checked(8)
-            .ok_or("a block of entries is cut off")?;
-        let tree = usize::try_from(u64_at(tree, 0))
-            .ok()
-            .filter(|tree| OF_VERSIONS.contains(tree));
-        let tree = tree.ok_or("a block of entries is of no tree")?;
-        self.key.clear();
-        while !rest.is_empty() {
-            let entry = self.take_entry(&mut rest).ok_or("an entry is cut off")?;
-            self.push(tree, entry)?;
-        }
-        Ok(())
-    }
-
-    fn take_entry(&mut self, rest: &mut &[u8]) -> Option<Entry> {
-        let shared = usize::try_from(take_varint(rest)?).ok()?;
-        let further = usize::try_from(take_varint(rest)?).ok()?;
-        if shared > self.key.len() || further.checked_add(16)? > rest.len() {
-            return None;
-        }
-        self.key.truncate(shared);
-        self.key.extend(&rest[..further]);
-        let entry = Entry {
-            value: u64_at(rest, further),
-            stamp: u64_at(rest, further + 8),
-        };
-        *rest = &rest[further + 16..];
-        Some(entry)
-    }
-
-    fn push(&mut self, tree: usize, entry: Entry) -> Result<(), Unusable> {
+    fn push(&mut self, tree: usize, key: &[u8], entry: Entry) -> Result<(), Unusable> {
         let known = Known::from(entry);
         let segment = known.pointer.segment();
         if segment != self.last_present && !self.present.contains(&segment) {
@@ -232,17 +196,16 @@ impl<'a> Loader<'a> {
             )));
         }
         self.last_present = segment;
-        if tree == HISTORY && !history_key::is_well_formed(&self.key) {
+        if tree == HISTORY && !history_key::is_well_formed(key) {
             return Err("a key of its history is malformed".into());
         }
-        if tree == HIDDEN && hidden::decode(&self.key).is_none() {
+        if tree == HIDDEN && hidden::decode(key).is_none() {
             return Err("a key of its hidden versions is malformed".into());
         }
         self.loaded.live.born(known.pointer);
-        self.seen.entries[tree] += 1;
-        self.seen.last_main = self.seen.last_main.max(known.main as u64);
+        self.seen.count(tree, entry);
         self.loaded.trees[tree]
-            .push(&self.key, entry)
+            .push(key, entry)
             .map_err(|error| error.to_string().into())
     }
 

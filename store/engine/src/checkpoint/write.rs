@@ -9,7 +9,7 @@ use crate::live::SegmentLife;
 use crate::overruled::Overruled;
 use crate::parts::Parts;
 use crate::revision_marks::RevisionMarks;
-use crate::trees::{Known, OF_VERSIONS};
+use crate::trees::OF_VERSIONS;
 use environment::{Disk, OpenMode, Shortage};
 use std::io;
 use std::ops::Bound;
@@ -47,12 +47,12 @@ impl Job {
         let (parts, log) = (&self.parts, &self.parts.records.log_view.log);
         let (disk, directory) = (&*parts.directory.disk, &parts.directory.path);
         let partial = directory.join(files::PARTIAL);
-        files::remove_partial(disk, directory)?;
+        files::remove(disk, directory, files::PARTIAL)?;
         let bytes = self.write_in_the_room_there_is(&partial)?;
         // What the file points at, or says was applied, must outlive it: with
         // page-cache durability the log may be behind.
         log.settle()?;
-        settle(disk, directory, self.number)?;
+        files::finish(disk, directory, files::PARTIAL, self.number)?;
         parts.counters.checkpoints.add(1);
         parts.counters.checkpoint_bytes.add(bytes);
         // An older one is of use only while everything it needs is there.
@@ -71,13 +71,13 @@ impl Job {
         let (disk, directory) = (&*self.parts.directory.disk, &self.parts.directory.path);
         let mut outcome = self.write(partial);
         if lacks_room(&outcome) {
-            files::remove_partial(disk, directory)?;
+            files::remove(disk, directory, files::PARTIAL)?;
             files::remove_old(disk, directory, 1)?;
             outcome = self.write(partial);
         }
         let mut yielding = None;
         while lacks_room(&outcome) && !self.dead.is_empty() {
-            files::remove_partial(disk, directory)?;
+            files::remove(disk, directory, files::PARTIAL)?;
             yielding.get_or_insert(Yielding(log));
             if !log.yield_room()? {
                 break;
@@ -86,7 +86,7 @@ impl Job {
         }
         if lacks_room(&outcome) {
             // The unfinished file takes room and has no use.
-            files::remove_partial(disk, directory)?;
+            files::remove(disk, directory, files::PARTIAL)?;
         }
         outcome.map_err(|error| self.parts.directory.write_failed(partial, error))
     }
@@ -184,21 +184,19 @@ impl Job {
         foot: &mut Foot,
     ) -> io::Result<bool> {
         let trees = self.parts.records.index.reader.pin();
-        let last = std::mem::take(&mut entries.start);
-        let start = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        // No key is empty, so this is before the first one as well.
+        let start = Bound::Excluded(&entries.last[..]);
         let mut cursor = trees.cursor(tree, start, Bound::Unbounded);
         for _ in 0..SLICE_ENTRIES {
             let Some((key, entry)) = cursor.next() else {
                 return Ok(true);
             };
-            foot.entries[tree] += 1;
-            foot.last_main = foot.last_main.max(Known::from(entry).main as u64);
+            foot.count(tree, entry);
             entries.push(key, entry);
             if entries.is_full() {
                 entries.flush(blocks)?;
             }
         }
-        entries.start = Some(entries.last.clone());
         Ok(false)
     }
 }
@@ -217,15 +215,6 @@ impl Drop for Yielding<'_> {
     }
 }
 
-/// Gives the partial file its name, for good.
-fn settle(disk: &dyn Disk, directory: &Path, number: u64) -> Result<(), Error> {
-    let path = files::path(directory, number);
-    disk.rename(&directory.join(files::PARTIAL), &path)
-        .map_err(Error::disk("rename to", &path))?;
-    disk.sync_directory(directory)
-        .map_err(Error::disk("sync", directory))
-}
-
 /// The checkpoint of a new directory, written before its log: from now on a
 /// log without a checkpoint has lost one.
 pub(crate) fn first(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
@@ -237,5 +226,5 @@ pub(crate) fn first(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
         blocks.finish()
     };
     write().map_err(Error::disk("write", &partial))?;
-    settle(disk, directory, files::FIRST)
+    files::finish(disk, directory, files::PARTIAL, files::FIRST)
 }

@@ -8,15 +8,12 @@ use value_log::Position;
 
 use crate::Error;
 use crate::checkpoint::block::BlockReader;
+use crate::checkpoint::entries::read_entries;
 use crate::checkpoint::files;
-use crate::checkpoint::format::{
-    Foot, Head, Kind, MARK_BYTES, SEGMENT_BYTES, STRETCH_BYTES, take_varint,
-};
-use crate::format::u64_at;
+use crate::checkpoint::format::{Foot, Head, Kind, rows};
 use crate::hidden;
 use crate::history_key;
-use crate::trees::{CURRENT, HIDDEN, HISTORY, Known, OF_VERSIONS};
-use ordered_index::Entry;
+use crate::trees::{CURRENT, HIDDEN, HISTORY, Known};
 
 /// A checkpoint's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,9 +75,7 @@ pub struct Pointer<'a> {
 
 /// The checkpoints in `directory`, newest first.
 pub fn checkpoints(disk: &dyn Disk, directory: &Path) -> Result<Vec<CheckpointFile>, Error> {
-    let names = disk
-        .list(directory)
-        .map_err(Error::disk("list", directory))?;
+    let names = files::list(disk, directory)?;
     let numbers = files::numbers(&names).into_iter();
     Ok(numbers
         .map(|number| CheckpointFile {
@@ -111,7 +106,10 @@ impl CheckpointFile {
         let mut pass = Pass::default();
         loop {
             let offset = blocks.offset();
-            let (kind, payload) = blocks.block().map_err(|what| damage(offset, &what))?;
+            let (kind, payload) = blocks.block().map_err(|what| Damage {
+                offset,
+                what: format!("block: {what}"),
+            })?;
             let taken = pass.take(kind, payload, visit);
             taken.map_err(|what| Damage {
                 offset,
@@ -133,22 +131,12 @@ impl CheckpointFile {
     }
 }
 
-/// Takes the place out of the reader's message, because [`Damage`] names it.
-fn damage(offset: u64, what: &str) -> Damage {
-    let place = format!("block at byte {offset}: ");
-    let what = what
-        .strip_prefix(&place)
-        .map_or(what.to_owned(), |what| format!("block: {what}"));
-    Damage { offset, what }
-}
-
 /// What has been read so far.
 #[derive(Default)]
 struct Pass {
     head: Option<Head>,
     seen: Foot,
-    /// The last key of the present block, as it is in the file.
-    key: Vec<u8>,
+    /// The key of an entry of HISTORY.
     user_key: Vec<u8>,
 }
 
@@ -166,17 +154,12 @@ impl Pass {
             (Kind::Head, Some(_)) => return Err("it has two heads"),
             (_, None) => return Err("it has no head"),
             (Kind::State, _) => self.seen.state_bytes += payload.len() as u64,
-            (Kind::Segments, _) if !payload.len().is_multiple_of(SEGMENT_BYTES) => {
-                return Err("its table of segments is cut off");
-            }
-            (Kind::Marks, _) if !payload.len().is_multiple_of(MARK_BYTES) => {
-                return Err("its table of marks is cut off");
-            }
-            (Kind::Overruled, _) if !payload.len().is_multiple_of(STRETCH_BYTES) => {
-                return Err("its table of overruled frames is cut off");
-            }
-            (Kind::Segments | Kind::Marks | Kind::Overruled, _) => {}
-            (Kind::Entries, _) => self.take_entries(payload, visit)?,
+            (Kind::Segments | Kind::Marks | Kind::Overruled, _) => drop(rows(kind, payload)?),
+            (Kind::Entries, _) => read_entries(payload, |tree, key, entry| {
+                self.seen.count(tree, entry);
+                visit(self.pointer(tree, key, Known::from(entry))?);
+                Ok::<(), &'static str>(())
+            })?,
             (Kind::Foot, _) if Foot::decode(payload) != Some(self.seen) => {
                 return Err("its foot does not sum what it holds");
             }
@@ -185,46 +168,12 @@ impl Pass {
         Ok(())
     }
 
-    fn take_entries(
-        &mut self,
-        payload: &[u8],
-        visit: &mut dyn FnMut(Pointer<'_>),
-    ) -> Result<(), &'static str> {
-        let (tree, mut rest) = payload
-            .split_at_checked(8)
-            .ok_or("a block of entries is cut off")?;
-        let tree = u64_at(tree, 0) as usize;
-        if !OF_VERSIONS.contains(&tree) {
-            return Err("a block of entries is of no tree");
-        }
-        self.key.clear();
-        while !rest.is_empty() {
-            let known = self.take_entry(&mut rest).ok_or("an entry is cut off")?;
-            self.seen.entries[tree] += 1;
-            self.seen.last_main = self.seen.last_main.max(known.main as u64);
-            visit(self.pointer(tree, known)?);
-        }
-        Ok(())
-    }
-
-    fn take_entry(&mut self, rest: &mut &[u8]) -> Option<Known> {
-        let shared = usize::try_from(take_varint(rest)?).ok()?;
-        let further = usize::try_from(take_varint(rest)?).ok()?;
-        if shared > self.key.len() || further.checked_add(16)? > rest.len() {
-            return None;
-        }
-        self.key.truncate(shared);
-        self.key.extend(&rest[..further]);
-        let entry = Entry {
-            value: u64_at(rest, further),
-            stamp: u64_at(rest, further + 8),
-        };
-        *rest = &rest[further + 16..];
-        Some(Known::from(entry))
-    }
-
-    fn pointer(&mut self, tree: usize, known: Known) -> Result<Pointer<'_>, &'static str> {
-        let mut key = &self.key[..];
+    fn pointer<'k>(
+        &'k mut self,
+        tree: usize,
+        mut key: &'k [u8],
+        known: Known,
+    ) -> Result<Pointer<'k>, &'static str> {
         if tree == HISTORY {
             if !history_key::is_well_formed(key) {
                 return Err("a key of its history is malformed");

@@ -10,11 +10,10 @@
 //! between them. Garbage that is made after the beginning is not looked for: otherwise
 //! a busy store would never come to the end.
 
-use super::{Maintenance, Work};
+use super::{Done, Maintenance};
 use crate::Error;
 use crate::applied::Applied;
 use crate::reclaim::{Moves, Plan};
-use crate::task::Task;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -121,27 +120,19 @@ impl Maintenance {
             .directory
             .is_low_on_space(log_view.log.segment_bytes());
         let waits = is_low && (is_first || !log_view.has_much_garbage_at_the_end());
-        let worker = parts.options.log.worker;
-        let rotate = move || {
+        self.start(applied, "engine-rotate", move || {
             if waits {
-                return Ok(false);
+                return Ok(Done::Rotated(false));
             }
             match parts.records.log_view.log.rotate() {
-                Ok(()) => Ok(true),
-                Err(error) if error.is_shortage() => Ok(false),
+                Ok(()) => Ok(Done::Rotated(true)),
+                Err(error) if error.is_shortage() => Ok(Done::Rotated(false)),
                 Err(error) => Err(error.into()),
             }
-        };
-        self.work = Work::Rotating(Task::start(worker, "engine-rotate", rotate)?);
-        Ok(())
+        })
     }
 
-    pub(super) fn end_rotation(
-        &mut self,
-        applied: &Applied,
-        task: Task<bool>,
-    ) -> Result<(), Error> {
-        let rotated = task.finish()?;
+    pub(super) fn end_rotation(&mut self, applied: &Applied, rotated: bool) {
         let segments = applied.parts.records.log_view.log.segments();
         let sealed = segments.iter().filter(|segment| segment.sealed);
         let until = sealed.map(|segment| segment.id + 1).max();
@@ -152,6 +143,5 @@ impl Maintenance {
             defragmentation.rotated = rotated || tried_before;
             defragmentation.checkpointed = tried_before && !rotated;
         }
-        Ok(())
     }
 }

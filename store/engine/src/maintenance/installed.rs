@@ -1,17 +1,18 @@
 //! Upkeep when a snapshot replaces the state.
 
-use super::{Maintenance, Work};
+use super::{Done, Maintenance, Work};
 use crate::applied::Applied;
 use crate::lifecycle::Lifecycle;
-use crate::task::Task;
 use std::sync::Arc;
 use value_log::Position;
 
 impl Maintenance {
     /// Stops the work that is under way and ignores its outcome.
     pub(crate) fn cancel(&mut self, lifecycle: &Lifecycle) {
-        let work = std::mem::replace(&mut self.work, Work::Idle);
-        if let Err(error) = lifecycle.cancel_during(|| work.discard()) {
+        let Work::Running(task) = std::mem::replace(&mut self.work, Work::Idle) else {
+            return;
+        };
+        if let Err(error) = lifecycle.cancel_during(|| task.finish()) {
             tracing::debug!(%error, "upkeep was cancelled for a snapshot");
         }
     }
@@ -27,7 +28,7 @@ impl Maintenance {
         let parts = Arc::clone(&applied.parts);
         let log_view = &parts.records.log_view;
         let segments = log_view.log.segments();
-        let mut live = log_view.accounting.live();
+        let mut live = log_view.accounting.live.lock();
         segments.iter().for_each(|segment| live.enter(segment.id));
         drop(live);
         let dead = self.dead_segments(applied, &segments, base);
@@ -39,14 +40,11 @@ impl Maintenance {
         self.kept_from = None;
         // The garbage goes with the old state.
         self.defragmentation = None;
-        let worker = parts.options.log.worker;
-        match Task::start(worker, "engine-release", move || parts.release(&dead)) {
-            Ok(task) => self.work = Work::Releasing(task),
+        let release = move || parts.release(&dead).map(|()| Done::Released);
+        if let Err(error) = self.start(applied, "engine-release", release) {
             // The next checkpoint releases them.
-            Err(error) => {
-                tracing::warn!(%error, "old segments are released later");
-                self.wanted = true;
-            }
+            tracing::warn!(%error, "old segments are released later");
+            self.wanted = true;
         }
     }
 }

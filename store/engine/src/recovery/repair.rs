@@ -86,7 +86,7 @@ impl RepairPlan {
         begin: &mut dyn FnMut(),
         replay: &mut dyn FnMut(Replayed<'_>) -> Result<(), Error>,
     ) -> Result<Option<RepairPlan>, Error> {
-        let names = list(disk, directory)?;
+        let names = files::list(disk, directory)?;
         refuse_foreign(directory, &names)?;
         if segments(&names).is_empty() {
             return Ok(None);
@@ -167,7 +167,7 @@ impl Attempt<'_> {
         if cut.is_none() && self.renamed.is_empty() {
             return Ok(Some(None));
         }
-        let mut promised = *recovery.accounting.hard_state();
+        let mut promised = *recovery.accounting.hard_state.lock();
         let commit = promised.commit;
         let (lost, promises_known) = match &cut {
             Some(cut) => self.behind(cut, &mut promised)?,
@@ -343,8 +343,4 @@ impl Behind<'_> {
             _ => group.others += 1,
         }
     }
-}
-
-fn list(disk: &dyn Disk, directory: &Path) -> Result<Vec<String>, Error> {
-    disk.list(directory).map_err(Error::disk("list", directory))
 }

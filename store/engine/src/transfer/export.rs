@@ -279,7 +279,7 @@ impl Export {
         };
         let piece_bytes = piece_bytes.max(ENVELOPE_BYTES);
         info.id = format::id_of(&format::encode_head(&info), &state, piece_bytes);
-        let bytes = records.log_view.accounting.live().live_bytes() + state.len() as u64;
+        let bytes = records.log_view.accounting.live.lock().live_bytes() + state.len() as u64;
         let start = Start {
             at: At::Head,
             previous_crc: 0,

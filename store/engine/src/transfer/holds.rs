@@ -11,9 +11,10 @@
 //! sweeps, so none begins in the middle of a slice. Versions that are held for a hash count
 //! as an export of the compaction before.
 
+use environment::Mutex;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 /// Runs when an export or held versions are dropped.
 pub type HoldNotice = Box<dyn Fn() + Send + Sync>;
@@ -38,13 +39,9 @@ impl fmt::Debug for Holds {
 }
 
 impl Holds {
-    fn lock(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Holds back sweeps of compactions beyond `compacted`.
     pub(crate) fn hold(self: &Arc<Self>, compacted: i64) -> Hold {
-        let mut held = self.lock();
+        let mut held = self.held.lock();
         held.given += 1;
         let number = held.given;
         held.open.insert(number, compacted);
@@ -62,7 +59,7 @@ impl Holds {
 
     /// Whether the sweep of a compaction must wait.
     pub(crate) fn hold_back(&self, compacted: i64) -> bool {
-        self.lock().open.values().any(|&kept| kept < compacted)
+        self.held.lock().open.values().any(|&kept| kept < compacted)
     }
 }
 
@@ -75,7 +72,7 @@ pub(crate) struct Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.holds.lock().open.remove(&self.number);
+        self.holds.held.lock().open.remove(&self.number);
         if let Some(notice) = self.holds.notice.get() {
             notice();
         }

@@ -10,19 +10,19 @@
 //! piece that is being written, so that no import touches the directory when another
 //! opening may have it.
 //!
-//! The lock of the queue is held for a moment only.
+//! The lock of the state is held for a moment only.
 
 use super::SnapshotInfo;
-use super::imports::Waiting;
+use super::format::Kind;
 use super::intake::Intake;
 use super::order::Order;
 use crate::parts::Parts;
 use crate::{Error, Worker};
 use bytes::Bytes;
-use environment::threads;
-use std::collections::VecDeque;
+use environment::{Mutex, threads};
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
 /// Runs on the import's thread after each piece, at the end and on failure. It
@@ -33,13 +33,10 @@ pub type ImportNotice = Box<dyn Fn() + Send + Sync>;
 /// behind.
 #[derive(Debug)]
 pub struct Import {
-    parts: Arc<Parts>,
-    /// Number of its intake.
-    number: u64,
     order: Order,
-    queue: Arc<Queue>,
-    /// `None` with [`Worker::Caller`].
-    thread: Option<JoinHandle<()>>,
+    shared: Arc<Shared>,
+    /// Takes pieces until the sender is dropped; `None` with [`Worker::Caller`].
+    thread: Option<(Sender<Waiting>, JoinHandle<()>)>,
 }
 
 /// How far an import has come.
@@ -53,58 +50,68 @@ pub struct ImportProgress {
     pub complete: bool,
 }
 
-/// Pieces between the thread that offers them and the one that writes them.
-struct Queue {
-    state: Mutex<QueueState>,
-    /// Signalled when a piece is queued and when the import stops.
-    arrived: Condvar,
+/// A piece that is to be written.
+#[derive(Debug)]
+struct Waiting {
+    info: SnapshotInfo,
+    kind: Kind,
+    piece: Bytes,
+}
+
+/// What the import, its thread and the closing of the engine share.
+struct Shared {
+    parts: Arc<Parts>,
+    /// `None` once it is installed, has failed or must end. Locked while a piece is written.
+    intake: Mutex<Option<Intake>>,
+    state: Mutex<State>,
     notice: ImportNotice,
 }
 
 #[derive(Debug, Default)]
-struct QueueState {
-    waiting: VecDeque<Waiting>,
+struct State {
     progress: ImportProgress,
     failure: Option<Arc<Error>>,
-    /// The import's thread must end.
-    stop: bool,
 }
 
-impl fmt::Debug for Queue {
+/// The import that is under way, if there is one.
+#[derive(Debug, Default)]
+pub(crate) struct Imports(Mutex<Weak<Shared>>);
+
+impl Imports {
+    /// Ends the import, after the piece that is being written.
+    pub(crate) fn end_all(&self) {
+        if let Some(shared) = self.0.lock().upgrade() {
+            *shared.intake.lock() = None;
+        }
+    }
+}
+
+impl fmt::Debug for Shared {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Queue")
-            .field("progress", &self.lock().progress)
+            .debug_struct("Shared")
+            .field("state", &self.state)
             .finish_non_exhaustive()
     }
 }
 
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait(&self) -> Option<Waiting> {
-        let mut state = self.lock();
-        loop {
-            if state.stop {
-                return None;
-            }
-            if let Some(next) = state.waiting.pop_front() {
-                return Some(next);
-            }
-            state = self
-                .arrived
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+impl Shared {
+    /// Writes a piece; true when it was the last. A failure drops the intake.
+    fn take(&self, next: &Waiting) -> Result<bool, Error> {
+        let mut place = self.intake.lock();
+        let closed = || self.parts.records.lifecycle.closed_error();
+        let intake = place.as_mut().ok_or_else(closed)?;
+        let outcome = intake.take(next.info, next.kind, &next.piece);
+        if outcome.is_err() {
+            *place = None;
         }
+        outcome
     }
 
     /// Writes a piece; false when nothing comes after it.
-    fn write(&self, parts: &Parts, number: u64, next: &Waiting) -> bool {
-        let imports = &parts.transfers.imports;
-        let outcome = imports.write(&parts.directory, number, next);
-        let mut state = self.lock();
+    fn write(&self, next: &Waiting) -> bool {
+        let outcome = self.take(next);
+        let mut state = self.state.lock();
         state.progress.queued_bytes -= next.piece.len() as u64;
         match outcome {
             Ok(complete) => {
@@ -120,9 +127,9 @@ impl Queue {
     }
 
     /// Body of the import's thread.
-    fn run(&self, parts: &Parts, number: u64) {
-        while let Some(next) = self.wait() {
-            let goes_on = self.write(parts, number, &next);
+    fn run(&self, pieces: &Receiver<Waiting>) {
+        for next in pieces {
+            let goes_on = self.write(&next);
             (self.notice)();
             if !goes_on {
                 return;
@@ -132,26 +139,38 @@ impl Queue {
 }
 
 impl Import {
+    /// Begins an import, unless the engine is closed.
     pub(crate) fn begin(parts: &Arc<Parts>, notice: ImportNotice) -> Result<Import, Error> {
-        let records = &parts.records;
-        let intake = || Intake::begin(&records.log_view.log, &parts.directory, &parts.options);
-        let number = parts.transfers.imports.begin(&records.lifecycle, intake)?;
-        let queue = Arc::new(Queue {
+        let mut under_way = parts.transfers.imports.0.lock();
+        parts.records.lifecycle.check_open()?;
+        let other = under_way.upgrade();
+        if other.is_some_and(|other| other.intake.lock().is_some()) {
+            return Err(Error::ImportUnderWay);
+        }
+        let intake = Intake::begin(
+            &parts.records.log_view.log,
+            &parts.directory,
+            &parts.options,
+        )?;
+        let shared = Arc::new(Shared {
+            parts: Arc::clone(parts),
+            intake: Mutex::new(Some(intake)),
             state: Mutex::default(),
-            arrived: Condvar::new(),
             notice,
         });
+        *under_way = Arc::downgrade(&shared);
+        drop(under_way);
         let mut import = Import {
-            parts: Arc::clone(parts),
-            number,
             order: Order::default(),
-            queue,
+            shared,
             thread: None,
         };
         if parts.options.log.worker != Worker::Caller {
-            let (parts, queue) = (Arc::clone(parts), Arc::clone(&import.queue));
-            let spawned = threads::spawn("engine-import", move || queue.run(&parts, number));
-            import.thread = Some(spawned.map_err(Error::disk("start", "engine-import"))?);
+            let (sender, pieces) = mpsc::channel();
+            let shared = Arc::clone(&import.shared);
+            let spawned = threads::spawn("engine-import", move || shared.run(&pieces));
+            let thread = spawned.map_err(Error::disk("start", "engine-import"))?;
+            import.thread = Some((sender, thread));
         }
         Ok(import)
     }
@@ -163,17 +182,16 @@ impl Import {
         let kind = self.order.accept(&piece)?;
         let info = self.order.info().expect("a head comes first");
         let next = Waiting { info, kind, piece };
-        let mut state = self.queue.lock();
+        let mut state = self.shared.state.lock();
         if state.failure.is_some() {
             return Ok(());
         }
         state.progress.queued_bytes += next.piece.len() as u64;
-        if self.thread.is_some() {
-            state.waiting.push_back(next);
-            self.queue.arrived.notify_one();
-        } else {
-            drop(state);
-            self.queue.write(&self.parts, self.number, &next);
+        drop(state);
+        match &self.thread {
+            // The progress shows why a thread has ended.
+            Some((pieces, _)) => drop(pieces.send(next)),
+            None => _ = self.shared.write(&next),
         }
         Ok(())
     }
@@ -191,8 +209,9 @@ impl Import {
     /// Its progress; an error when it has failed and can only be dropped. The
     /// member's state is unchanged then.
     pub fn progress(&self) -> Result<ImportProgress, Arc<Error>> {
-        let state = self.queue.lock();
-        let ended = self.thread.as_ref().is_some_and(JoinHandle::is_finished);
+        let state = self.shared.state.lock();
+        let thread = self.thread.as_ref();
+        let ended = thread.is_some_and(|(_, thread)| thread.is_finished());
         match &state.failure {
             Some(failure) => Err(Arc::clone(failure)),
             // Its thread has panicked.
@@ -207,15 +226,16 @@ impl Import {
             return Err(Error::ImportIncomplete);
         }
         self.end_thread();
-        let intake = self.parts.transfers.imports.take(self.number);
+        let intake = self.shared.intake.lock().take();
         intake.ok_or(Error::ImportIncomplete)
     }
 
     fn end_thread(&mut self) {
-        self.queue.lock().stop = true;
-        self.queue.arrived.notify_one();
-        let thread = self.thread.take();
-        if thread.is_some_and(|thread| thread.join().is_err()) {
+        let Some((pieces, thread)) = self.thread.take() else {
+            return;
+        };
+        drop(pieces);
+        if thread.join().is_err() {
             tracing::warn!("an import ended in a panic");
         }
     }
@@ -223,7 +243,8 @@ impl Import {
 
 impl Drop for Import {
     fn drop(&mut self) {
+        // Pieces that wait are not written without an intake.
+        drop(self.shared.intake.lock().take());
         self.end_thread();
-        drop(self.parts.transfers.imports.take(self.number));
     }
 }

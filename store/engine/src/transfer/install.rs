@@ -76,7 +76,7 @@ pub(crate) fn install(
         index: info.index,
         term: info.term,
         revision: info.revision,
-        hard_state: *log_view.accounting.hard_state(),
+        hard_state: *log_view.accounting.hard_state.lock(),
     })
 }
 
@@ -116,7 +116,7 @@ fn switch(applied: &mut Applied, mut intake: Intake, head: &Head) -> u64 {
     log_view.accounting.replace_state(live, head.hard_state);
     let index = &mut applied.index;
     index.install(loads, head);
-    log_view.accounting.creations().start(head.revision);
+    log_view.accounting.creations.lock().start(head.revision);
     index.publish(&parts.records);
     // A snapshot has no versions that its compaction would drop.
     applied.sweep = None;
@@ -138,7 +138,7 @@ impl Intake {
 /// Writes the frame from which the log continues, and makes it stable; returns where it is.
 fn write_base(records: &Records, info: SnapshotInfo) -> Result<Position, Error> {
     let log_view = &records.log_view;
-    let mut state = *log_view.accounting.hard_state();
+    let mut state = *log_view.accounting.hard_state.lock();
     state.absorb(HardState {
         term: info.term,
         ..HardState::default()
@@ -152,7 +152,7 @@ fn write_base(records: &Records, info: SnapshotInfo) -> Result<Position, Error> 
 
 /// The moment of the new state, in this member's log.
 fn head(accounting: &Accounting, info: SnapshotInfo, base: Position) -> Head {
-    let mut hard_state = *accounting.hard_state();
+    let mut hard_state = *accounting.hard_state.lock();
     hard_state.commit = hard_state.commit.max(info.index);
     Head {
         applied_term: info.term,

@@ -9,7 +9,7 @@
 //! compaction leaves are checked, for the index relies on them.
 
 use super::SnapshotInfo;
-use super::format::{ENVELOPE_BYTES, Foot, Kind, Misfit};
+use super::format::{ENVELOPE_BYTES, Foot, Kind};
 use crate::checkpoint::incoming::IncomingCheckpoint;
 use crate::directory::Directory;
 use crate::format::{KEY_HEADER_BYTES, KIND_KEY, KeyHeader};
@@ -41,6 +41,8 @@ pub(crate) struct Intake {
     last: Option<Last>,
     last_hidden: i64,
     seen: Foot,
+    /// Where in the present piece the record begins that is being taken.
+    at: usize,
 }
 
 /// The version before.
@@ -50,19 +52,6 @@ struct Last {
     main: i64,
     /// It is what compaction leaves of its key.
     compacted: bool,
-}
-
-/// Why a version is not taken.
-enum Refusal {
-    /// Where in the payload, and what is wrong.
-    Misfit(Misfit),
-    Failed(Error),
-}
-
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Refusal {
-        Refusal::Failed(error)
-    }
 }
 
 impl Intake {
@@ -89,39 +78,32 @@ impl Intake {
             last: None,
             last_hidden: 0,
             seen: Foot::default(),
+            at: 0,
         })
     }
 
     /// Takes the next piece; true when it was the last, and everything is stable.
     pub(crate) fn take(
         &mut self,
-        directory: &Directory,
         info: SnapshotInfo,
         kind: Kind,
         piece: &Bytes,
     ) -> Result<bool, Error> {
         self.info = info;
-        self.check_room(directory)?;
+        self.at = 0;
+        self.check_room()?;
         if self.kind < Kind::Versions && kind >= Kind::Versions {
             self.checkpoint.end_state()?;
         }
         self.kind = kind;
         let payload = piece.slice(ENVELOPE_BYTES..);
-        let taken = match kind {
+        match kind {
             Kind::Head => Ok(()),
             Kind::State => self.take_state(&payload),
             Kind::Versions => self.take_records(&payload, Intake::take_version),
             Kind::Hidden => self.take_records(&payload, Intake::take_hidden),
             Kind::Foot => self.finish(&payload),
-        };
-        taken.map_err(|refusal| match refusal {
-            Refusal::Failed(error) => error,
-            Refusal::Misfit((offset, what)) => Error::Piece {
-                number: self.number,
-                offset: (ENVELOPE_BYTES + offset) as u64,
-                what,
-            },
-        })?;
+        }?;
         self.check_memory()?;
         self.number += 1;
         Ok(kind == Kind::Foot)
@@ -140,40 +122,37 @@ impl Intake {
         })
     }
 
-    fn check_room(&self, directory: &Directory) -> Result<(), Error> {
+    fn check_room(&self) -> Result<(), Error> {
+        let directory = &self.checkpoint.directory;
         let unknown = Error::disk("ask for the free space of", &directory.path);
         directory.check_available(self.reserve_bytes, unknown)
     }
 
-    fn take_state(&mut self, part: &[u8]) -> Result<(), Refusal> {
+    fn take_state(&mut self, part: &[u8]) -> Result<(), Error> {
         self.state.extend(part);
         self.seen.state_bytes += part.len() as u64;
-        Ok(self.checkpoint.add_state(part)?)
+        self.checkpoint.add_state(part)
     }
 
     fn take_records(
         &mut self,
         payload: &Bytes,
-        take: fn(&mut Intake, &KeyHeader, Bytes) -> Result<(), Refusal>,
-    ) -> Result<(), Refusal> {
-        let mut at = 0;
-        while at < payload.len() {
-            let misfit = |what: &str| Refusal::Misfit((at, what.to_owned()));
-            let header = KeyHeader::decode(&payload[at..]).map_err(misfit)?;
-            let end = at + KEY_HEADER_BYTES + header.kv_bytes as usize;
+        take: fn(&mut Intake, &KeyHeader, Bytes) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        while self.at < payload.len() {
+            let header =
+                KeyHeader::decode(&payload[self.at..]).map_err(|what| self.misfit(what))?;
+            let end = self.at + KEY_HEADER_BYTES + header.kv_bytes as usize;
             if header.main > self.info.revision as u64 {
-                return Err(misfit("a version behind the snapshot's revision"));
+                return Err(self.misfit("a version behind the snapshot's revision"));
             }
-            take(self, &header, payload.slice(at..end)).map_err(|refusal| match refusal {
-                Refusal::Misfit((_, what)) => Refusal::Misfit((at, what)),
-                failed => failed,
-            })?;
-            at = end;
+            take(self, &header, payload.slice(self.at..end))?;
+            self.at = end;
         }
         Ok(())
     }
 
-    fn take_version(&mut self, header: &KeyHeader, record: Bytes) -> Result<(), Refusal> {
+    fn take_version(&mut self, header: &KeyHeader, record: Bytes) -> Result<(), Error> {
         let (key, main) = (key_of(header, &record), header.main as i64);
         let first_of_key = self.last.as_ref().is_none_or(|last| last.key != key);
         self.check_order(&key, main, first_of_key)?;
@@ -193,7 +172,7 @@ impl Intake {
         Ok(())
     }
 
-    fn check_order(&self, key: &Bytes, main: i64, first_of_key: bool) -> Result<(), Refusal> {
+    fn check_order(&self, key: &Bytes, main: i64, first_of_key: bool) -> Result<(), Error> {
         let ascends = match &self.last {
             Some(last) if first_of_key => last.key < key,
             Some(last) => last.main > main,
@@ -202,26 +181,26 @@ impl Intake {
         if ascends {
             return Ok(());
         }
-        Err(misfit("its keys do not ascend, or its revisions not fall"))
+        Err(self.misfit("its keys do not ascend, or its revisions not fall"))
     }
 
     /// True for the version that compaction has left of its key.
-    fn check_compaction(&self, header: &KeyHeader, first_of_key: bool) -> Result<bool, Refusal> {
+    fn check_compaction(&self, header: &KeyHeader, first_of_key: bool) -> Result<bool, Error> {
         let (main, compacted) = (header.main as i64, self.info.compacted);
         if main > compacted {
             return Ok(false);
         }
         let one_too_many = !first_of_key && self.last.as_ref().is_some_and(|last| last.compacted);
         if one_too_many || (header.tombstone && main != compacted) {
-            return Err(misfit("a version that the compaction has dropped"));
+            return Err(self.misfit("a version that the compaction has dropped"));
         }
         Ok(true)
     }
 
-    fn take_hidden(&mut self, header: &KeyHeader, record: Bytes) -> Result<(), Refusal> {
+    fn take_hidden(&mut self, header: &KeyHeader, record: Bytes) -> Result<(), Error> {
         let main = header.main as i64;
         if main < self.last_hidden || main <= self.info.compacted {
-            return Err(misfit("a hidden version out of order, or compacted"));
+            return Err(self.misfit("a hidden version out of order, or compacted"));
         }
         let known = self.write(header, &record)?;
         let key = hidden::encode(&key_of(header, &record), known);
@@ -232,20 +211,19 @@ impl Intake {
     }
 
     /// Writes the record where it will stay.
-    fn write(&mut self, header: &KeyHeader, record: &Bytes) -> Result<Known, Refusal> {
+    fn write(&mut self, header: &KeyHeader, record: &Bytes) -> Result<Known, Error> {
         let bytes_max = self.record_bytes_max;
         if Log::record_bytes(record.len()) as u64 > bytes_max {
-            return Err(Refusal::Failed(Error::TooLarge {
+            return Err(Error::TooLarge {
                 batch_bytes: record.len() as u64,
                 batch_bytes_max: bytes_max,
-            }));
+            });
         }
         let zeros = &ZEROS[..padding(record.len())];
         let position = self.relocation.append(Record {
             kind: KIND_KEY,
             parts: &[record, zeros],
-        });
-        let position = position.map_err(Error::from)?;
+        })?;
         let record_bytes = Log::record_bytes(record.len() + zeros.len()) as u64;
         let known = Known {
             pointer: RecordPointer::new(position, record_bytes),
@@ -256,32 +234,35 @@ impl Intake {
         Ok(known)
     }
 
-    fn enter(&mut self, tree: usize, key: &[u8], known: Known) -> Result<(), Refusal> {
+    fn enter(&mut self, tree: usize, key: &[u8], known: Known) -> Result<(), Error> {
         let entry = known.entry();
         let pushed = self.trees[tree].push(key, entry);
-        pushed.map_err(|error| misfit(&error.to_string()))?;
-        Ok(self.checkpoint.add(tree, key, entry)?)
+        pushed.map_err(|error| self.misfit(&error.to_string()))?;
+        self.checkpoint.add(tree, key, entry)
     }
 
     /// Checks the foot and makes everything stable.
-    fn finish(&mut self, payload: &[u8]) -> Result<(), Refusal> {
-        let foot = Foot::decode(payload).ok_or_else(|| misfit("its foot has another size"))?;
+    fn finish(&mut self, payload: &[u8]) -> Result<(), Error> {
+        let foot = Foot::decode(payload).ok_or_else(|| self.misfit("its foot has another size"))?;
         if foot != self.seen {
             let seen = self.seen;
-            return Err(misfit(&format!("it ends with {foot:?}, and {seen:?} came")));
+            return Err(self.misfit(&format!("it ends with {foot:?}, and {seen:?} came")));
         }
-        let completed = self.relocation.complete();
-        completed.map_err(Error::from)?;
-        Ok(self.checkpoint.complete()?)
+        self.relocation.complete()?;
+        self.checkpoint.complete()
+    }
+
+    /// The error for what does not fit at the record that is being taken.
+    fn misfit(&self, what: &str) -> Error {
+        Error::Piece {
+            number: self.number,
+            offset: (ENVELOPE_BYTES + self.at) as u64,
+            what: what.to_owned(),
+        }
     }
 }
 
 fn key_of(header: &KeyHeader, record: &Bytes) -> Bytes {
     let start = KEY_HEADER_BYTES + usize::from(header.key_offset);
     record.slice(start..start + header.key_bytes as usize)
-}
-
-/// A misfit in a version; the caller adds its place.
-fn misfit(what: &str) -> Refusal {
-    Refusal::Misfit((0, what.to_owned()))
 }

@@ -14,7 +14,7 @@ pub mod snapshots;
 use bytes::Bytes;
 use engine::{
     Applier, Batch, Change, Changes, Engine, Error, KeyChange, Options, Recovered, Replayed,
-    Revision, Stored,
+    Revision,
 };
 use environment::Disk;
 use environment::simulated::SimulatedDisk;
@@ -219,14 +219,14 @@ impl Store {
         self.applier.maintain(&mut || state.clone())
     }
 
-    pub fn get(&self, key: &[u8], at: i64) -> Option<Stored> {
+    pub fn get(&self, key: &[u8], at: i64) -> Option<KeyChange> {
         let snapshot = self.engine.snapshot();
         let version = snapshot.get(key, at);
         let lineage = self.engine.lineage(&snapshot, key, at).unwrap();
         let fetched = self.engine.fetch(snapshot, key, at).unwrap();
         let read = version.map(|version| self.engine.read(&version).unwrap());
         assert_eq!(fetched, read, "one call and two at {at}");
-        let whole = read.clone().map(|stored| KeyChange::from(stored).lineage());
+        let whole = read.clone().map(|stored| stored.lineage());
         assert_eq!(lineage, whole, "without its value at {at}");
         read
     }
@@ -235,7 +235,7 @@ impl Store {
     pub fn range(&self, start: &[u8], end: Option<&[u8]>, at: i64) -> Vec<Bytes> {
         let versions: Vec<_> = self.engine.snapshot().range(start, end, at).collect();
         let read = versions.iter().map(|it| self.engine.read(it).unwrap());
-        let read: Vec<Stored> = read.collect();
+        let read: Vec<KeyChange> = read.collect();
         let together = |versions: Vec<_>| self.engine.read_all(&versions).unwrap();
         assert_eq!(together(versions.iter().collect()), read, "at {at}");
         let backwards = together(versions.iter().rev().collect());

@@ -1,9 +1,6 @@
 //! The identity of the running kernel's boot.
 
-use std::path::Path;
-
-use super::RealDisk;
-use crate::{Disk, OpenMode};
+use super::open::short_text;
 
 /// A random id that Linux draws at boot; the same for all processes and containers.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -11,12 +8,9 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Returns an id of this boot of the kernel. After a boot with another id, the page cache of the
 /// earlier boot is lost. `None` if the id cannot be read here.
 pub fn boot_id() -> Option<String> {
-    let file = RealDisk.open(Path::new(BOOT_ID), OpenMode::Read).ok()?;
-    let mut text = [0; 64];
-    let read = file.read_at(&mut text, 0).ok()?;
-    let id = std::str::from_utf8(&text[..read]).ok()?.trim();
+    let id = short_text(BOOT_ID)?;
     let is_id = !id.is_empty() && id.bytes().all(|it| it.is_ascii_hexdigit() || it == b'-');
-    is_id.then(|| id.to_owned())
+    is_id.then_some(id)
 }
 
 #[cfg(test)]

@@ -40,33 +40,18 @@ pub(super) struct DeviceFile {
 
 impl DeviceFile {
     pub(super) fn open(path: &Path) -> io::Result<DeviceFile> {
-        DeviceFile::open_direct(path)
-            .or_else(|error| match error {
-                Errno::INVAL | Errno::OPNOTSUPP => DeviceFile::open_buffered(path),
-                error => Err(error),
-            })
-            .map_err(|error| on_path("open for device reads", path, error))
-    }
-
-    /// Opens with `O_DIRECT` and tries one read, because some file systems accept the flag and
-    /// refuse the first read.
-    fn open_direct(path: &Path) -> rustix::io::Result<DeviceFile> {
-        let descriptor = open_with(path, OFlags::RDONLY | OFlags::DIRECT)?;
-        let mut bounce = Bounce::new(ALIGNMENT);
-        retry_on_intr(|| rustix::io::pread(&descriptor, bounce.bytes_mut(ALIGNMENT), 0))?;
+        let opened = match open_direct(path) {
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => {
+                open_with(path, OFlags::RDONLY).map(|descriptor| (descriptor, false))
+            }
+            opened => opened.map(|descriptor| (descriptor, true)),
+        };
+        let (descriptor, direct) =
+            opened.map_err(|error| on_path("open for device reads", path, error))?;
         Ok(DeviceFile {
             descriptor,
             path: path.to_path_buf(),
-            direct: true,
-        })
-    }
-
-    fn open_buffered(path: &Path) -> rustix::io::Result<DeviceFile> {
-        let descriptor = open_with(path, OFlags::RDONLY)?;
-        Ok(DeviceFile {
-            descriptor,
-            path: path.to_path_buf(),
-            direct: false,
+            direct,
         })
     }
 
@@ -89,6 +74,15 @@ impl DeviceFile {
     fn read_only(&self) -> io::Error {
         on_path("write (opened for device reads)", &self.path, Errno::BADF)
     }
+}
+
+/// Opens with `O_DIRECT` and tries one read, because some file systems accept the flag and
+/// refuse the first read.
+fn open_direct(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let descriptor = open_with(path, OFlags::RDONLY | OFlags::DIRECT)?;
+    let mut bounce = Bounce::new(ALIGNMENT);
+    retry_on_intr(|| rustix::io::pread(&descriptor, bounce.bytes_mut(ALIGNMENT), 0))?;
+    Ok(descriptor)
 }
 
 impl File for DeviceFile {
@@ -213,6 +207,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         let bytes = pattern_file(&path);
-        reads_what_was_written(&DeviceFile::open_buffered(&path).unwrap(), &bytes);
+        let buffered = DeviceFile {
+            descriptor: open_with(&path, OFlags::RDONLY).unwrap(),
+            path,
+            direct: false,
+        };
+        reads_what_was_written(&buffered, &bytes);
     }
 }

@@ -8,9 +8,10 @@
 //! The lock comes with a descriptor of the directory itself. Syncing the directory takes
 //! one, and a log that cannot make a name durable for want of a descriptor would have to end.
 
+use crate::Mutex;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, OFlags};
@@ -26,13 +27,9 @@ const LOCK_FILE: &str = "LOCK";
 /// Directories that this process has locked, and a descriptor of each.
 static HELD: Mutex<Vec<(PathBuf, Arc<OwnedFd>)>> = Mutex::new(Vec::new());
 
-fn held() -> MutexGuard<'static, Vec<(PathBuf, Arc<OwnedFd>)>> {
-    HELD.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// A descriptor of a directory that is locked under this path.
 pub(super) fn held_directory(directory: &Path) -> Option<Arc<OwnedFd>> {
-    let held = held();
+    let held = HELD.lock();
     let found = held.iter().find(|(path, _)| path == directory);
     found.map(|(_, descriptor)| Arc::clone(descriptor))
 }
@@ -46,7 +43,8 @@ pub(super) struct HeldLock {
 
 impl Drop for HeldLock {
     fn drop(&mut self) {
-        held().retain(|(_, it)| !Arc::ptr_eq(it, &self.directory));
+        HELD.lock()
+            .retain(|(_, it)| !Arc::ptr_eq(it, &self.directory));
         // Closing alone is not enough if a child of this process has not reached its exec
         // yet: it holds the file open too.
         let _ = rustix::fs::flock(&self.descriptor, FlockOperation::Unlock);
@@ -68,7 +66,8 @@ pub(super) fn take_lock(directory: &Path) -> io::Result<HeldLock> {
     write_owner(&descriptor).map_err(named)?;
     let opened = open_with(directory, OFlags::RDONLY | OFlags::DIRECTORY);
     let opened = Arc::new(opened.map_err(|error| on_path("open", directory, error))?);
-    held().push((directory.to_path_buf(), Arc::clone(&opened)));
+    HELD.lock()
+        .push((directory.to_path_buf(), Arc::clone(&opened)));
     Ok(HeldLock {
         descriptor,
         directory: opened,

@@ -1,11 +1,8 @@
 //! The memory that this process may use.
 
-use std::path::Path;
-
 use rustix::process::{Resource, getrlimit};
 
-use super::RealDisk;
-use crate::{Disk, OpenMode};
+use super::open::short_text;
 
 /// Where version 2 of Linux's control groups states a container's limit, as
 /// the container sees it: a number of bytes, or the word `max`.
@@ -17,18 +14,11 @@ pub fn memory_bytes() -> u64 {
     let system = rustix::system::sysinfo();
     let machine = u64::from(system.mem_unit).saturating_mul(system.totalram);
     let limits = [
-        group_limit_bytes(),
+        short_text(GROUP_LIMIT).and_then(|text| text.parse().ok()),
         getrlimit(Resource::As).current,
         getrlimit(Resource::Data).current,
     ];
     limits.into_iter().flatten().fold(machine, u64::min)
-}
-
-fn group_limit_bytes() -> Option<u64> {
-    let file = RealDisk.open(Path::new(GROUP_LIMIT), OpenMode::Read).ok()?;
-    let mut text = [0; 32];
-    let read = file.read_at(&mut text, 0).ok()?;
-    std::str::from_utf8(&text[..read]).ok()?.trim().parse().ok()
 }
 
 #[cfg(test)]

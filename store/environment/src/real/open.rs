@@ -13,3 +13,11 @@ const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 pub(super) fn open_with(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(path, flags | OFlags::CLOEXEC, FILE_MODE)
 }
+
+/// The text of a short file of the kernel's, without white space around it.
+pub(super) fn short_text(path: &str) -> Option<String> {
+    let file = open_with(Path::new(path), OFlags::RDONLY).ok()?;
+    let mut text = [0; 64];
+    let read = rustix::io::pread(&file, &mut text, 0).ok()?;
+    Some(std::str::from_utf8(&text[..read]).ok()?.trim().to_owned())
+}

@@ -4,7 +4,8 @@
 //! advances the clock past its deadline. [`SimulatedClock::jumping`]: a sleeper
 //! advances the clock itself, so that no thread ever waits.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use crate::Mutex;
+use std::sync::{Arc, Condvar, PoisonError};
 use std::time::Duration;
 
 use crate::clock::{Clock, Instant};
@@ -67,31 +68,24 @@ impl SimulatedClock {
 
     /// Moves the clock and wakes the sleepers past their deadlines.
     pub fn advance(&self, length: Duration) {
-        self.state().advance(length);
+        self.shared.state.lock().advance(length);
         self.shared.changed.notify_all();
     }
 
     /// Sets the wall clock, forwards or backwards; the monotonic clock stays.
     pub fn set_unix_time(&self, wall: Duration) {
-        self.state().wall = wall;
+        self.shared.state.lock().wall = wall;
     }
 
     /// Blocks until `count` threads sleep, so that a test advances the clock
     /// only when they are there to see it.
     pub fn wait_for_sleepers(&self, count: usize) {
-        let state = self.state();
+        let state = self.shared.state.lock();
         let waited = self
             .shared
             .changed
             .wait_while(state, |state| state.sleepers < count);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.shared
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -104,15 +98,15 @@ impl State {
 
 impl Clock for SimulatedClock {
     fn now(&self) -> Instant {
-        Instant::from_origin(self.state().elapsed)
+        Instant::from_origin(self.shared.state.lock().elapsed)
     }
 
     fn unix_time(&self) -> Duration {
-        self.state().wall
+        self.shared.state.lock().wall
     }
 
     fn sleep(&self, length: Duration) {
-        let mut state = self.state();
+        let mut state = self.shared.state.lock();
         if state.jumping {
             state.advance(length);
             return self.shared.changed.notify_all();

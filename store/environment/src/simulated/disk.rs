@@ -10,18 +10,19 @@
 //! Code that passes here does not depend on one file system's habits. What the disk
 //! does *not* break is listed, with reasons, in `docs/assumptions.md`.
 
+use crate::Mutex;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::fault::Fault;
 use super::file::SimulatedFile;
 use super::inode::{BLOCK_BYTES, SECTOR_BYTES};
-use super::names::{InodeId, NameChange};
+use super::names::InodeId;
 use super::restart::Restart;
 use super::state::State;
-use super::trace::{Counters, Operation, Trace};
+use super::trace::{Action, Counters, Trace};
 use crate::disk::{DirectoryLock, Disk, File, OpenMode, Space};
 use crate::path_error::on_path;
 
@@ -48,28 +49,24 @@ impl SimulatedDisk {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The machine goes down during I/O `number`: any part of it may be
     /// done. That call and all later ones fail with [`super::CRASHED`].
     pub fn crash_at(&self, number: u64) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         assert!(number >= state.counters.ios, "I/O {number} is already done");
         state.crash_at = Some(number);
     }
 
     /// The machine goes down now, between two I/Os.
     pub fn crash(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.crashed = true;
         state.trace.note("the machine went down");
     }
 
     /// Whether the machine is down.
     pub fn has_crashed(&self) -> bool {
-        self.state().crashed
+        self.state.lock().crashed
     }
 
     /// The disk as the next start of the machine finds it. This one stays
@@ -77,7 +74,7 @@ impl SimulatedDisk {
     /// restarted again: each restart draws new random choices.
     #[must_use = "the restarted disk is a new one; this one stays down"]
     pub fn restart(&self, restart: Restart) -> SimulatedDisk {
-        SimulatedDisk::of(self.state().restart(restart))
+        SimulatedDisk::of(self.state.lock().restart(restart))
     }
 
     /// An independent copy of the running machine, dirty pages and all, with
@@ -85,46 +82,46 @@ impl SimulatedDisk {
     /// contents are shared until they are written.
     #[must_use = "the copy is the only effect"]
     pub fn fork(&self) -> SimulatedDisk {
-        SimulatedDisk::of(self.state().fork())
+        SimulatedDisk::of(self.state.lock().fork())
     }
 
     /// I/Os of this life: the next one has this number.
     pub fn io_count(&self) -> u64 {
-        self.state().counters.ios
+        self.state.lock().counters.ios
     }
 
     /// What was done in this life.
     pub fn counters(&self) -> Counters {
-        self.state().counters
+        self.state.lock().counters
     }
 
     /// The events so far, of earlier lives too.
     pub fn trace(&self) -> Trace {
-        self.state().trace.clone()
+        self.state.lock().trace.clone()
     }
 
     /// Lets `fault` strike the first I/O from number `from_io` on that it
     /// applies to.
     pub fn inject(&self, from_io: u64, fault: Fault) {
-        self.state().faults.push((from_io, fault));
+        self.state.lock().faults.push((from_io, fault));
     }
 
     /// Gives the disk a size; writes that need more fail with `StorageFull`.
     pub fn set_capacity(&self, bytes: u64) {
-        self.state().limits.capacity_bytes = Some(bytes);
+        self.state.lock().limits.capacity_bytes = Some(bytes);
     }
 
     /// Limits what all files take together, as the quota of a user or a project does:
     /// writes that need more fail with `QuotaExceeded`, and [`Disk::space`] knows
     /// nothing of it. `None`: no limit.
     pub fn set_quota(&self, bytes: Option<u64>) {
-        self.state().limits.quota_bytes = bytes;
+        self.state.lock().limits.quota_bytes = bytes;
     }
 
     /// Makes each call that needs a new descriptor fail with this error number, such as
     /// EMFILE. `None` ends that. Open files and locked directories can be used as before.
     pub fn fail_opens(&self, raw_os_error: Option<i32>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.limits.opens_fail_with = raw_os_error;
         state.trace.note(match raw_os_error {
             Some(number) => format!("from here on nothing is opened: error {number}"),
@@ -135,7 +132,7 @@ impl SimulatedDisk {
     /// Turns over bit `bit` (0 to 7) of the byte at `offset`, on the device
     /// and in the cache.
     pub fn flip_bit(&self, path: &Path, offset: u64, bit: u8) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let inode = existing(&state, path);
         state.inode_mut(inode).flip_bit(offset, bit);
         state.trace.note(format!(
@@ -147,7 +144,7 @@ impl SimulatedDisk {
     /// Makes the sectors that hold `range` unreadable (EIO) until they are
     /// written again.
     pub fn fail_reads(&self, path: &Path, range: Range<u64>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let inode = existing(&state, path);
         let sectors = range.start / SECTOR_BYTES..range.end.div_ceil(SECTOR_BYTES);
         state.inode_mut(inode).bad_sectors.extend(sectors);
@@ -159,7 +156,7 @@ impl SimulatedDisk {
     /// Empties the page cache of clean pages, as memory pressure does: what a
     /// failed flush lost is then gone for readers too.
     pub fn evict_clean_pages(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let ids: Vec<InodeId> = state.inodes.keys().copied().collect();
         ids.into_iter().for_each(|id| state.inode_mut(id).evict());
         state.trace.note("clean pages evicted");
@@ -172,23 +169,19 @@ fn existing(state: &State, path: &Path) -> InodeId {
 
 impl Disk for SimulatedDisk {
     fn create_directories(&self, path: &Path) -> io::Result<()> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.alive()?;
         if state.names.directories.contains(path) {
             return Ok(());
         }
-        let mut begun = state.begin(Operation::CreateDirectories(path.to_path_buf()))?;
-        if begun.takes_place() {
-            state
-                .names
-                .directories
-                .extend(path.ancestors().map(Path::to_path_buf));
-        }
-        begun.answer()
+        state.change(Action::CreateDirectories, path, |state| {
+            let levels = path.ancestors().map(Path::to_path_buf);
+            state.names.directories.extend(levels);
+        })
     }
 
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.alive()?;
         state.take_descriptor("open", path)?;
         let inode = match mode {
@@ -210,33 +203,25 @@ impl Disk for SimulatedDisk {
             to.parent(),
             "a rename stays in its directory"
         );
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.alive()?;
         let inode = state.find(from)?;
-        let mut begun = state.begin(Operation::Rename(from.to_path_buf(), to.to_path_buf()))?;
-        if begun.takes_place() {
-            let (from, to) = (from.to_path_buf(), to.to_path_buf());
-            state.names.change(NameChange::Rename { from, to, inode });
-        }
-        begun.answer()
+        state.change(Action::RenameTo(to.to_path_buf()), from, |state| {
+            state.names.change(Some(from), Some(to), inode);
+        })
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.alive()?;
         let inode = state.find(path)?;
-        let mut begun = state.begin(Operation::Remove(path.to_path_buf()))?;
-        if begun.takes_place() {
-            state.names.change(NameChange::Unlink {
-                path: path.to_path_buf(),
-                inode,
-            });
-        }
-        begun.answer()
+        state.change(Action::Remove, path, |state| {
+            state.names.change(Some(path), None, inode);
+        })
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
-        let state = self.state();
+        let state = self.state.lock();
         state.alive()?;
         state.require_directory(directory)?;
         state.take_descriptor("list", directory)?;
@@ -251,13 +236,13 @@ impl Disk for SimulatedDisk {
     }
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.alive()?;
         state.sync_directory(directory)
     }
 
     fn lock_directory(&self, directory: &Path) -> io::Result<Box<dyn DirectoryLock>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.alive()?;
         state.require_directory(directory)?;
         state.take_descriptor("lock", directory)?;
@@ -270,7 +255,7 @@ impl Disk for SimulatedDisk {
     }
 
     fn space(&self, directory: &Path) -> io::Result<Space> {
-        let state = self.state();
+        let state = self.state.lock();
         state.alive()?;
         state.require_directory(directory)?;
         Ok(Space {
@@ -287,15 +272,11 @@ fn create(state: &mut State, path: &Path) -> io::Result<InodeId> {
     if state.find(path).is_ok() {
         return Err(on_path("create", path, io::ErrorKind::AlreadyExists));
     }
-    let mut begun = state.begin(Operation::Create(path.to_path_buf()))?;
     let inode = state.new_inode();
-    if begun.takes_place() {
-        state.names.change(NameChange::Link {
-            path: path.to_path_buf(),
-            inode,
-        });
-    }
-    begun.answer().map(|()| inode)
+    state.change(Action::Create, path, |state| {
+        state.names.change(None, Some(path), inode);
+    })?;
+    Ok(inode)
 }
 
 /// Creates a lock file. No recovery depends on its name: it is no I/O, and durable at once.
@@ -327,7 +308,7 @@ impl DirectoryLock for SimulatedLock {}
 
 impl Drop for SimulatedLock {
     fn drop(&mut self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         state.locks.remove(&self.directory);
     }
 }

@@ -1,15 +1,16 @@
 //! A handle on a simulated file.
 
+use crate::Mutex;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::fault::{Fault, crash_error, input_output_error};
 use super::inode::{Flushed, View};
 use super::names::InodeId;
 use super::state::{Begun, State};
-use super::trace::Operation;
+use super::trace::Action;
 use crate::disk::{File, OpenMode};
 use crate::path_error::on_path;
 
@@ -44,10 +45,6 @@ impl SimulatedFile {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn require_writable(&self) -> io::Result<()> {
         match self.mode {
             OpenMode::ReadWrite | OpenMode::CreateNew => Ok(()),
@@ -63,24 +60,29 @@ impl SimulatedFile {
     fn write(
         &self,
         state: &mut State,
-        begun: &mut Begun,
         parts: &[&[u8]],
         offset: u64,
-    ) -> io::Result<u64> {
-        let bytes = parts.concat();
-        let (length, answer) = self.allowed(state, begun, offset, bytes.len() as u64);
+        durable: bool,
+    ) -> io::Result<(Begun, u64)> {
+        let contents = parts.concat();
+        let bytes = contents.len() as u64;
+        let write = Action::Write {
+            offset,
+            bytes,
+            durable,
+        };
+        let mut begun = state.begin(write, &self.path)?;
+        let (length, answer) = self.allowed(state, &mut begun, offset, bytes);
         state
             .inode_mut(self.inode)
-            .write(&bytes[..length as usize], offset);
+            .write(&contents[..length as usize], offset);
         state.counters.writes += 1;
         state.counters.bytes_written += length;
         if let Err(error) = &answer {
-            state.trace.note(format!(
-                "{length} of {} bytes written: {error}",
-                bytes.len()
-            ));
+            let note = format!("{length} of {bytes} bytes written: {error}");
+            state.trace.note(note);
         }
-        answer.map(|()| length)
+        answer.map(|()| (begun, length))
     }
 
     /// The number of bytes of a write that get through, and its answer.
@@ -162,7 +164,7 @@ fn count_flush(state: &mut State, flushed: Flushed) {
 
 impl File for SimulatedFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.alive()?;
         let view = match self.mode {
             OpenMode::ReadDevice => View::Device,
@@ -179,46 +181,31 @@ impl File for SimulatedFile {
 
     fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
         self.require_writable()?;
-        let mut state = self.state();
-        let bytes = parts.iter().map(|part| part.len() as u64).sum();
-        let operation = Operation::Write {
-            path: self.path.clone(),
-            offset,
-            bytes,
-        };
-        let mut begun = state.begin(operation)?;
-        self.write(&mut state, &mut begun, parts, offset)
-            .map(|_| ())
+        let mut state = self.state.lock();
+        self.write(&mut state, parts, offset, false).map(drop)
     }
 
     fn write_durable_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
         self.require_writable()?;
-        let mut state = self.state();
-        let bytes = parts.iter().map(|part| part.len() as u64).sum();
-        let operation = Operation::WriteDurable {
-            path: self.path.clone(),
-            offset,
-            bytes,
-        };
-        let mut begun = state.begin(operation)?;
-        let length = self.write(&mut state, &mut begun, parts, offset)?;
+        let mut state = self.state.lock();
+        let (begun, length) = self.write(&mut state, parts, offset, true)?;
         self.finish_flush(&mut state, begun, Some((offset, length)))
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let mut state = self.state();
-        let begun = state.begin(Operation::Sync(self.path.clone()))?;
+        let mut state = self.state.lock();
+        let begun = state.begin(Action::Sync, &self.path)?;
         self.finish_flush(&mut state, begun, None)
     }
 
     fn size(&self) -> io::Result<u64> {
-        let state = self.state();
+        let state = self.state.lock();
         state.alive()?;
         Ok(state.inode(self.inode).cached_size)
     }
 
     fn keep_size(&self) {
-        let size = self.state().inode(self.inode).cached_size;
+        let size = self.state.lock().inode(self.inode).cached_size;
         self.kept_bytes.store(size, Ordering::Relaxed);
     }
 
@@ -227,21 +214,16 @@ impl File for SimulatedFile {
         if size < self.kept_bytes.load(Ordering::Relaxed) {
             return Err(on_path("cut", &self.path, rustix::io::Errno::BUSY));
         }
-        let mut state = self.state();
-        let mut begun = state.begin(Operation::SetSize {
-            path: self.path.clone(),
-            size,
-        })?;
-        if begun.takes_place() {
+        let mut state = self.state.lock();
+        state.change(Action::SetSize(size), &self.path, |state| {
             state.inode_mut(self.inode).set_size(size);
-        }
-        begun.answer()
+        })
     }
 }
 
 impl Drop for SimulatedFile {
     fn drop(&mut self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(handles) = state.open_files.get_mut(&self.inode) {
             *handles -= 1;
             if *handles == 0 {

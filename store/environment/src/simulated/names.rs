@@ -14,20 +14,10 @@ pub(super) type InodeId = u64;
 
 /// One change to a directory.
 #[derive(Clone, Debug)]
-pub(super) enum NameChange {
-    Link {
-        path: PathBuf,
-        inode: InodeId,
-    },
-    Rename {
-        from: PathBuf,
-        to: PathBuf,
-        inode: InodeId,
-    },
-    Unlink {
-        path: PathBuf,
-        inode: InodeId,
-    },
+pub(super) struct NameChange {
+    from: Option<PathBuf>,
+    to: Option<PathBuf>,
+    inode: InodeId,
 }
 
 /// The directory tree.
@@ -44,8 +34,10 @@ pub(super) struct NameTable {
 }
 
 impl NameTable {
-    /// Makes a change that is not durable yet.
-    pub fn change(&mut self, change: NameChange) {
+    /// Makes a change that is not durable yet: a creation has no `from`, a removal no `to`.
+    pub fn change(&mut self, from: Option<&Path>, to: Option<&Path>, inode: InodeId) {
+        let [from, to] = [from, to].map(|path| path.map(Path::to_path_buf));
+        let change = NameChange { from, to, inode };
         change.apply(&mut self.cached);
         self.pending.push(change);
     }
@@ -63,7 +55,7 @@ impl NameTable {
     pub fn take_pending(&mut self, directory: &Path) -> Vec<NameChange> {
         let (taken, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.pending)
             .into_iter()
-            .partition(|change| change.path().parent() == Some(directory));
+            .partition(|change| change.directory() == Some(directory));
         self.pending = rest;
         taken
     }
@@ -84,55 +76,36 @@ impl NameTable {
             .values()
             .chain(self.stable.values())
             .any(|&it| it == inode)
-            || self.pending.iter().any(|change| change.inode() == inode)
+            || self.pending.iter().any(|change| change.inode == inode)
     }
 }
 
 impl NameChange {
     pub fn apply(&self, names: &mut BTreeMap<PathBuf, InodeId>) {
-        match self {
-            NameChange::Link { path, inode } => {
-                names.insert(path.clone(), *inode);
-            }
-            NameChange::Rename { from, to, inode } => {
-                remove_if(names, from, *inode);
-                names.insert(to.clone(), *inode);
-            }
-            NameChange::Unlink { path, inode } => remove_if(names, path, *inode),
+        // An earlier change may have been lost, and the old name may lead elsewhere.
+        if let Some(from) = &self.from
+            && names.get(from) == Some(&self.inode)
+        {
+            names.remove(from);
+        }
+        if let Some(to) = &self.to {
+            names.insert(to.clone(), self.inode);
         }
     }
 
-    fn path(&self) -> &Path {
-        match self {
-            NameChange::Link { path, .. } | NameChange::Unlink { path, .. } => path,
-            NameChange::Rename { from, .. } => from,
-        }
-    }
-
-    pub fn inode(&self) -> InodeId {
-        match self {
-            NameChange::Link { inode, .. }
-            | NameChange::Rename { inode, .. }
-            | NameChange::Unlink { inode, .. } => *inode,
-        }
-    }
-}
-
-/// An earlier change may have been lost and the name may lead elsewhere.
-fn remove_if(names: &mut BTreeMap<PathBuf, InodeId>, path: &Path, inode: InodeId) {
-    if names.get(path) == Some(&inode) {
-        names.remove(path);
+    fn directory(&self) -> Option<&Path> {
+        self.from.as_ref().or(self.to.as_ref())?.parent()
     }
 }
 
 impl fmt::Display for NameChange {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NameChange::Link { path, .. } => write!(formatter, "create {}", path.display()),
-            NameChange::Rename { from, to, .. } => {
-                write!(formatter, "rename {} to {}", from.display(), to.display())
-            }
-            NameChange::Unlink { path, .. } => write!(formatter, "remove {}", path.display()),
+        let [from, to] = [&self.from, &self.to].map(|it| it.as_ref().map(|path| path.display()));
+        match (from, to) {
+            (Some(from), Some(to)) => write!(formatter, "rename {from} to {to}"),
+            (Some(from), None) => write!(formatter, "remove {from}"),
+            (None, Some(to)) => write!(formatter, "create {to}"),
+            (None, None) => Ok(()),
         }
     }
 }
@@ -141,37 +114,22 @@ impl fmt::Display for NameChange {
 mod tests {
     use super::*;
 
-    fn rename() -> NameChange {
-        NameChange::Rename {
-            from: "/d/a".into(),
-            to: "/d/b".into(),
-            inode: 1,
-        }
-    }
-
     #[test]
     fn a_rename_of_a_lost_creation_still_leads_to_its_file() {
         let mut names = NameTable::default();
-        names.change(NameChange::Link {
-            path: "/d/a".into(),
-            inode: 1,
-        });
-        names.change(rename());
-        names.settle(&[rename()]);
+        let [from, to] = [Path::new("/d/a"), Path::new("/d/b")];
+        names.change(None, Some(from), 1);
+        names.change(Some(from), Some(to), 1);
+        let rename = names.pending[1].clone();
+        names.settle(&[rename]);
         assert_eq!(names.cached, BTreeMap::from([(PathBuf::from("/d/b"), 1)]));
     }
 
     #[test]
     fn syncing_one_directory_leaves_another_pending() {
         let mut names = NameTable::default();
-        names.change(NameChange::Link {
-            path: "/d/a".into(),
-            inode: 1,
-        });
-        names.change(NameChange::Link {
-            path: "/e/a".into(),
-            inode: 2,
-        });
+        names.change(None, Some(Path::new("/d/a")), 1);
+        names.change(None, Some(Path::new("/e/a")), 2);
         assert_eq!(names.sync(Path::new("/d")), 1);
         names.settle(&[]);
         assert_eq!(names.cached, BTreeMap::from([(PathBuf::from("/d/a"), 1)]));

@@ -68,45 +68,34 @@ pub enum Names {
 }
 
 impl Restart {
+    const fn losing(writes: Writes, names: Names) -> Restart {
+        Restart::PowerLoss(PowerLoss { writes, names })
+    }
+
     /// Power lost on a journaling file system: everything un-synced may
     /// arrive, be lost or be torn. The one for most tests.
     pub const fn power_loss() -> Restart {
-        Restart::PowerLoss(PowerLoss {
-            writes: Writes::Scattered,
-            names: Names::Prefix,
-        })
+        Restart::losing(Writes::Scattered, Names::Prefix)
     }
 
     /// The same without a journal: names come and go one by one too.
     pub const fn power_loss_without_journal() -> Restart {
-        Restart::PowerLoss(PowerLoss {
-            writes: Writes::Scattered,
-            names: Names::Scattered,
-        })
+        Restart::losing(Writes::Scattered, Names::Scattered)
     }
 
     /// Power lost on a device that does not write sectors atomically.
     pub const fn power_loss_within_a_sector() -> Restart {
-        Restart::PowerLoss(PowerLoss {
-            writes: Writes::Shredded,
-            names: Names::Prefix,
-        })
+        Restart::losing(Writes::Shredded, Names::Prefix)
     }
 
     /// Power lost before anything un-synced arrived.
     pub const fn nothing_kept() -> Restart {
-        Restart::PowerLoss(PowerLoss {
-            writes: Writes::Lost,
-            names: Names::Lost,
-        })
+        Restart::losing(Writes::Lost, Names::Lost)
     }
 
     /// Power lost after everything un-synced arrived.
     pub const fn everything_kept() -> Restart {
-        Restart::PowerLoss(PowerLoss {
-            writes: Writes::Kept,
-            names: Names::Kept,
-        })
+        Restart::losing(Writes::Kept, Names::Kept)
     }
 }
 

@@ -17,7 +17,7 @@ use super::fault::{Fault, crash_error, input_output_error};
 use super::inode::{BLOCK_BYTES, Inode};
 use super::names::{InodeId, NameChange, NameTable};
 use super::restart::{PowerLoss, Restart, Weather};
-use super::trace::{Counters, Operation, Trace};
+use super::trace::{Action, Counters, Operation, Trace};
 use crate::path_error::on_path;
 use crate::randomness::Random;
 
@@ -72,22 +72,6 @@ pub(super) struct Begun {
     pub random: Random,
 }
 
-impl Begun {
-    /// Whether an indivisible change of an I/O took place.
-    pub fn takes_place(&mut self) -> bool {
-        !self.interrupted || self.random.chance(1, 2)
-    }
-
-    /// The answer of an I/O that met no other error.
-    pub fn answer(&self) -> io::Result<()> {
-        if self.interrupted {
-            Err(crash_error())
-        } else {
-            Ok(())
-        }
-    }
-}
-
 impl State {
     pub fn new(seed: u64) -> State {
         let root = NameTable {
@@ -122,7 +106,7 @@ impl State {
     }
 
     /// Passes an I/O through the gate: counts it, and lets crash and fault strike.
-    pub fn begin(&mut self, operation: Operation) -> io::Result<Begun> {
+    pub fn begin(&mut self, action: Action, path: &Path) -> io::Result<Begun> {
         self.alive()?;
         if self.read_only {
             return Err(rustix::io::Errno::ROFS.into());
@@ -130,8 +114,9 @@ impl State {
         let number = self.counters.ios;
         self.counters.ios += 1;
         self.crashed = self.crash_at == Some(number);
-        let fault = self.take_fault(number, &operation);
-        self.trace.io(number, operation);
+        let fault = self.take_fault(number, &action);
+        let path = path.to_path_buf();
+        self.trace.io(number, Operation { action, path });
         if self.crashed {
             self.trace.note("the machine went down during this");
         }
@@ -143,8 +128,22 @@ impl State {
         })
     }
 
-    fn take_fault(&mut self, number: u64, operation: &Operation) -> Option<Fault> {
-        let (writes, flushes) = (operation.writes(), operation.flushes());
+    /// An I/O with one effect, which may or may not take place in a crash.
+    pub fn change(
+        &mut self,
+        action: Action,
+        path: &Path,
+        effect: impl FnOnce(&mut State),
+    ) -> io::Result<()> {
+        let mut begun = self.begin(action, path)?;
+        if !begun.interrupted || begun.random.chance(1, 2) {
+            effect(self);
+        }
+        self.alive()
+    }
+
+    fn take_fault(&mut self, number: u64, action: &Action) -> Option<Fault> {
+        let (writes, flushes) = (action.writes(), action.flushes());
         let due = |(from, fault): &(u64, Fault)| *from <= number && fault.strikes(writes, flushes);
         let at = self.faults.iter().position(due)?;
         let (_, fault) = self.faults.remove(at);
@@ -203,14 +202,14 @@ impl State {
         if !self.locks.contains(directory) {
             self.take_descriptor("sync directory", directory)?;
         }
-        let begun = self.begin(Operation::SyncDirectory(directory.to_path_buf()))?;
+        let begun = self.begin(Action::SyncDirectory, directory)?;
         match begun.fault {
             Some(Fault::FailedFlush) => {
                 self.read_only = true;
                 self.trace.note("the journal failed: read-only from here");
                 return Err(input_output_error("sync directory", directory));
             }
-            Some(Fault::IgnoredFlush) => return begun.answer(),
+            Some(Fault::IgnoredFlush) => return self.alive(),
             _ => {}
         }
         if !begun.interrupted {
@@ -218,7 +217,7 @@ impl State {
             self.counters.directory_syncs += 1;
             self.forget_unreachable();
         }
-        begun.answer()
+        self.alive()
     }
 
     /// Frees files that no name, handle or change under way leads to.

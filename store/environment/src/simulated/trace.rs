@@ -33,76 +33,58 @@ pub struct Counters {
 
 /// A call that changes something.
 #[derive(Clone, Debug)]
-pub(super) enum Operation {
-    CreateDirectories(PathBuf),
-    Create(PathBuf),
-    Rename(PathBuf, PathBuf),
-    Remove(PathBuf),
-    SyncDirectory(PathBuf),
-    Write {
-        path: PathBuf,
-        offset: u64,
-        bytes: u64,
-    },
-    WriteDurable {
-        path: PathBuf,
-        offset: u64,
-        bytes: u64,
-    },
-    Sync(PathBuf),
-    SetSize {
-        path: PathBuf,
-        size: u64,
-    },
+pub(super) struct Operation {
+    pub action: Action,
+    /// The file or directory that it changes.
+    pub path: PathBuf,
 }
 
-impl Operation {
+#[derive(Clone, Debug)]
+pub(super) enum Action {
+    CreateDirectories,
+    Create,
+    RenameTo(PathBuf),
+    Remove,
+    SyncDirectory,
+    Write {
+        offset: u64,
+        bytes: u64,
+        durable: bool,
+    },
+    Sync,
+    SetSize(u64),
+}
+
+impl Action {
     pub fn writes(&self) -> bool {
-        matches!(
-            self,
-            Operation::Write { .. } | Operation::WriteDurable { .. }
-        )
+        matches!(self, Action::Write { .. })
     }
 
     pub fn flushes(&self) -> bool {
-        use Operation::{Sync, SyncDirectory, WriteDurable};
-        matches!(self, WriteDurable { .. } | Sync(_) | SyncDirectory(_))
+        use Action::{Sync, SyncDirectory, Write};
+        matches!(self, Write { durable: true, .. } | Sync | SyncDirectory)
     }
 }
 
 impl fmt::Display for Operation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut say = |what: &str, path: &PathBuf| write!(formatter, "{what} {}", path.display());
-        match self {
-            Operation::CreateDirectories(path) => say("create directory", path),
-            Operation::Create(path) => say("create", path),
-            Operation::Rename(from, to) => {
-                say("rename", from)?;
-                write!(formatter, " to {}", to.display())
-            }
-            Operation::Remove(path) => say("remove", path),
-            Operation::SyncDirectory(path) => say("sync directory", path),
-            Operation::Write {
-                path,
+        let path = self.path.display();
+        match &self.action {
+            Action::CreateDirectories => write!(formatter, "create directory {path}"),
+            Action::Create => write!(formatter, "create {path}"),
+            Action::RenameTo(to) => write!(formatter, "rename {path} to {}", to.display()),
+            Action::Remove => write!(formatter, "remove {path}"),
+            Action::SyncDirectory => write!(formatter, "sync directory {path}"),
+            Action::Write {
                 offset,
                 bytes,
+                durable,
             } => {
-                say("write", path)?;
-                write!(formatter, " at {offset}, {bytes} bytes")
+                let how = if *durable { " durably" } else { "" };
+                write!(formatter, "write{how} {path} at {offset}, {bytes} bytes")
             }
-            Operation::WriteDurable {
-                path,
-                offset,
-                bytes,
-            } => {
-                say("write durably", path)?;
-                write!(formatter, " at {offset}, {bytes} bytes")
-            }
-            Operation::Sync(path) => say("sync", path),
-            Operation::SetSize { path, size } => {
-                say("set size of", path)?;
-                write!(formatter, " to {size}")
-            }
+            Action::Sync => write!(formatter, "sync {path}"),
+            Action::SetSize(size) => write!(formatter, "set size of {path} to {size}"),
         }
     }
 }
@@ -177,15 +159,15 @@ mod tests {
     #[test]
     fn a_story_names_its_seed_and_numbers_its_ios() {
         let mut trace = Trace::of_seed(42);
-        trace.io(0, Operation::Create("/d/1.log".into()));
-        trace.io(
-            1,
-            Operation::Write {
-                path: "/d/1.log".into(),
-                offset: 8,
-                bytes: 3,
-            },
-        );
+        let write = Action::Write {
+            offset: 8,
+            bytes: 3,
+            durable: false,
+        };
+        for (number, action) in [(0, Action::Create), (1, write)] {
+            let path = "/d/1.log".into();
+            trace.io(number, Operation { action, path });
+        }
         trace.note("power lost");
         let lines: Vec<String> = trace.to_string().lines().map(str::to_owned).collect();
         assert_eq!(lines[0], "simulated disk, seed 42");
@@ -198,7 +180,8 @@ mod tests {
     fn a_long_story_keeps_its_end() {
         let mut trace = Trace::of_seed(0);
         for number in 0..EVENTS_MAX as u64 + 5 {
-            trace.io(number, Operation::Sync("/d/x".into()));
+            let (action, path) = (Action::Sync, "/d/x".into());
+            trace.io(number, Operation { action, path });
         }
         let story = trace.to_string();
         assert!(story.contains("(5 older events forgotten)"), "{story}");

@@ -12,8 +12,9 @@
 //! for the last ten physical compactions, for which a client waits. Such a compaction has to read
 //! all values; a compaction that is not physical costs only as much as it removes.
 
+use environment::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::HeldVersions;
 
@@ -53,11 +54,6 @@ impl CompactedHashes {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Remembered>> {
-        let locked = self.remembered.lock();
-        locked.unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the hash of a compacted revision, if it is kept or can still be taken. `newest` is
     /// for the header.
     pub fn of(&self, revision: i64, newest: i64) -> Result<Option<KeyValueHash>, Error> {
@@ -73,7 +69,7 @@ impl CompactedHashes {
     }
 
     fn find(&self, revision: i64) -> Option<Remembered> {
-        let remembered = self.lock();
+        let remembered = self.remembered.lock();
         let mut found = remembered.iter();
         found.find(|known| known.revision() == revision).cloned()
     }
@@ -85,7 +81,7 @@ impl CompactedHashes {
     }
 
     pub fn add(&self, held: HeldVersions) {
-        let mut remembered = self.lock();
+        let mut remembered = self.remembered.lock();
         remembered.push(Remembered::Due(Arc::new(held)));
         if remembered.len() > REMEMBERED_MAX {
             remembered.remove(0);
@@ -94,7 +90,7 @@ impl CompactedHashes {
 
     /// The oldest versions that are still to be hashed.
     pub fn due(&self) -> Option<Arc<HeldVersions>> {
-        let remembered = self.lock();
+        let remembered = self.remembered.lock();
         remembered.iter().find_map(|known| match known {
             Remembered::Due(held) => Some(Arc::clone(held)),
             Remembered::Taken(_) => None,
@@ -104,7 +100,7 @@ impl CompactedHashes {
     /// Replaces held versions by their hash. Nothing is kept if the hash failed, or if newer
     /// compactions have displaced the versions.
     pub fn note(&self, revision: i64, hash: Option<KeyValueHash>) {
-        let mut remembered = self.lock();
+        let mut remembered = self.remembered.lock();
         let place = remembered
             .iter()
             .position(|known| known.revision() == revision);

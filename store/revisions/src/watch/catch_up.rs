@@ -16,8 +16,8 @@ use engine::{Changes, Error};
 use etcd_api::etcdserverpb::WatchResponse;
 
 use super::event::KeyEvent;
-use super::stream::{StreamState, WatchStream, bytes_of, watch_header};
-use super::watcher::{Progress, Watcher};
+use super::stream::{Delivery, StreamState, WatchStream, bytes_of, notice};
+use super::watcher::{SyncState, Watcher};
 
 /// A watcher that is behind, and the events that were found for it.
 struct Reading {
@@ -49,12 +49,12 @@ impl WatchStream {
         let mut state = self.shared.lock();
         let (mut readings, mut gone) = (Vec::new(), Vec::new());
         for (&id, registered) in &mut state.watchers {
-            match registered.progress {
-                Progress::Behind { next } if next < compacted => {
-                    registered.progress = Progress::Compacted;
+            match registered.sync {
+                SyncState::Behind { next } if next < compacted => {
+                    registered.sync = SyncState::Compacted;
                     gone.push(id);
                 }
-                Progress::Behind { next } => {
+                SyncState::Behind { next } => {
                     let watcher = Arc::clone(&registered.watcher);
                     readings.push(Reading {
                         watcher,
@@ -67,11 +67,9 @@ impl WatchStream {
         }
         let cancel = |id| WatchResponse {
             // etcd's header has no revision here.
-            header: watch_header(0),
-            watch_id: id,
             canceled: true,
             compact_revision: compacted,
-            ..WatchResponse::default()
+            ..notice(id, 0)
         };
         gone.into_iter()
             .for_each(|id| state.push_control(cancel(id)));
@@ -92,7 +90,7 @@ impl WatchStream {
             let Changes { main, versions } = changes?;
             assert!(main > reached, "history goes back from {reached} to {main}");
             reached = main;
-            let events: Vec<_> = versions.into_iter().map(KeyEvent::of_stored).collect();
+            let events: Vec<_> = versions.into_iter().map(KeyEvent::of).collect();
             bytes += bytes_of(&events);
             for reading in readings.iter_mut().filter(|reading| reading.next <= main) {
                 reading.take(&events);
@@ -124,17 +122,22 @@ impl WatchStream {
                 continue;
             };
             assert_eq!(
-                registered.progress,
-                Progress::Behind { next },
+                registered.sync,
+                SyncState::Behind { next },
                 "only next() moves it"
             );
-            registered.progress = if synced {
-                Progress::Synced { from }
+            registered.sync = if synced {
+                SyncState::Synced { from }
             } else {
-                Progress::Behind { next: from }
+                SyncState::Behind { next: from }
             };
             if !found.is_empty() {
-                self.shared.queue(&mut state, &watcher, reached, found);
+                let delivery = Delivery {
+                    watcher,
+                    revision: reached,
+                    events: found,
+                };
+                self.shared.queue(&mut state, delivery);
             }
         }
         state.may_be_behind |= !synced;
@@ -153,13 +156,10 @@ impl WatchStream {
                 continue;
             }
             hub.matcher.remove(watcher);
-            let header = watch_header(hub.published);
             state.push_control(WatchResponse {
-                header,
-                watch_id: watcher.id,
                 canceled: true,
                 cancel_reason: error.to_string(),
-                ..WatchResponse::default()
+                ..notice(watcher.id, hub.published)
             });
         }
     }

@@ -1,7 +1,7 @@
 //! One change of one key, as watchers see it; encoded once, shared by all.
 
 use bytes::Bytes;
-use engine::{KeyChange, Stored};
+use engine::KeyChange;
 use etcd_api::mvccpb::event::EventType;
 use etcd_api::{EncodedKeyValue, Fields};
 
@@ -21,7 +21,7 @@ pub(crate) struct KeyEvent {
 }
 
 impl KeyEvent {
-    pub fn of_change(change: &KeyChange) -> KeyEvent {
+    pub fn of(change: KeyChange) -> KeyEvent {
         let revision = change.revision.main;
         if change.tombstone {
             return KeyEvent::deletion(revision, &change.key);
@@ -30,22 +30,8 @@ impl KeyEvent {
             revision,
             kind: EventType::Put,
             created: change.created == revision,
-            key: change.key.clone(),
-            kv: EncodedKeyValue(change.kv.clone()),
-        }
-    }
-
-    pub fn of_stored(stored: Stored) -> KeyEvent {
-        let revision = stored.revision.main;
-        if stored.tombstone {
-            return KeyEvent::deletion(revision, &stored.key);
-        }
-        KeyEvent {
-            revision,
-            kind: EventType::Put,
-            created: stored.created == revision,
-            key: stored.key,
-            kv: EncodedKeyValue(stored.kv),
+            key: change.key,
+            kv: EncodedKeyValue(change.kv),
         }
     }
 

@@ -1,14 +1,15 @@
 //! The hub: apply publishes here, streams subscribe here.
 
+use environment::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 
 use engine::{Batch, Engine, KeyChange};
 
 use super::event::KeyEvent;
-use super::matcher::{Matcher, Subscription};
-use super::stream::{StreamShared, WatchStream};
+use super::matcher::Matcher;
+use super::stream::{Delivery, StreamShared, WatchStream};
 use crate::WatchOptions;
 
 /// Where streams subscribe and apply publishes.
@@ -62,7 +63,7 @@ impl WatchHub {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, HubState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Opens a stream; the server opens one for each gRPC stream.
@@ -152,19 +153,16 @@ impl WatchHub {
     }
 }
 
-/// A watcher and its events of one revision.
-type Delivery = (Subscription, Vec<KeyEvent>);
-
 impl HubState {
     /// Queues the changes of one revision; each watcher gets all of its events at once.
     fn deliver(&self, main: i64, changes: &[&KeyChange]) {
-        let mut deliveries: Vec<Delivery> = Vec::new();
+        let mut deliveries: Vec<(Arc<StreamShared>, Delivery)> = Vec::new();
         // Index of each watcher's delivery. A single change needs no look-up.
         let mut places: HashMap<usize, usize> = HashMap::new();
         for change in changes {
             let mut event = None;
             self.matcher.visit(&change.key, &mut |subscription| {
-                let event = event.get_or_insert_with(|| KeyEvent::of_change(change));
+                let event = event.get_or_insert_with(|| KeyEvent::of(KeyChange::clone(change)));
                 if !subscription.watcher.wants(event) {
                     return;
                 }
@@ -174,15 +172,18 @@ impl HubState {
                     _ => *places.entry(watcher).or_insert(deliveries.len()),
                 };
                 if place == deliveries.len() {
-                    deliveries.push((subscription.clone(), Vec::new()));
+                    let delivery = Delivery {
+                        watcher: Arc::clone(&subscription.watcher),
+                        revision: main,
+                        events: Vec::new(),
+                    };
+                    deliveries.push((Arc::clone(&subscription.stream), delivery));
                 }
-                deliveries[place].1.push(event.clone());
+                deliveries[place].1.events.push(event.clone());
             });
         }
-        for (subscription, events) in deliveries {
-            subscription
-                .stream
-                .offer(&subscription.watcher, main, events);
+        for (stream, delivery) in deliveries {
+            stream.offer(delivery);
         }
     }
 

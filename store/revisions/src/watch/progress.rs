@@ -6,12 +6,12 @@
 
 use super::hub::HubState;
 use super::stream::{NO_WATCH, StreamState, notice};
-use super::watcher::{Progress, Registered};
+use super::watcher::{Registered, SyncState};
 
 impl Registered {
     /// Returns whether the watch is synced at this revision and does not start in the future.
     pub fn has_seen(&self, revision: i64) -> bool {
-        let synced = matches!(self.progress, Progress::Synced { .. });
+        let synced = matches!(self.sync, SyncState::Synced { .. });
         synced && self.watcher.start_revision <= revision
     }
 }
@@ -20,8 +20,8 @@ impl StreamState {
     /// Answers a pending request if no watch is behind. If there is no watch, or one that starts
     /// in the future, the request is dropped without an answer.
     pub fn answer_progress(&mut self, hub: &HubState) {
-        let live = |it: &&Registered| it.progress != Progress::Compacted;
-        let behind = |it: &Registered| matches!(it.progress, Progress::Behind { .. });
+        let live = |it: &&Registered| it.sync != SyncState::Compacted;
+        let behind = |it: &Registered| matches!(it.sync, SyncState::Behind { .. });
         if !self.progress_requested || self.watchers.values().any(behind) {
             return;
         }

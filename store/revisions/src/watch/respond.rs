@@ -1,39 +1,26 @@
 //! Makes responses of events: adds previous versions and splits into fragments.
 
-use std::sync::Arc;
-
 use etcd_api::EncodedKeyValue;
 use etcd_api::etcdserverpb::WatchResponse;
 use etcd_api::mvccpb::Event;
 use prost::Message;
 
 use super::event::KeyEvent;
-use super::stream::{WatchStream, watch_header};
-use super::watcher::Watcher;
+use super::stream::{Delivery, WatchStream, notice};
 
 impl WatchStream {
     /// Makes a response. If it is split, returns the first fragment and keeps the others for the
     /// next calls.
-    pub(super) fn respond(
-        &self,
-        watcher: &Arc<Watcher>,
-        revision: i64,
-        events: Vec<KeyEvent>,
-    ) -> WatchResponse {
-        let events = events.into_iter().map(|event| Event {
-            prev_kv: if watcher.prev_kv {
-                self.previous(&event)
-            } else {
-                None
-            },
+    pub(super) fn respond(&self, delivery: Delivery) -> WatchResponse {
+        let watcher = &delivery.watcher;
+        let events = delivery.events.into_iter().map(|event| Event {
+            prev_kv: watcher.prev_kv.then(|| self.previous(&event)).flatten(),
             r#type: event.kind as i32,
             kv: Some(event.kv),
         });
         let response = WatchResponse {
-            header: watch_header(revision),
-            watch_id: watcher.id,
             events: events.collect(),
-            ..WatchResponse::default()
+            ..notice(watcher.id, delivery.revision)
         };
         if !watcher.fragment {
             return response;

@@ -1,21 +1,23 @@
 //! A client's watch stream: its watches, and the queue of responses.
 
+use environment::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use bytes::Bytes;
 use etcd_api::Error as Refusal;
-use etcd_api::etcdserverpb::{ResponseHeader, WatchCreateRequest, WatchResponse};
+use etcd_api::etcdserverpb::{WatchCreateRequest, WatchResponse};
 use tokio::sync::Notify;
 
 use super::event::KeyEvent;
 use super::hub::{WatchHub, WatchStatistics};
 use super::matcher::Subscription;
-use super::watcher::{Progress, Registered, Watcher};
+use super::watcher::{Registered, SyncState, Watcher};
 use crate::WatchOptions;
+use crate::header::header;
 use crate::key_range::KeyRange;
 
 /// Stands for "no watch" and "all watches" in responses.
@@ -51,11 +53,7 @@ enum Task {
     /// Reads history for the watchers that are behind.
     CatchUp,
     /// Reads the previous versions of these events and makes the response.
-    Respond {
-        watcher: Arc<Watcher>,
-        revision: i64,
-        events: Vec<KeyEvent>,
-    },
+    Respond(Delivery),
 }
 
 /// The watches of one client. The task that reads requests and the task that writes responses
@@ -84,7 +82,7 @@ pub(crate) struct StreamShared {
 pub(crate) struct StreamState {
     pub watchers: HashMap<i64, Registered>,
     /// Responses and events in the order of sending.
-    pub queue: VecDeque<Item>,
+    pub queue: VecDeque<Queued>,
     /// Bytes of the events in the queue.
     pub queued_bytes: usize,
     /// Number of control responses in the queue.
@@ -102,37 +100,25 @@ pub(crate) struct StreamState {
 
 /// An element of the queue.
 #[derive(Debug)]
-pub(crate) enum Item {
+pub(crate) enum Queued {
     /// Created, canceled, progress.
     Control(WatchResponse),
-    /// Events of one watch, whole revisions.
-    Events {
-        watcher: Arc<Watcher>,
-        /// Revision of the response's header.
-        revision: i64,
-        events: Vec<KeyEvent>,
-    },
+    Events(Delivery),
+}
+
+/// Events of one watch, whole revisions.
+#[derive(Debug)]
+pub(crate) struct Delivery {
+    pub watcher: Arc<Watcher>,
+    /// Revision of the response's header.
+    pub revision: i64,
+    pub events: Vec<KeyEvent>,
 }
 
 impl StreamState {
     pub fn push_control(&mut self, response: WatchResponse) {
         self.controls += 1;
-        self.queue.push_back(Item::Control(response));
-    }
-
-    fn push_events(&mut self, watcher: &Arc<Watcher>, revision: i64, events: Vec<KeyEvent>) {
-        assert!(
-            !events.is_empty(),
-            "a response without events would mean progress"
-        );
-        if let Some(registered) = self.watchers.get_mut(&watcher.id) {
-            registered.quiet = false;
-        }
-        self.queue.push_back(Item::Events {
-            watcher: Arc::clone(watcher),
-            revision,
-            events,
-        });
+        self.queue.push_back(Queued::Control(response));
     }
 
     /// The registration of this watcher, if it has not been removed or replaced.
@@ -143,8 +129,8 @@ impl StreamState {
 
     /// Returns whether the watcher is synced and wants this revision.
     fn takes(&mut self, watcher: &Arc<Watcher>, main: i64) -> bool {
-        let progress = self.registered(watcher).map(|it| it.progress);
-        matches!(progress, Some(Progress::Synced { from }) if from <= main)
+        let progress = self.registered(watcher).map(|it| it.sync);
+        matches!(progress, Some(SyncState::Synced { from }) if from <= main)
     }
 
     /// Makes a synced watcher fall behind at this revision, which it will read from the log.
@@ -152,7 +138,7 @@ impl StreamState {
         if self.takes(watcher, main)
             && let Some(registered) = self.registered(watcher)
         {
-            registered.progress = Progress::Behind { next: main };
+            registered.sync = SyncState::Behind { next: main };
             self.may_be_behind = true;
         }
     }
@@ -191,21 +177,21 @@ impl StreamShared {
     }
 
     pub fn lock(&self) -> MutexGuard<'_, StreamState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
-    /// Queues events of a watcher, whole revisions.
-    pub fn queue(
-        &self,
-        state: &mut StreamState,
-        watcher: &Arc<Watcher>,
-        revision: i64,
-        events: Vec<KeyEvent>,
-    ) {
-        let bytes = bytes_of(&events);
+    pub fn queue(&self, state: &mut StreamState, delivery: Delivery) {
+        assert!(
+            !delivery.events.is_empty(),
+            "a response without events would mean progress"
+        );
+        let bytes = bytes_of(&delivery.events);
         state.queued_bytes += bytes;
         self.total_queued_bytes.fetch_add(bytes, Ordering::Relaxed);
-        state.push_events(watcher, revision, events);
+        if let Some(registered) = state.watchers.get_mut(&delivery.watcher.id) {
+            registered.quiet = false;
+        }
+        state.queue.push_back(Queued::Events(delivery));
     }
 
     /// Subtracts events that have left the queue from the queued bytes.
@@ -231,10 +217,10 @@ impl StreamShared {
 
     pub fn count(&self, sum: &mut WatchStatistics) {
         let state = self.lock();
-        let behind = |it: &&Registered| matches!(it.progress, Progress::Behind { .. });
-        let queued = state.queue.iter().map(|item| match item {
-            Item::Events { events, .. } => events.len(),
-            Item::Control(_) => 0,
+        let behind = |it: &&Registered| matches!(it.sync, SyncState::Behind { .. });
+        let queued = state.queue.iter().map(|queued| match queued {
+            Queued::Events(delivery) => delivery.events.len(),
+            Queued::Control(_) => 0,
         });
         sum.streams += 1;
         sum.watchers += state.watchers.len();
@@ -247,11 +233,11 @@ impl StreamShared {
     pub fn miss(&self, missed: &RangeInclusive<i64>) {
         let mut state = self.lock();
         for registered in state.watchers.values_mut() {
-            if let Progress::Synced { from } = registered.progress
+            if let SyncState::Synced { from } = registered.sync
                 && from <= *missed.end()
             {
                 let next = from.max(*missed.start());
-                registered.progress = Progress::Behind { next };
+                registered.sync = SyncState::Behind { next };
             }
         }
         state.may_be_behind = true;
@@ -261,12 +247,12 @@ impl StreamShared {
 
     /// Called by the hub with one revision's events for one watcher. If the queue is full, the
     /// watcher falls behind instead.
-    pub fn offer(&self, watcher: &Arc<Watcher>, main: i64, events: Vec<KeyEvent>) {
+    pub fn offer(&self, delivery: Delivery) {
         let mut state = self.lock();
         if self.is_full(&state) {
-            state.fall_behind(watcher, main);
-        } else if state.takes(watcher, main) {
-            self.queue(&mut state, watcher, main, events);
+            state.fall_behind(&delivery.watcher, delivery.revision);
+        } else if state.takes(&delivery.watcher, delivery.revision) {
+            self.queue(&mut state, delivery);
             drop(state);
             self.arrived.notify_one();
         }
@@ -303,25 +289,22 @@ impl WatchStream {
             chosen => chosen,
         };
         let watcher = Arc::new(Watcher::new(id, request));
-        let progress = match watcher.start_revision {
-            past if 0 < past && past <= hub.published => Progress::Behind { next: past },
-            start => Progress::Synced {
+        let sync = match watcher.start_revision {
+            past if 0 < past && past <= hub.published => SyncState::Behind { next: past },
+            start => SyncState::Synced {
                 from: start.max(hub.published + 1),
             },
         };
-        state.may_be_behind |= matches!(progress, Progress::Behind { .. });
-        let header = watch_header(hub.published);
+        state.may_be_behind |= matches!(sync, SyncState::Behind { .. });
         state.push_control(WatchResponse {
-            header,
-            watch_id: id,
             created: true,
-            ..Default::default()
+            ..notice(id, hub.published)
         });
         state.watchers.insert(
             id,
             Registered {
                 watcher: Arc::clone(&watcher),
-                progress,
+                sync,
                 quiet: true,
             },
         );
@@ -330,20 +313,19 @@ impl WatchStream {
             watcher,
         });
         drop((state, hub));
-        self.shared.arrived.notify_one();
+        self.wake();
     }
 
     /// Queues the answer to a create request that is refused, for want of permission for example.
     pub fn refuse(&self, cancel_reason: String) {
-        let header = watch_header(self.hub.revision());
-        self.push(WatchResponse {
-            header,
-            watch_id: NO_WATCH,
+        let refusal = WatchResponse {
             created: true,
             canceled: true,
             cancel_reason,
-            ..Default::default()
-        });
+            ..notice(NO_WATCH, self.hub.revision())
+        };
+        self.shared.lock().push_control(refusal);
+        self.wake();
     }
 
     /// Ends a watch. Queues no answer if there is no watch with this id.
@@ -354,23 +336,15 @@ impl WatchStream {
             return;
         };
         hub.matcher.remove(&registered.watcher);
-        let header = watch_header(hub.published);
         state.push_control(WatchResponse {
-            header,
-            watch_id,
             canceled: true,
-            ..Default::default()
+            ..notice(watch_id, hub.published)
         });
         drop((state, hub));
-        self.shared.arrived.notify_one();
+        self.wake();
     }
 
-    fn push(&self, response: WatchResponse) {
-        self.shared.lock().push_control(response);
-        self.shared.arrived.notify_one();
-    }
-
-    pub(super) fn wake(&self) {
+    fn wake(&self) {
         self.shared.arrived.notify_one();
     }
 
@@ -414,17 +388,13 @@ impl WatchStream {
             return Next::Response(fragment);
         }
         match state.queue.pop_front() {
-            Some(Item::Control(response)) => {
+            Some(Queued::Control(response)) => {
                 assert!(state.controls > 0, "a control response was not counted");
                 state.controls -= 1;
                 self.shared.drained.notify_one();
                 Next::Response(response)
             }
-            Some(Item::Events {
-                watcher,
-                revision,
-                events,
-            }) => self.look_at_events(state, watcher, revision, events),
+            Some(Queued::Events(delivery)) => self.look_at_events(state, delivery),
             None if state.closed => Next::Closed,
             None if state.may_be_behind => {
                 state.may_be_behind = false;
@@ -437,26 +407,20 @@ impl WatchStream {
     fn look_at_events(
         &self,
         mut state: MutexGuard<'_, StreamState>,
-        watcher: Arc<Watcher>,
-        revision: i64,
-        events: Vec<KeyEvent>,
+        mut delivery: Delivery,
     ) -> Next {
-        self.shared.unqueue(&mut state, &events);
-        let (revision, events) = self.gather(&mut state, &watcher, revision, events);
+        self.shared.unqueue(&mut state, &delivery.events);
+        self.gather(&mut state, &mut delivery);
         let drained = state.queue.is_empty();
         assert!(
             !drained || state.queued_bytes == 0,
             "bytes left in an empty queue"
         );
         drop(state);
-        if watcher.prev_kv && events.len() > PREVIOUS_READ_AT_ONCE {
-            return Next::Work(Work(Task::Respond {
-                watcher,
-                revision,
-                events,
-            }));
+        if delivery.watcher.prev_kv && delivery.events.len() > PREVIOUS_READ_AT_ONCE {
+            return Next::Work(Work(Task::Respond(delivery)));
         }
-        Next::Response(self.respond(&watcher, revision, events))
+        Next::Response(self.respond(delivery))
     }
 
     /// Does the work that [`WatchStream::look`] returned. Returns the response, if the work makes
@@ -467,11 +431,7 @@ impl WatchStream {
                 self.catch_up();
                 None
             }
-            Task::Respond {
-                watcher,
-                revision,
-                events,
-            } => Some(self.respond(&watcher, revision, events)),
+            Task::Respond(delivery) => Some(self.respond(delivery)),
         }
     }
 
@@ -481,29 +441,18 @@ impl WatchStream {
     }
 
     /// Adds the same watch's next revisions while the response stays small.
-    fn gather(
-        &self,
-        state: &mut StreamState,
-        watcher: &Arc<Watcher>,
-        mut revision: i64,
-        mut events: Vec<KeyEvent>,
-    ) -> (i64, Vec<KeyEvent>) {
-        let mut bytes = bytes_of(&events);
+    fn gather(&self, state: &mut StreamState, delivery: &mut Delivery) {
+        let mut bytes = bytes_of(&delivery.events);
         while bytes < self.shared.options.catch_up_bytes
-            && let Some(Item::Events { watcher: next, .. }) = state.queue.front()
-            && Arc::ptr_eq(next, watcher)
-            && let Some(Item::Events {
-                revision: later,
-                events: more,
-                ..
-            }) = state.queue.pop_front()
+            && let Some(Queued::Events(next)) = state.queue.front()
+            && Arc::ptr_eq(&next.watcher, &delivery.watcher)
+            && let Some(Queued::Events(next)) = state.queue.pop_front()
         {
-            bytes += bytes_of(&more);
-            self.shared.unqueue(state, &more);
-            revision = later;
-            events.extend(more);
+            bytes += bytes_of(&next.events);
+            self.shared.unqueue(state, &next.events);
+            delivery.revision = next.revision;
+            delivery.events.extend(next.events);
         }
-        (revision, events)
     }
 
     /// Requests a progress notice for all watches of the stream.
@@ -553,13 +502,8 @@ impl Drop for WatchStream {
 
 pub(super) fn notice(watch_id: i64, revision: i64) -> WatchResponse {
     WatchResponse {
-        header: watch_header(revision),
+        header: header(revision),
         watch_id,
         ..WatchResponse::default()
     }
-}
-
-/// A header with the revision; the caller fills in the other fields.
-pub(crate) fn watch_header(revision: i64) -> Option<ResponseHeader> {
-    crate::header::header(revision)
 }

@@ -57,7 +57,7 @@ impl Watcher {
 
 /// The progress of a watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub(crate) enum SyncState {
     /// The hub queues events that are published at or after `from`.
     Synced {
         /// The first revision that it gets from the hub.
@@ -77,7 +77,7 @@ pub(crate) enum Progress {
 #[derive(Debug)]
 pub(crate) struct Registered {
     pub watcher: Arc<Watcher>,
-    pub progress: Progress,
+    pub sync: SyncState,
     /// Whether the watch had no event since the last tick of the progress timer.
     pub quiet: bool,
 }

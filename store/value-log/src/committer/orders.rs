@@ -28,7 +28,7 @@ impl Committer {
             match self.try_enter_next()? {
                 Ok(()) => assert!(self.want_fits(want), "a segment holds what was let through"),
                 // The producer finds the refusal in `control`.
-                Err(_) => self.shared.control().refuse(want),
+                Err(_) => self.shared.control.lock().refuse(want),
             }
         }
         if let Some(turn) = orders.rotations {
@@ -39,7 +39,7 @@ impl Committer {
     }
 
     fn answer_rotations(&self, turn: u64, refused: bool) {
-        let mut control = self.shared.control();
+        let mut control = self.shared.control.lock();
         control.rotations_done = turn;
         if refused {
             control.rotations_refused = turn;
@@ -75,12 +75,12 @@ impl Committer {
         match self.wait_next() {
             Ok(next) => {
                 self.enter(next)?;
-                self.shared.control().refusal = None;
+                self.shared.control.lock().refusal = None;
                 Ok(Ok(()))
             }
             Err(refusal) => {
                 self.shared.pool.check_running()?;
-                self.shared.control().refusal = Some(refusal.clone());
+                self.shared.control.lock().refusal = Some(refusal.clone());
                 Ok(Err(refusal))
             }
         }

@@ -16,8 +16,8 @@
 use bytes::Bytes;
 
 use crate::format::{
-    self, BLOCK_BYTES, FRAME_HEADER_BYTES, FRAMES_START, FrameHeader, RECORD_HEADER_BYTES, Salt,
-    Unreadable,
+    self, BLOCK_BYTES, FRAME_HEADER_BYTES, FRAMES_START, FrameHeader, FrameKind,
+    RECORD_HEADER_BYTES, Salt, Unreadable,
 };
 use crate::record;
 use crate::{Position, Tag};
@@ -33,27 +33,6 @@ pub struct Link {
     pub epoch: u32,
     /// CRC of its header.
     pub crc: u32,
-}
-
-/// What a frame is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FrameKind {
-    /// Records of the appender.
-    Group,
-    /// Written by every opening before anything else.
-    Opening,
-    /// Written by a clean close.
-    Closing,
-}
-
-impl From<format::FrameKind> for FrameKind {
-    fn from(kind: format::FrameKind) -> FrameKind {
-        match kind {
-            format::FrameKind::Group => FrameKind::Group,
-            format::FrameKind::Opening => FrameKind::Opening,
-            format::FrameKind::Closing => FrameKind::Closing,
-        }
-    }
 }
 
 /// A frame that verifies as a whole.
@@ -269,7 +248,7 @@ impl Walk {
         }
         let records = self.records(start, &header)?;
         Ok(Frame {
-            kind: header.kind.into(),
+            kind: header.kind,
             link: Link {
                 sequence: header.sequence.0,
                 epoch: header.epoch,

@@ -27,7 +27,7 @@ impl SegmentPool {
     /// A spare file, taken or made. The last one is left to the log unless `room` allows it.
     fn spare_for_sorted(&self, room: SortedRoom) -> Result<u32, Error> {
         let taken = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             if state.spares.len() > 1 {
                 state.spares.pop()
             } else {
@@ -50,7 +50,7 @@ impl SegmentPool {
     /// to be released.
     fn take_last(&self) -> Result<Option<u32>, Error> {
         let next = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             if let Some(number) = state.spares.pop() {
                 return Ok(Some(number));
             }
@@ -69,7 +69,7 @@ impl SegmentPool {
     fn try_begin_sorted(&self, room: SortedRoom) -> Result<(u32, Segment), Error> {
         self.check_running()?;
         let number = self.spare_for_sorted(room)?;
-        let header = self.header(self.state().allocate_id()?, 0, SegmentKind::Sorted);
+        let header = self.header(self.state.lock().allocate_id()?, 0, SegmentKind::Sorted);
         let from = FileName::Spare(number).in_directory(&self.parameters.directory);
         let begun = self.open(&from).and_then(|file| {
             write_header(&*file, &from, &header)?;
