@@ -17,13 +17,13 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use environment::Instant;
 use hyper::body::{Body, Frame, SizeHint};
-use tonic::Status;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::codegen::http::{HeaderMap, HeaderValue};
+use tonic::{Response, Status};
 
 use crate::answers::{Pieces, SentPiece};
+use crate::calls::Call;
 use crate::client::OpenCall;
-use crate::methods::Method;
 use crate::range_stream::Chunks;
 use crate::unsent::Held;
 
@@ -63,11 +63,6 @@ impl Timed {
         turns.note(began, self.ended, &self.path, logged);
         self.call.used(self.ended);
     }
-
-    /// Whether the answer is a stream of messages.
-    pub(crate) fn is_of_a_stream(&self) -> bool {
-        Method::streams(self.path.path())
-    }
 }
 
 /// Bytes of an answer that HTTP/2 holds.
@@ -102,7 +97,37 @@ impl Buf for SentBytes {
     }
 }
 
-/// An encoded answer, handed from a service to its connection.
+/// An answer of a handler.
+pub(crate) enum Answered<T> {
+    /// To be encoded on the connection's thread.
+    Small(T),
+    /// Encoded already.
+    Large(Large),
+}
+
+impl<T> Answered<T> {
+    pub(crate) fn large(pieces: Pieces) -> Answered<T> {
+        Answered::Large(Large::Whole(pieces))
+    }
+}
+
+/// What a handler returns.
+pub(crate) type Handled<T> = Result<Answered<T>, Status>;
+
+/// Ends a call with an answer of either kind.
+pub(crate) fn end<T: Default>(call: Call, answered: Handled<T>) -> Result<Response<T>, Status> {
+    match answered {
+        Ok(Answered::Small(response)) => call.end(Ok(response)),
+        Ok(Answered::Large(answer)) => {
+            let mut response = call.end(Ok(T::default()))?;
+            response.extensions_mut().insert(Encoded::new(answer));
+            Ok(response)
+        }
+        Err(status) => call.end(Err(status)),
+    }
+}
+
+/// An encoded answer, handed from a handler to its connection.
 pub(crate) enum Large {
     /// One message.
     Whole(Pieces),
@@ -129,11 +154,17 @@ pub(crate) struct AnswerBody {
 type PolledFrame<E> = Poll<Option<Result<Frame<SentBytes>, E>>>;
 
 impl AnswerBody {
-    pub(crate) fn new(body: tonic::body::Body, large: Option<Large>, timed: Timed) -> AnswerBody {
+    /// The body of an answer, which `streams` if it has many messages.
+    pub(crate) fn new(
+        body: tonic::body::Body,
+        large: Option<Large>,
+        streams: bool,
+        timed: Timed,
+    ) -> AnswerBody {
         let inner = match large {
             Some(Large::Whole(pieces)) => Inner::Whole(pieces),
             Some(Large::Chunks(chunks)) => Inner::Chunks(chunks),
-            None if timed.is_of_a_stream() => Inner::Stream(body),
+            None if streams => Inner::Stream(body),
             None => Inner::Small(body),
         };
         AnswerBody { inner, timed }

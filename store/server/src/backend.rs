@@ -13,11 +13,24 @@ use etcd_api::etcdserverpb::ResponseHeader;
 use revisions::{Command, Reader, Response};
 use tokio::sync::watch;
 use tonic::Status;
+use tonic_health::server::HealthService;
 
 use crate::config::Config;
 use crate::metrics::{EvaluationMetrics, Metrics};
 use crate::refusal;
 use crate::resources::Resources;
+
+/// Takes the answer of a command's own kind out of an outcome.
+macro_rules! answer_of {
+    ($variant:ident, $outcome:expr) => {
+        match $outcome {
+            revisions::Response::$variant(response) => response,
+            _ => unreachable!("a command is answered by an answer of its kind"),
+        }
+    };
+}
+
+pub(crate) use answer_of;
 
 /// A command that needs more bytes read is warmed on a thread of its own.
 const BYTES_WARMED_HERE_MAX: u64 = 128 << 10;
@@ -41,6 +54,8 @@ pub(crate) struct Backend {
     pub(crate) alone: bool,
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
+    /// The service of health: the server serves as long as it runs.
+    pub(crate) health: HealthService,
     /// Limits that connections and answers share.
     pub(crate) resources: Resources,
     /// Metrics that the replica thread reports.

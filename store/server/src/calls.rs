@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use environment::Instant;
+use futures_util::{Stream, stream};
+use tokio::task::coop::unconstrained;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Response, Status};
 use tracing::warn;
@@ -164,4 +166,37 @@ impl Drop for Call {
             counters.handling.observe(took);
         }
     }
+}
+
+/// The messages that answer a stream of requests.
+pub(crate) trait Answers: Send + Sized + 'static {
+    type Answer;
+
+    /// The next message; `None` ends the stream with status OK.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Self::Answer>, Status>> + Send;
+
+    fn call(&mut self) -> &mut Call;
+}
+
+/// A stream of answers, counted, and its call ended as the stream ends.
+pub(crate) fn answers<S: Answers>(open: S) -> impl Stream<Item = Result<S::Answer, Status>> {
+    stream::unfold(Some(open), async |open| {
+        let mut open = open?;
+        // The stream has bounds of its own. With tokio's budget of a task's steps, requests
+        // would be read faster than they are answered.
+        match unconstrained(open.next()).await {
+            Ok(Some(answer)) => {
+                open.call().sent();
+                Some((Ok(answer), Some(open)))
+            }
+            Ok(None) => {
+                open.call().close(Ok(()));
+                None
+            }
+            Err(status) => {
+                open.call().close(Err(&status));
+                Some((Err(status), None))
+            }
+        }
+    })
 }

@@ -11,8 +11,7 @@ use bytes::Bytes;
 use environment::Instant;
 use tonic::Status;
 
-use crate::answer_body::Large;
-use crate::answers::{AnswerShare, Claim};
+use crate::answers::{AnswerShare, Claim, Pieces};
 use crate::backend::Backend;
 use crate::connections::Activity;
 use crate::unsent::Unsent;
@@ -47,9 +46,9 @@ impl Client {
     }
 
     /// Makes a large answer ready to be sent.
-    pub(crate) fn send(&self, pieces: VecDeque<Bytes>, claim: Claim) -> Large {
+    pub(crate) fn send(&self, pieces: VecDeque<Bytes>, claim: Claim) -> Pieces {
         let memory = &self.backend.resources.answers;
-        Large::Whole(memory.send(&self.share, pieces, claim))
+        memory.send(&self.share, pieces, claim)
     }
 
     /// Counts a call as open until the returned guard is dropped.

@@ -20,7 +20,7 @@ use crate::backend::{Backend, stopped};
 use crate::client::Client;
 use crate::connections::{Activity, Admitted};
 use crate::counted::{Counted, Received};
-use crate::dispatch::{ClientDispatch, Dispatch};
+use crate::dispatch::{Dispatch, Traffic};
 use crate::windows::{STREAM_WINDOW_BYTES, WindowShare};
 
 /// Bytes of a stream that HTTP/2 buffers ahead of what the client has read.
@@ -34,7 +34,7 @@ const ENDING_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// A client's connection over TCP or a Unix socket.
 pub(crate) struct Connection {
-    pub(crate) dispatch: Dispatch,
+    pub(crate) traffic: Traffic,
     pub(crate) backend: Arc<Backend>,
     pub(crate) admitted: Admitted,
 }
@@ -52,7 +52,10 @@ impl Connection {
         let activity = Arc::clone(self.admitted.activity());
         let ending = Ending::watch(&self.backend, &activity, received);
         let client = Client::new(Arc::clone(&self.backend), activity);
-        let dispatch = ClientDispatch::new(self.dispatch, Arc::new(client));
+        let dispatch = Dispatch {
+            client: Arc::new(client),
+            traffic: self.traffic,
+        };
         let connection = builder.serve_connection(TokioIo::new(counted), dispatch);
         tokio::pin!(connection);
         let outcome = tokio::select! {

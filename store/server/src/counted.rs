@@ -49,7 +49,7 @@ impl<S> Counted<S> {
 
     fn sent(&self, outcome: &Poll<io::Result<usize>>) {
         if let Poll::Ready(Ok(bytes)) = outcome {
-            self.backend.metrics.sent_bytes.add(*bytes as u64);
+            self.backend.metrics.network.sent_bytes.add(*bytes as u64);
         }
     }
 }
@@ -70,7 +70,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
         let read = buffer.filled().len() - before;
         self.turn_bytes += read;
         self.received.0.fetch_add(read as u64, Ordering::Relaxed);
-        self.backend.metrics.received_bytes.add(read as u64);
+        self.backend.metrics.network.received_bytes.add(read as u64);
         Poll::Ready(outcome)
     }
 }

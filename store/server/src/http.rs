@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::Full;
+use tonic::Code;
 use tonic::body::Body;
 use tonic::codegen::http::{HeaderValue, Method, Request, Response, StatusCode, header};
 
@@ -63,23 +64,23 @@ async fn page(
 }
 
 async fn exposition(backend: &Arc<Backend>) -> Response<Body> {
-    let counters = &backend.metrics;
+    let scrapes = &backend.metrics.scrapes;
     let scrape = |backend: &Backend| {
-        backend.metrics.scraping.add(1);
-        let text = metrics::exposition(backend);
-        backend.metrics.scraping.sub(1);
-        Ok(text)
+        let _under_way = backend.metrics.scrapes.under_way.hold();
+        Ok(metrics::exposition(backend))
     };
     match backend.aside(scrape).await {
         Ok(text) => {
-            counters.scrapes.add(1);
+            scrapes.answered.add(1);
             let mut response = plain(StatusCode::OK, text);
             let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
             response.headers_mut().insert(header::CONTENT_TYPE, kind);
             response
         }
         Err(status) => {
-            counters.scrapes_refused.add(1);
+            // A scrape that broke an invariant was not refused.
+            let refused = status.code() == Code::Unavailable;
+            scrapes.refused.add(u64::from(refused));
             refusal(StatusCode::SERVICE_UNAVAILABLE, status.message())
         }
     }

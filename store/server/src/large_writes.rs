@@ -15,12 +15,12 @@ use etcd_api::etcdserverpb::request_op::Request as Operation;
 use etcd_api::etcdserverpb::{RangeRequest, RequestOp};
 use prost::Message;
 use revisions::{Command, Response};
-use tonic::Status;
 
+use crate::answer_body::{Answered, Handled};
 use crate::backend::Backend;
 use crate::client::Client;
 use crate::encoded;
-use crate::large_reads::{Answered, BYTES_HERE_MAX};
+use crate::large_reads::BYTES_HERE_MAX;
 
 /// Executes a command that may also read. `message` takes the command's own answer out of
 /// the response.
@@ -28,7 +28,7 @@ pub(crate) async fn execute<T>(
     client: &Client,
     command: Command,
     message: fn(&Backend, Response) -> T,
-) -> Result<Answered<T>, Status>
+) -> Handled<T>
 where
     T: Message + 'static,
 {
@@ -44,7 +44,7 @@ where
 }
 
 /// Prepares an existing answer for sending, as a small or a large one by its size.
-pub(crate) async fn made<T>(client: &Client, answer: T) -> Result<Answered<T>, Status>
+pub(crate) async fn made<T>(client: &Client, answer: T) -> Handled<T>
 where
     T: Message + 'static,
 {
@@ -58,7 +58,7 @@ async fn execute_large<T>(
     client: &Client,
     command: Command,
     message: fn(&Backend, Response) -> T,
-) -> Result<Answered<T>, Status>
+) -> Handled<T>
 where
     T: Message + 'static,
 {
@@ -72,12 +72,12 @@ where
     let claim = client.claim(2 * bytes).await?;
     let answer = message(backend, backend.execute_warm(command).await?);
     let pieces = backend.aside(move |_| encoded::encode(&answer)).await?;
-    Ok(Answered::Large(client.send(pieces, claim)))
+    Ok(Answered::large(client.send(pieces, claim)))
 }
 
 /// Encodes an existing answer as a large one. If no memory is free in time it is sent
 /// nevertheless: the write is done.
-async fn encode<T>(client: &Client, answer: T) -> Result<Answered<T>, Status>
+async fn encode<T>(client: &Client, answer: T) -> Handled<T>
 where
     T: Message + 'static,
 {
@@ -89,7 +89,7 @@ where
         .backend
         .aside(move |_| encoded::encode(&answer))
         .await?;
-    Ok(Answered::Large(client.send(pieces, claim)))
+    Ok(Answered::large(client.send(pieces, claim)))
 }
 
 /// Whether a put returns a large previous value. A put reads nothing else.

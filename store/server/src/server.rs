@@ -17,13 +17,13 @@ use cluster::MemberFile;
 use environment::real::{RealClock, RealDisk};
 use environment::{Clock, Throttle, threads};
 use tokio::sync::watch;
-use tonic_health::server::HealthReporter;
+use tonic_health::server::{HealthReporter, HealthService};
 use tracing::{info, warn};
 
 use crate::backend::{Backend, FAILURE_LOGGED_EVERY};
 use crate::begin::{self, Begun};
 use crate::config::{ChosenPort, Config, Url};
-use crate::dispatch::{Dispatch, Traffic};
+use crate::dispatch::Traffic;
 use crate::http::Pages;
 use crate::listen::{self, Listener, SocketFile};
 use crate::metered_disk::MeteredDisk;
@@ -98,6 +98,7 @@ impl Server {
             identity: member,
             alone,
             metrics,
+            health: HealthService::from_health_reporter(HealthReporter::new()),
             resources: Resources::of_this_process(&clock),
             evaluations,
             clock,
@@ -126,11 +127,6 @@ impl Server {
 
     fn start_workers(&mut self, by_core: Vec<Vec<(Listener, Traffic)>>) -> Result<(), Error> {
         let (cores, listening_addresses) = Cores::new(by_core.len());
-        let all = Traffic {
-            grpc: true,
-            pages: Some(Pages::All),
-        };
-        let dispatch = Dispatch::new(&self.backend, HealthReporter::new(), all);
         for (core, (listeners, arrivals)) in
             by_core.into_iter().zip(listening_addresses).enumerate()
         {
@@ -139,7 +135,6 @@ impl Server {
                 cores: cores.clone(),
                 arrivals,
                 listeners,
-                dispatch: dispatch.clone(),
                 backend: Arc::clone(&self.backend),
             };
             self.spawn(&format!("serve-{core}"), move || {

@@ -12,68 +12,44 @@
 //! their execution, up to a bound. Events that must be read from the log are read on a
 //! thread of its own, which delays no other call of this core.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_api::etcdserverpb::watch_request::RequestUnion;
-use etcd_api::etcdserverpb::watch_server::Watch;
 use etcd_api::etcdserverpb::{WatchRequest, WatchResponse};
-use futures_util::{Stream, stream};
+use futures_util::Stream;
 use revisions::WatchStream;
 use revisions::watch::Next;
-use tokio::task::coop::unconstrained;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Status, Streaming};
 
 use crate::backend::{Backend, stopped};
-use crate::calls::Call;
+use crate::calls::{self, Answers, Call};
+use crate::client::Client;
 use crate::leader_check::LeaderCheck;
-use crate::methods::Method;
 use crate::read_ahead::ReadAhead;
 
-#[derive(Clone)]
-pub(crate) struct WatchService {
-    backend: Arc<Backend>,
-}
-
-impl WatchService {
-    pub(crate) fn new(backend: Arc<Backend>) -> WatchService {
-        WatchService { backend }
-    }
-}
-
-#[tonic::async_trait]
-impl Watch for WatchService {
-    type WatchStream = Pin<Box<dyn Stream<Item = Result<WatchResponse, Status>> + Send>>;
-
-    async fn watch(
-        &self,
-        request: Request<Streaming<WatchRequest>>,
-    ) -> Result<Response<Self::WatchStream>, Status> {
-        let call = Call::begin(&self.backend, Method::Watch, request.metadata())?;
-        let session = Session::new(Arc::clone(&self.backend), call, request.into_inner());
-        Ok(Response::new(Box::pin(stream::unfold(Some(session), step))))
-    }
-}
-
-/// One step: the next response, and the session unless the response is the last.
-async fn step(
-    session: Option<Session>,
-) -> Option<(Result<WatchResponse, Status>, Option<Session>)> {
-    let mut session = session?;
-    match unconstrained(session.next()).await {
-        Ok(Some(response)) => Some((Ok(response), Some(session))),
-        Ok(None) => {
-            session.call.close(Ok(()));
-            None
-        }
-        Err(status) => {
-            session.call.close(Err(&status));
-            Some((Err(status), None))
-        }
-    }
+/// Opens a stream of watches.
+pub(crate) fn open(
+    client: &Client,
+    call: Call,
+    requests: Streaming<WatchRequest>,
+) -> impl Stream<Item = Result<WatchResponse, Status>> + use<> {
+    let backend = Arc::clone(&client.backend);
+    backend.metrics.watches.streams.add(1);
+    calls::answers(Session {
+        call,
+        requests: ReadAhead::new(requests),
+        requests_open: true,
+        watches: Arc::new(backend.reader().watch_hub().subscribe()),
+        reading: None,
+        stopping: backend.stopping.clone(),
+        progress: every(jittered(&backend)),
+        leader_check: LeaderCheck::new(Arc::clone(&backend)),
+        live: 0,
+        backend,
+    })
 }
 
 /// A stream with its watches.
@@ -106,21 +82,11 @@ enum Event {
     LeaderLost,
 }
 
-impl Session {
-    fn new(backend: Arc<Backend>, call: Call, requests: Streaming<WatchRequest>) -> Session {
-        backend.metrics.watch_streams.add(1);
-        Session {
-            call,
-            requests: ReadAhead::new(requests),
-            requests_open: true,
-            watches: Arc::new(backend.reader().watch_hub().subscribe()),
-            reading: None,
-            stopping: backend.stopping.clone(),
-            progress: every(jittered(&backend)),
-            leader_check: LeaderCheck::new(Arc::clone(&backend)),
-            live: 0,
-            backend,
-        }
+impl Answers for Session {
+    type Answer = WatchResponse;
+
+    fn call(&mut self) -> &mut Call {
+        &mut self.call
     }
 
     /// The next message to send; `None` ends the stream with status OK.
@@ -138,7 +104,9 @@ impl Session {
             }
         }
     }
+}
 
+impl Session {
     /// Waits for the next event. Every branch can be dropped without losing anything.
     async fn event(&mut self) -> Event {
         let Session {
@@ -174,17 +142,16 @@ impl Session {
     /// Adds ids and term to a response and counts it.
     fn finish(&mut self, mut response: WatchResponse) -> WatchResponse {
         self.backend.sign(response.header.get_or_insert_default());
-        self.call.sent();
-        let metrics = &self.backend.metrics;
-        metrics.watch_events.add(response.events.len() as u64);
+        let metrics = &self.backend.metrics.watches;
+        metrics.events.add(response.events.len() as u64);
         match (response.created, response.canceled) {
             (true, false) => {
                 self.live += 1;
-                metrics.watchers.add(1);
+                metrics.live.add(1);
             }
             (false, true) if self.live > 0 => {
                 self.live -= 1;
-                metrics.watchers.sub(1);
+                metrics.live.sub(1);
             }
             _ => {}
         }
@@ -194,8 +161,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.backend.metrics.watchers.sub(self.live);
-        self.backend.metrics.watch_streams.sub(1);
+        self.backend.metrics.watches.live.sub(self.live);
+        self.backend.metrics.watches.streams.sub(1);
     }
 }
 

@@ -23,7 +23,7 @@ use tracing::warn;
 use crate::backend::{Backend, stopped};
 use crate::connection::Connection;
 use crate::connections::{Admitted, Connections};
-use crate::dispatch::{Dispatch, Traffic};
+use crate::dispatch::Traffic;
 use crate::listen::Listener;
 
 /// Time for open requests to finish when the server stops.
@@ -113,7 +113,6 @@ pub(crate) struct Worker {
     pub(crate) arrivals: mpsc::UnboundedReceiver<Accepted>,
     /// Sockets on which this core accepts.
     pub(crate) listeners: Vec<(Listener, Traffic)>,
-    pub(crate) dispatch: Dispatch,
     pub(crate) backend: Arc<Backend>,
 }
 
@@ -171,7 +170,7 @@ impl Worker {
     fn open(&self, accepted: Accepted, connections: &mut JoinSet<()>) {
         let presence = Presence::new(self);
         let connection = Connection {
-            dispatch: self.dispatch.serving(accepted.traffic),
+            traffic: accepted.traffic,
             backend: Arc::clone(&self.backend),
             admitted: accepted.admitted,
         };

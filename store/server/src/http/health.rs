@@ -72,14 +72,14 @@ async fn health(backend: &Arc<Backend>, query: &str) -> Response<Body> {
     let metrics = &backend.metrics;
     match reason {
         None => {
-            metrics.health_success.add(1);
+            metrics.health.passed.add(1);
             plain(
                 StatusCode::OK,
                 r#"{"health":"true","reason":""}"#.to_owned(),
             )
         }
         Some(reason) => {
-            metrics.health_failures.add(1);
+            metrics.health.failed.add(1);
             let reason = serde_json::Value::String(reason);
             let text = format!(r#"{{"health":"false","reason":{reason}}}"#);
             warn!(output = text, "/health error");
