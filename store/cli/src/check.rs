@@ -108,7 +108,7 @@ impl Checked {
     fn check_member(&mut self, directory: &DataDirectory) {
         if let Err(damage) = server::check_member_file(&directory.path) {
             let file = directory.path.join(MEMBER_FILE);
-            let finding = Finding::member(&file, damage.what, damage.remedy);
+            let finding = Finding::new(&file, None, damage.what, damage.remedy);
             self.findings.add(finding);
         }
     }
@@ -197,10 +197,9 @@ impl Checked {
             ("checkpoints", &self.checkpoints),
         ];
         for (name, tally) in sorts {
-            let groups = if name == "checkpoints" {
-                "-".into()
-            } else {
-                tally.groups.to_string()
+            let groups = match name {
+                "checkpoints" => "-".to_owned(),
+                _ => tally.groups.to_string(),
             };
             let (files, records) = (tally.files.to_string(), tally.records.to_string());
             table.row(vec![

@@ -104,18 +104,14 @@ fn show_one(
     report: &mut dyn Report,
     detail: Detail,
 ) -> Result<(), Failure> {
-    let file = directory
-        .files
-        .segments
-        .iter()
-        .find(|file| file.id == id)
-        .ok_or_else(|| {
-            Failure::wrong_use(
-                format_args!("{} has no segment {id:08x}", directory.path.display()),
-                "Leave out --segment to see which there are.",
-            )
-        })?;
-    show_segment(file, report, detail)
+    let mut segments = directory.files.segments.iter();
+    match segments.find(|file| file.id == id) {
+        Some(file) => show_segment(file, report, detail),
+        None => Err(Failure::wrong_use(
+            format_args!("{} has no segment {id:08x}", directory.path.display()),
+            "Leave out --segment to see which there are.",
+        )),
+    }
 }
 
 fn show_all(

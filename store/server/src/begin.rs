@@ -10,6 +10,7 @@ use environment::real::RealDisk;
 use tracing::warn;
 
 use crate::config::{Config, Url};
+use crate::error::{MEMBER_FILE_REMEDY, member_file_unread};
 use crate::{Error, listen};
 
 /// A running node.
@@ -139,11 +140,10 @@ pub fn check_member_file(directory: &Path) -> Result<(), MemberFileDamage> {
         Ok(_) => Ok(()),
         Err(MemberFileError::Unusable { what, .. }) => Err(MemberFileDamage {
             what,
-            remedy: "put a copy of it back, or remove it: then the --initial-* flags name this \
-                     member again",
+            remedy: MEMBER_FILE_REMEDY,
         }),
         Err(MemberFileError::Disk(error)) => Err(MemberFileDamage {
-            what: Error::Member(error).to_string(),
+            what: member_file_unread(&error),
             remedy: "run this as the user that owns it",
         }),
     }

@@ -12,7 +12,7 @@ use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::server::Server;
-use crate::{Error, logging, supervisor};
+use crate::{Error, error, logging, supervisor};
 
 /// Serves until SIGTERM or SIGINT, or until the cluster has removed this member, and then
 /// stops in order, as etcd does. Blocks.
@@ -28,7 +28,7 @@ pub fn run(config: Config) -> Result<(), Error> {
     let ending = signals.wait(server.ready(), server.removed());
     match ending {
         Ending::Signal(signal) => info!(signal, "received signal; shutting down"),
-        Ending::Removed => warn!("{}", Error::Removed { member }),
+        Ending::Removed => warn!("{}", error::removed(member)),
     }
     server.stop();
     info!("stopped");

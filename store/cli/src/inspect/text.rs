@@ -42,8 +42,6 @@ pub(super) struct Text {
     segments: Table,
     checkpoints: Table,
     any_group: bool,
-    any_segment: bool,
-    any_checkpoint: bool,
     notes: Vec<String>,
 }
 
@@ -54,8 +52,6 @@ impl Text {
             segments: Table::new(SEGMENT_COLUMNS),
             checkpoints: Table::new(CHECKPOINT_COLUMNS),
             any_group: false,
-            any_segment: false,
-            any_checkpoint: false,
             notes: Vec::new(),
         }
     }
@@ -147,7 +143,6 @@ impl Report for Text {
 
     fn segment(&mut self, survey: &Survey) -> io::Result<()> {
         let revision = |number: Option<u64>| number.map_or("-".to_owned(), |it| it.to_string());
-        self.any_segment = true;
         self.segments.row(vec![
             format!("{:08x}", survey.file.id),
             kind_name(survey.file.kind).to_owned(),
@@ -179,15 +174,13 @@ impl Report for Text {
             }
         };
         let from = checkpoint.replay_position;
-        self.any_checkpoint = true;
         self.checkpoints.row(vec![
             format!("{:x}", file.number),
             size(checkpoint.file_bytes),
             checkpoint.revision.to_string(),
-            if checkpoint.compacted < 0 {
-                "-".into()
-            } else {
-                checkpoint.compacted.to_string()
+            match checkpoint.compacted {
+                ..0 => "-".to_owned(),
+                compacted => compacted.to_string(),
             },
             checkpoint.applied_index.to_string(),
             checkpoint.keys.to_string(),
@@ -204,10 +197,10 @@ impl Report for Text {
         if self.any_group {
             writeln!(self.output)?;
         }
-        if self.any_segment {
+        if !self.segments.is_empty() {
             self.segments.write(&mut self.output)?;
         }
-        if self.any_checkpoint {
+        if !self.checkpoints.is_empty() {
             writeln!(self.output)?;
             self.checkpoints.write(&mut self.output)?;
         }
