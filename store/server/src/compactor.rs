@@ -22,18 +22,8 @@ const NOTES_PER_PERIOD: u32 = 10;
 /// Interval of the checks in mode *revision*.
 const REVISION_INTERVAL: Duration = Duration::from_secs(300);
 
-/// Compacts until the server stops. Runs on a thread of its own.
-pub(crate) fn run(backend: &Arc<Backend>, kept: AutoCompaction) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    match runtime {
-        Ok(runtime) => runtime.block_on(compact_for_ever(backend, kept)),
-        Err(error) => warn!(%error, "automatic compaction cannot run"),
-    }
-}
-
-async fn compact_for_ever(backend: &Backend, kept: AutoCompaction) {
+/// Compacts until the server stops.
+pub(crate) async fn run(backend: Arc<Backend>, kept: AutoCompaction) {
     let mut rule = Rule::of(kept);
     let mut stopping = backend.stopping.clone();
     loop {
@@ -45,7 +35,7 @@ async fn compact_for_ever(backend: &Backend, kept: AutoCompaction) {
         // Only the leader compacts, for all members, as in etcd.
         if backend.leads()
             && let Some(revision) = rule.due(backend.reader().revision())
-            && compact(backend, revision).await
+            && compact(&backend, revision).await
         {
             rule.done(revision);
         }

@@ -50,7 +50,7 @@ impl Connection {
         let counted = Counted::new(socket, Arc::clone(&self.backend), received.clone());
         let builder = protocol(&self.backend, &window);
         let activity = Arc::clone(self.admitted.activity());
-        let ending = Ending::watch(&self.backend, &activity, received);
+        let ending = reason_to_end(&self.backend, &activity, received);
         let client = Client::new(Arc::clone(&self.backend), activity);
         let dispatch = Dispatch {
             client: Arc::new(client),
@@ -60,7 +60,7 @@ impl Connection {
         tokio::pin!(connection);
         let outcome = tokio::select! {
             outcome = connection.as_mut() => outcome,
-            reason = ending.reason => match reason.unwrap_or(Reason::Stopping) {
+            reason = ending => match reason.unwrap_or(Reason::Stopping) {
                 Reason::Silent => {
                     debug!("closed a connection on which no request came in time");
                     return;
@@ -96,26 +96,24 @@ enum Reason {
 /// Waits for a reason to end a connection, on a task of its own: the connection's task is
 /// polled for every message, and polling three reasons each time would cost more than
 /// polling one channel.
-struct Ending {
-    reason: oneshot::Receiver<Reason>,
-}
-
-impl Ending {
-    fn watch(backend: &Backend, activity: &Arc<Activity>, received: Received) -> Ending {
-        let (mut found, reason) = oneshot::channel();
-        let (activity, mut stopping) = (Arc::clone(activity), backend.stopping.clone());
-        tokio::spawn(async move {
-            let reason = tokio::select! {
-                () = silent(&received) => Reason::Silent,
-                () = activity.ended() => Reason::Asked,
-                () = stopped(&mut stopping) => Reason::Stopping,
-                () = found.closed() => return,
-            };
-            // A connection that has ended by itself needs no reason.
-            let _ = found.send(reason);
-        });
-        Ending { reason }
-    }
+fn reason_to_end(
+    backend: &Backend,
+    activity: &Arc<Activity>,
+    received: Received,
+) -> oneshot::Receiver<Reason> {
+    let (mut found, reason) = oneshot::channel();
+    let (activity, mut stopping) = (Arc::clone(activity), backend.stopping.clone());
+    tokio::spawn(async move {
+        let reason = tokio::select! {
+            () = silent(&received) => Reason::Silent,
+            () = activity.ended() => Reason::Asked,
+            () = stopped(&mut stopping) => Reason::Stopping,
+            () = found.closed() => return,
+        };
+        // A connection that has ended by itself needs no reason.
+        let _ = found.send(reason);
+    });
+    reason
 }
 
 /// Returns when the client has sent no request in time.

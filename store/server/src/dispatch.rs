@@ -32,7 +32,7 @@ use crate::client::Client;
 use crate::health::HealthCheckService;
 use crate::http::{self, Pages};
 use crate::methods::Method;
-use crate::unfinished::RequestBody;
+use crate::request_body::RequestBody;
 use crate::{auth, cluster, kv, lease, maintenance, unsupported, watch};
 
 /// What a port serves.

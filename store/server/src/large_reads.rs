@@ -74,11 +74,7 @@ pub(crate) async fn txn(client: &Client, request: TxnRequest) -> Handled<TxnResp
 async fn txn_aside(client: &Client, request: TxnRequest) -> Handled<TxnResponse> {
     let backend = &client.backend;
     let find = move |backend: &Backend| {
-        let bytes = ranges(&request).map(|range| {
-            // The transaction itself meets the same error and reports it.
-            let found = backend.reader().find_range(range);
-            found.map_or(0, |found| found.log_bytes())
-        });
+        let bytes = ranges(&request).map(|range| range_bytes(backend, range));
         let bytes: u64 = bytes.sum();
         Ok((request, bytes))
     };
@@ -146,11 +142,16 @@ fn bytes_if_short(backend: &Backend, request: &TxnRequest) -> Result<Option<u64>
         if !is_short(backend, range)? || bytes > BYTES_HERE_MAX {
             return Ok(None);
         }
-        // The transaction itself meets the same error and reports it.
-        let found = backend.reader().find_range(range);
-        bytes += found.map_or(0, |found| found.log_bytes());
+        bytes += range_bytes(backend, range);
     }
     Ok(Some(bytes))
+}
+
+/// Bytes that a range would read.
+pub(crate) fn range_bytes(backend: &Backend, request: &RangeRequest) -> u64 {
+    // The request itself meets the same error and reports it.
+    let found = backend.reader().find_range(request);
+    found.map_or(0, |found| found.log_bytes())
 }
 
 fn ranges(request: &TxnRequest) -> impl Iterator<Item = &RangeRequest> {

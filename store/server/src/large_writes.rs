@@ -17,10 +17,11 @@ use prost::Message;
 use revisions::{Command, Response};
 
 use crate::answer_body::{Answered, Handled};
+use crate::answers::Claim;
 use crate::backend::Backend;
 use crate::client::Client;
 use crate::encoded;
-use crate::large_reads::BYTES_HERE_MAX;
+use crate::large_reads::{BYTES_HERE_MAX, range_bytes};
 
 /// Executes a command that may also read. `message` takes the command's own answer out of
 /// the response.
@@ -51,7 +52,7 @@ where
     if answer.encoded_len() as u64 <= BYTES_HERE_MAX {
         return Ok(Answered::Small(answer));
     }
-    Box::pin(encode(client, answer)).await
+    Box::pin(encode_late(client, answer)).await
 }
 
 async fn execute_large<T>(
@@ -71,13 +72,12 @@ where
     // Twice the bytes: the answer as it was read, and encoded.
     let claim = client.claim(2 * bytes).await?;
     let answer = message(backend, backend.execute_warm(command).await?);
-    let pieces = backend.aside(move |_| encoded::encode(&answer)).await?;
-    Ok(Answered::large(client.send(pieces, claim)))
+    encode(client, answer, claim).await
 }
 
 /// Encodes an existing answer as a large one. If no memory is free in time it is sent
 /// nevertheless: the write is done.
-async fn encode<T>(client: &Client, answer: T) -> Handled<T>
+async fn encode_late<T>(client: &Client, answer: T) -> Handled<T>
 where
     T: Message + 'static,
 {
@@ -85,10 +85,15 @@ where
         Ok(claim) => claim,
         Err(_) => client.claim(0).await?,
     };
-    let pieces = client
-        .backend
-        .aside(move |_| encoded::encode(&answer))
-        .await?;
+    encode(client, answer, claim).await
+}
+
+async fn encode<T>(client: &Client, answer: T, claim: Claim) -> Handled<T>
+where
+    T: Message + 'static,
+{
+    let encode = move |_: &Backend| encoded::encode(&answer);
+    let pieces = client.backend.aside(encode).await?;
     Ok(Answered::large(client.send(pieces, claim)))
 }
 
@@ -139,10 +144,4 @@ fn previous_bytes(backend: &Backend, key: &bytes::Bytes, range_end: &[u8]) -> u6
         ..RangeRequest::default()
     };
     range_bytes(backend, &request)
-}
-
-fn range_bytes(backend: &Backend, request: &RangeRequest) -> u64 {
-    // The evaluation meets the same error and reports it.
-    let found = backend.reader().find_range(request);
-    found.map_or(0, |found| found.log_bytes())
 }

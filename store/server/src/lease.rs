@@ -100,9 +100,11 @@ pub(crate) fn keep_alive(
         leader_check: LeaderCheck::new(Arc::clone(&backend)),
         backend,
         call,
-        requests: ReadAhead::new(requests),
-        requests_open: true,
-        under_way: FuturesOrdered::new(),
+        requested: Requested {
+            requests: ReadAhead::new(requests),
+            requests_open: true,
+            under_way: FuturesOrdered::new(),
+        },
     })
 }
 
@@ -114,12 +116,17 @@ type Renewal = BoxFuture<'static, Result<LeaseKeepAliveResponse, Status>>;
 struct Renewals {
     backend: Arc<Backend>,
     call: Call,
-    requests: ReadAhead<LeaseKeepAliveRequest>,
-    requests_open: bool,
-    under_way: FuturesOrdered<Renewal>,
+    requested: Requested,
     stopping: tokio::sync::watch::Receiver<bool>,
     /// Ends the stream of a client that requires a leader if there is none.
     leader_check: LeaderCheck,
+}
+
+/// Renewals that are asked for and not answered.
+struct Requested {
+    requests: ReadAhead<LeaseKeepAliveRequest>,
+    requests_open: bool,
+    under_way: FuturesOrdered<Renewal>,
 }
 
 fn is_not_found(error: &cluster::Error) -> bool {
@@ -135,55 +142,45 @@ impl Answers for Renewals {
     }
 
     async fn next(&mut self) -> Result<Option<LeaseKeepAliveResponse>, Status> {
-        let Renewals {
-            backend,
-            call,
-            requests,
-            requests_open,
-            under_way,
-            stopping,
-            leader_check,
-        } = self;
-        let answered = poll_fn(|context| {
-            begin(backend, call, requests, requests_open, under_way, context)?;
-            match Pin::new(&mut *under_way).poll_next(context) {
-                Poll::Ready(Some(outcome)) => Poll::Ready(outcome.map(Some)),
-                Poll::Ready(None) if !*requests_open => Poll::Ready(Ok(None)),
-                Poll::Ready(None) | Poll::Pending => Poll::Pending,
-            }
-        });
+        let (backend, call, requested) = (&self.backend, &self.call, &mut self.requested);
+        let answered = poll_fn(|context| requested.poll_next(backend, call, context));
         tokio::select! {
             biased;
-            () = stopped(stopping) => Err(etcd_api::Error::Stopped.to_status()),
+            () = stopped(&mut self.stopping) => Err(etcd_api::Error::Stopped.to_status()),
             outcome = answered => outcome,
-            () = leader_check.lost(), if call.requires_leader() => {
+            () = self.leader_check.lost(), if call.requires_leader() => {
                 Err(etcd_api::Error::NoLeader.to_status())
             }
         }
     }
 }
 
-/// Begins requested renewals, as many as may run at a time.
-fn begin(
-    backend: &Arc<Backend>,
-    call: &Call,
-    requests: &mut ReadAhead<LeaseKeepAliveRequest>,
-    requests_open: &mut bool,
-    under_way: &mut FuturesOrdered<Renewal>,
-    context: &mut Context<'_>,
-) -> Result<(), Status> {
-    requests.poll_fill(context);
-    while *requests_open && under_way.len() < UNDER_WAY_MAX {
-        match requests.poll_next(context)? {
-            Poll::Pending => break,
-            Poll::Ready(Some(request)) => {
-                call.received();
-                under_way.push_back(Box::pin(renew(Arc::clone(backend), request.id)));
+impl Requested {
+    /// The next answer; `None` if the client sends no more requests and all are answered.
+    fn poll_next(
+        &mut self,
+        backend: &Arc<Backend>,
+        call: &Call,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<LeaseKeepAliveResponse>, Status>> {
+        self.requests.poll_fill(context);
+        while self.requests_open && self.under_way.len() < UNDER_WAY_MAX {
+            match self.requests.poll_next(context)? {
+                Poll::Pending => break,
+                Poll::Ready(Some(request)) => {
+                    call.received();
+                    let renewal = renew(Arc::clone(backend), request.id);
+                    self.under_way.push_back(Box::pin(renewal));
+                }
+                Poll::Ready(None) => self.requests_open = false,
             }
-            Poll::Ready(None) => *requests_open = false,
+        }
+        match Pin::new(&mut self.under_way).poll_next(context) {
+            Poll::Ready(Some(outcome)) => Poll::Ready(outcome.map(Some)),
+            Poll::Ready(None) if !self.requests_open => Poll::Ready(Ok(None)),
+            Poll::Ready(None) | Poll::Pending => Poll::Pending,
         }
     }
-    Ok(())
 }
 
 /// Renews a lease. The header is made before the renewal: a client must not see a lease

@@ -116,11 +116,13 @@ impl Server {
             _socket_files: sockets.socket_files,
         };
         server.start_workers(sockets.by_core)?;
-        server.start_compactor()?;
+        if let Some(kept) = server.backend.config.auto_compaction {
+            let backend = Arc::clone(&server.backend);
+            server.spawn_task("compactor", compactor::run(backend, kept))?;
+        }
         if !alone {
             let backend = Arc::clone(&server.backend);
-            let run = move || presence::run(&backend, &known, &removal);
-            server.spawn("presence", run)?;
+            server.spawn_task("presence", presence::run(backend, known, removal))?;
         }
         Ok(server)
     }
@@ -146,12 +148,15 @@ impl Server {
         Ok(())
     }
 
-    fn start_compactor(&mut self) -> Result<(), Error> {
-        if let Some(kept) = self.backend.config.auto_compaction {
-            let backend = Arc::clone(&self.backend);
-            self.spawn("compactor", move || compactor::run(&backend, kept))?;
-        }
-        Ok(())
+    /// Runs a task with a runtime and a thread of its own.
+    fn spawn_task(
+        &mut self,
+        name: &str,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), Error> {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().map_err(Error::Threads)?;
+        self.spawn(name, move || runtime.block_on(task))
     }
 
     fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), Error> {

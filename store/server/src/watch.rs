@@ -21,13 +21,13 @@ use futures_util::Stream;
 use revisions::WatchStream;
 use revisions::watch::Next;
 use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+use tokio::time::Interval;
 use tonic::{Status, Streaming};
 
 use crate::backend::{Backend, stopped};
 use crate::calls::{self, Answers, Call};
 use crate::client::Client;
-use crate::leader_check::LeaderCheck;
+use crate::leader_check::{LeaderCheck, every};
 use crate::read_ahead::ReadAhead;
 
 /// Opens a stream of watches.
@@ -73,61 +73,42 @@ struct Session {
     live: u64,
 }
 
-/// A reason for a session to run.
-enum Event {
-    Stopping,
-    Request(Result<Option<WatchRequest>, Status>),
-    Response(Option<WatchResponse>),
-    ProgressDue,
-    LeaderLost,
-}
-
 impl Answers for Session {
     type Answer = WatchResponse;
+
+    /// The next message to send; `None` ends the stream with status OK.
+    async fn next(&mut self) -> Result<Option<WatchResponse>, Status> {
+        // Every branch can be dropped without losing anything.
+        loop {
+            tokio::select! {
+                biased;
+                () = stopped(&mut self.stopping) => {
+                    return Err(etcd_api::Error::Stopped.to_status());
+                }
+                request = accepted(&self.watches, &mut self.requests), if self.requests_open => {
+                    match request? {
+                        Some(request) => self.take(request),
+                        None => self.requests_open = false,
+                    }
+                }
+                response = next_response(&self.watches, &mut self.reading) => {
+                    let response = response.ok_or(etcd_api::Error::Stopped)?;
+                    return Ok(Some(self.finish(response)));
+                }
+                _ = self.progress.tick() => self.watches.progress_tick(),
+                () = self.leader_check.lost(), if self.call.requires_leader() => {
+                    return Err(etcd_api::Error::NoLeader.to_status());
+                }
+            }
+        }
+    }
 
     fn call(&mut self) -> &mut Call {
         &mut self.call
     }
-
-    /// The next message to send; `None` ends the stream with status OK.
-    async fn next(&mut self) -> Result<Option<WatchResponse>, Status> {
-        loop {
-            match self.event().await {
-                Event::Stopping => return Err(etcd_api::Error::Stopped.to_status()),
-                Event::Request(Ok(Some(request))) => self.take(request),
-                Event::Request(Ok(None)) => self.requests_open = false,
-                Event::Request(Err(status)) => return Err(status),
-                Event::Response(Some(response)) => return Ok(Some(self.finish(response))),
-                Event::Response(None) => return Err(etcd_api::Error::Stopped.to_status()),
-                Event::ProgressDue => self.watches.progress_tick(),
-                Event::LeaderLost => return Err(etcd_api::Error::NoLeader.to_status()),
-            }
-        }
-    }
 }
 
 impl Session {
-    /// Waits for the next event. Every branch can be dropped without losing anything.
-    async fn event(&mut self) -> Event {
-        let Session {
-            requests,
-            watches,
-            reading,
-            stopping,
-            progress,
-            leader_check,
-            ..
-        } = self;
-        tokio::select! {
-            biased;
-            () = stopped(stopping) => Event::Stopping,
-            request = accepted(watches, requests), if self.requests_open => Event::Request(request),
-            response = next_response(watches, reading) => Event::Response(response),
-            _ = progress.tick() => Event::ProgressDue,
-            () = leader_check.lost(), if self.call.requires_leader() => Event::LeaderLost,
-        }
-    }
-
     fn take(&mut self, request: WatchRequest) {
         self.call.received();
         match request.request_union {
@@ -205,12 +186,6 @@ async fn next_response(
             Next::Closed => return None,
         }
     }
-}
-
-fn every(period: Duration) -> Interval {
-    let mut interval = interval_at(Instant::now() + period, period);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    interval
 }
 
 /// The configured interval of notices and up to a tenth more, so that streams that began
