@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use environment::Instant;
 use tonic::Status;
 
 use crate::answers::{AnswerShare, Claim, Pieces};
@@ -24,7 +23,7 @@ pub(crate) struct Client {
     pub(crate) unsent: Arc<Unsent>,
     /// Its share of the memory for large answers.
     pub(crate) share: AnswerShare,
-    activity: Arc<Activity>,
+    pub(crate) activity: Arc<Activity>,
 }
 
 impl Client {
@@ -49,36 +48,5 @@ impl Client {
     pub(crate) fn send(&self, pieces: VecDeque<Bytes>, claim: Claim) -> Pieces {
         let memory = &self.backend.resources.answers;
         memory.send(&self.share, pieces, claim)
-    }
-
-    /// Counts a call as open until the returned guard is dropped.
-    pub(crate) fn call(self: &Arc<Client>) -> OpenCall {
-        self.activity.begin_call();
-        OpenCall {
-            client: Arc::clone(self),
-        }
-    }
-}
-
-/// Keeps a call counted as open.
-#[derive(Debug)]
-pub(crate) struct OpenCall {
-    client: Arc<Client>,
-}
-
-impl OpenCall {
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// Notes that the call was active at `now`.
-    pub(crate) fn used(&self, now: Instant) {
-        self.client.activity.used(now);
-    }
-}
-
-impl Drop for OpenCall {
-    fn drop(&mut self) {
-        self.client.activity.end_call();
     }
 }

@@ -19,8 +19,9 @@ use tracing::debug;
 use crate::backend::{Backend, stopped};
 use crate::client::Client;
 use crate::connections::{Activity, Admitted};
-use crate::counted::{Counted, Received};
+use crate::counted::Counted;
 use crate::dispatch::{Dispatch, Traffic};
+use crate::metrics::Counter;
 use crate::windows::{STREAM_WINDOW_BYTES, WindowShare};
 
 /// Bytes of a stream that HTTP/2 buffers ahead of what the client has read.
@@ -46,8 +47,8 @@ impl Connection {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let window = self.backend.resources.windows.share();
-        let received = Received::default();
-        let counted = Counted::new(socket, Arc::clone(&self.backend), received.clone());
+        let received = Arc::new(Counter::default());
+        let counted = Counted::new(socket, Arc::clone(&self.backend), Arc::clone(&received));
         let builder = protocol(&self.backend, &window);
         let activity = Arc::clone(self.admitted.activity());
         let ending = reason_to_end(&self.backend, &activity, received);
@@ -99,7 +100,7 @@ enum Reason {
 fn reason_to_end(
     backend: &Backend,
     activity: &Arc<Activity>,
-    received: Received,
+    received: Arc<Counter>,
 ) -> oneshot::Receiver<Reason> {
     let (mut found, reason) = oneshot::channel();
     let (activity, mut stopping) = (Arc::clone(activity), backend.stopping.clone());
@@ -117,9 +118,9 @@ fn reason_to_end(
 }
 
 /// Returns when the client has sent no request in time.
-async fn silent(received: &Received) {
+async fn silent(received: &Counter) {
     sleep(SILENCE_MAX).await;
-    if received.bytes() >= FIRST_BYTES {
+    if received.get() >= FIRST_BYTES {
         std::future::pending().await
     }
 }

@@ -198,7 +198,7 @@ impl hyper::service::Service<Request<Incoming>> for Dispatch {
         let path = request.uri().path_and_query().cloned();
         let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
         let method = Method::of_path(path.path());
-        let timed = Timed::new(path, self.client.call());
+        let timed = Timed::new(path, Arc::clone(&self.client));
         let grpc = self.traffic.grpc && is_grpc(&request);
         let inner = match self.traffic.pages {
             Some(pages) if !grpc => self.page(pages, request),

@@ -8,7 +8,6 @@
 //! written to disk, and clients that connect during recovery wait instead of
 //! failing.
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -25,7 +24,7 @@ use crate::begin::{self, Begun};
 use crate::config::{ChosenPort, Config, Url};
 use crate::dispatch::Traffic;
 use crate::http::Pages;
-use crate::listen::{self, Listener, SocketFile};
+use crate::listen::{self, Bound, Listener, SocketFile};
 use crate::metered_disk::MeteredDisk;
 use crate::metrics::{EvaluationMetrics, Metrics};
 use crate::resources::Resources;
@@ -209,40 +208,6 @@ impl Drop for Server {
     }
 }
 
-/// The groups of listening addresses: flag, addresses, and what is served there.
-fn listening_addresses(config: &Config) -> [(&'static str, &[Url], Traffic); 3] {
-    let apart = !config.addresses.listen_client_http.is_empty();
-    let client = Traffic {
-        grpc: true,
-        pages: (!apart).then_some(Pages::All),
-    };
-    let http = Traffic {
-        grpc: false,
-        pages: Some(Pages::All),
-    };
-    let monitoring = Traffic {
-        grpc: false,
-        pages: Some(Pages::Monitoring),
-    };
-    [
-        (
-            "listen-client-urls",
-            &config.addresses.listen_client,
-            client,
-        ),
-        (
-            "listen-client-http-urls",
-            &config.addresses.listen_client_http,
-            http,
-        ),
-        (
-            "listen-metrics-urls",
-            &config.addresses.listen_metrics,
-            monitoring,
-        ),
-    ]
-}
-
 /// Logs the open addresses, in etcd's words, and the warnings for a member that is alone.
 fn log_open_addresses(config: &Config, alone: bool, open: &[(Traffic, String)]) {
     let warnings = config.warnings_alone.iter().filter(|_| alone);
@@ -259,22 +224,40 @@ fn log_open_addresses(config: &Config, alone: bool, open: &[(Traffic, String)]) 
 fn bind_all(config: &Config, cores: usize) -> Result<Sockets, Error> {
     let mut sockets = Sockets::default();
     sockets.by_core.resize_with(cores, Vec::new);
-    for (flag, urls, traffic) in listening_addresses(config) {
-        for url in urls {
-            let bound = sockets.add(url, traffic, config);
-            bound.map_err(|source| Error::Listen {
-                url: url.as_str().to_owned(),
-                flag,
-                source,
-            })?;
+    let addresses = &config.addresses;
+    let pages = Some(Pages::All);
+    let beside_grpc = pages.filter(|_| addresses.listen_client_http.is_empty());
+    let metrics = Some(Pages::Monitoring);
+    for (flag, urls, grpc, pages) in [
+        (
+            "listen-client-urls",
+            &addresses.listen_client,
+            true,
+            beside_grpc,
+        ),
+        (
+            "listen-client-http-urls",
+            &addresses.listen_client_http,
+            false,
+            pages,
+        ),
+        (
+            "listen-metrics-urls",
+            &addresses.listen_metrics,
+            false,
+            metrics,
+        ),
+    ] {
+        for bound in listen::bind_all(flag, urls, addresses.share_port) {
+            let (url, bound) = bound?;
+            sockets.add(url, bound, Traffic { grpc, pages });
         }
     }
     Ok(sockets)
 }
 
 impl Sockets {
-    fn add(&mut self, url: &Url, traffic: Traffic, config: &Config) -> io::Result<()> {
-        let bound = listen::bind(url, config.addresses.share_port)?;
+    fn add(&mut self, url: &Url, bound: Bound, traffic: Traffic) {
         let chosen = bound.chosen_port(url);
         for listener in bound.listeners {
             let core = self.listeners % self.by_core.len();
@@ -290,6 +273,5 @@ impl Sockets {
             self.client_addresses.extend(bound.addresses);
         }
         self.socket_files.extend(bound.socket_file);
-        Ok(())
     }
 }
