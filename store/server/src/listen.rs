@@ -165,8 +165,9 @@ fn addresses(host: &str) -> io::Result<Vec<IpAddr>> {
 fn bind_address(address: SocketAddr, share_port: bool) -> io::Result<(TcpListener, SocketAddr)> {
     let socket = socket(address, share_port)?;
     socket.listen(BACKLOG)?;
-    let address = local(&socket)?;
-    Ok((socket.into(), address))
+    let socket: TcpListener = socket.into();
+    let address = socket.local_addr()?;
+    Ok((socket, address))
 }
 
 fn socket(address: SocketAddr, share_port: bool) -> io::Result<Socket> {
@@ -184,11 +185,6 @@ fn socket(address: SocketAddr, share_port: bool) -> io::Result<Socket> {
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     Ok(socket)
-}
-
-fn local(socket: &Socket) -> io::Result<SocketAddr> {
-    let address = socket.local_addr()?.as_socket();
-    Ok(address.expect("a TCP socket has an IP address"))
 }
 
 /// The file of a socket that listens; removed when this is dropped.

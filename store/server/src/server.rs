@@ -187,11 +187,13 @@ impl Server {
 
     /// Ends streams, gives open requests a moment to finish, and closes the store. Whatever
     /// is cut off, acknowledged writes are as safe as `--durability` promises.
-    pub fn stop(mut self) {
-        self.end();
+    pub fn stop(self) {
+        drop(self);
     }
+}
 
-    fn end(&mut self) {
+impl Drop for Server {
+    fn drop(&mut self) {
         self.stop.send_replace(true);
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
@@ -199,12 +201,6 @@ impl Server {
             }
         }
         self.backend.node.stop();
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.end();
     }
 }
 

@@ -66,7 +66,11 @@ impl Connection {
                 Err(error) => refusals.push(format!("{url}: {}", cause(&error))),
             }
         }
-        Err(unreachable(&refusals.join("; ")))
+        Err(Failure::failed(
+            format_args!("cannot reach {}", refusals.join("; ")),
+            "Start a server:    inkstone serve\n\
+             or name another:   --endpoint URL (or INKSTONE_ENDPOINT)",
+        ))
     }
 
     /// The service KV, without a limit on the size of answers.
@@ -171,14 +175,6 @@ fn unusable(endpoint: &str) -> Failure {
         format_args!("'{endpoint}' is not an endpoint"),
         "Write URLs such as http://127.0.0.1:2379, separated by commas, in --endpoint or \
          INKSTONE_ENDPOINT.",
-    )
-}
-
-fn unreachable(causes: &str) -> Failure {
-    Failure::failed(
-        format_args!("cannot reach {causes}"),
-        "Start a server:    inkstone serve\n\
-         or name another:   --endpoint URL (or INKSTONE_ENDPOINT)",
     )
 }
 

@@ -77,10 +77,10 @@ impl Text {
                 kind,
                 payload_bytes,
             } => {
+                let blank = "";
                 write!(
                     self.output,
-                    "state  {:>12} {payload_bytes:>10}  kind {kind}",
-                    ""
+                    "state  {blank:>12} {payload_bytes:>10}  kind {kind}"
                 )?;
             }
             Contents::HardState(state) => write!(
@@ -103,11 +103,8 @@ impl Report for Text {
         }
         let (files, spares) = (&directory.files, directory.files.spares.len() as u64);
         let segments = counted(files.segments.len() as u64, "segment", "segments");
-        writeln!(
-            self.output,
-            "{segments}, {}\n",
-            counted(spares, "spare file", "spare files")
-        )
+        let spares = counted(spares, "spare file", "spare files");
+        writeln!(self.output, "{segments}, {spares}\n")
     }
 
     fn segment_begins(&mut self, file: &SegmentFile) -> io::Result<()> {
@@ -116,7 +113,7 @@ impl Report for Text {
         writeln!(self.output, "{RECORD_COLUMNS}")
     }
 
-    fn group(&mut self, frame: &Frame, records: bool) -> io::Result<()> {
+    fn group(&mut self, frame: &Frame, shown: &[FrameRecord]) -> io::Result<()> {
         let (sequence, epoch) = (frame.link.sequence, frame.link.epoch);
         let (start, bytes) = (frame.start, frame.end - frame.start);
         let kind = name_of(frame.kind);
@@ -130,14 +127,10 @@ impl Report for Text {
             if tag.last > 0 {
                 write!(self.output, "  revisions {} to {}", tag.first, tag.last)?;
             }
-            write!(
-                self.output,
-                "  {}",
-                counted(frame.records.len() as u64, "record", "records")
-            )?;
+            let records = counted(frame.records.len() as u64, "record", "records");
+            write!(self.output, "  {records}")?;
         }
         writeln!(self.output)?;
-        let shown = if records { &frame.records[..] } else { &[] };
         shown.iter().try_for_each(|record| self.record(record))
     }
 
@@ -165,10 +158,8 @@ impl Report for Text {
         let checkpoint = match found {
             Ok(checkpoint) => checkpoint,
             Err(Damage { offset, what }) => {
-                let note = format!(
-                    "checkpoint {:x} is damaged at {offset}: {what}",
-                    file.number
-                );
+                let number = file.number;
+                let note = format!("checkpoint {number:x} is damaged at {offset}: {what}");
                 self.notes.push(note);
                 return Ok(());
             }
