@@ -158,16 +158,11 @@ fn event_json(event: &Event) -> Value {
 }
 
 fn canceled(response: &WatchResponse) -> Failure {
-    if response.compact_revision > 0 {
+    let revision = response.compact_revision;
+    if revision > 0 {
         return Failure::failed(
-            format_args!(
-                "the history before revision {} is compacted",
-                response.compact_revision
-            ),
-            format_args!(
-                "Begin at that revision: --rev {}",
-                response.compact_revision
-            ),
+            format_args!("the history before revision {revision} is compacted"),
+            format_args!("Begin at that revision: --rev {revision}"),
         );
     }
     match response.cancel_reason.as_str() {

@@ -231,7 +231,7 @@ impl Backend {
 
     /// An error if this member is a learner.
     pub(crate) fn refuse_at_learner(&self) -> Result<(), Status> {
-        match self.is_learner() {
+        match self.node.is_learner() {
             true => Err(etcd_api::Error::NotSupportedForLearner.to_status()),
             false => Ok(()),
         }
@@ -241,10 +241,5 @@ impl Backend {
     pub(crate) fn is_removed(&self) -> bool {
         let ended = self.node.refuses_writes();
         matches!(ended, Some(cluster::Error::Removed { .. }))
-    }
-
-    /// Whether this member has no vote.
-    pub(crate) fn is_learner(&self) -> bool {
-        self.node.is_learner()
     }
 }

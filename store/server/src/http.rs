@@ -72,10 +72,8 @@ async fn exposition(backend: &Arc<Backend>) -> Response<Body> {
     match backend.aside(scrape).await {
         Ok(text) => {
             scrapes.answered.add(1);
-            let mut response = plain(StatusCode::OK, text);
-            let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-            response.headers_mut().insert(header::CONTENT_TYPE, kind);
-            response
+            let kind = "text/plain; version=0.0.4; charset=utf-8";
+            response(StatusCode::OK, kind, text)
         }
         Err(status) => {
             // A scrape that broke an invariant was not refused.
@@ -110,17 +108,18 @@ fn version(parts: &tonic::codegen::http::request::Parts) -> Response<Body> {
         etcd_api::CLUSTER_VERSION,
         etcd_api::STORAGE_VERSION
     );
-    let mut response = plain(StatusCode::OK, text);
-    let kind = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
+    response(StatusCode::OK, "application/json", text)
 }
 
 /// A page of text.
 fn plain(status: StatusCode, text: String) -> Response<Body> {
+    response(status, "text/plain; charset=utf-8", text)
+}
+
+fn response(status: StatusCode, kind: &'static str, text: String) -> Response<Body> {
     let mut response = Response::new(Body::new(Full::new(Bytes::from(text))));
     *response.status_mut() = status;
-    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    let kind = HeaderValue::from_static(kind);
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response
 }
@@ -133,16 +132,14 @@ fn refusal(status: StatusCode, text: &str) -> Response<Body> {
 }
 
 fn no_sniffing(response: &mut Response<Body>) {
-    let value = HeaderValue::from_static("nosniff");
-    response
-        .headers_mut()
-        .insert(header::X_CONTENT_TYPE_OPTIONS, value);
+    let (name, value) = (header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    let headers = response.headers_mut();
+    headers.insert(name, HeaderValue::from_static(value));
 }
 
 fn method_not_allowed() -> Response<Body> {
     let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed");
-    response
-        .headers_mut()
-        .insert(header::ALLOW, HeaderValue::from_static("GET"));
+    let headers = response.headers_mut();
+    headers.insert(header::ALLOW, HeaderValue::from_static("GET"));
     response
 }

@@ -148,7 +148,7 @@ impl Answers for Renewals {
             biased;
             () = stopped(&mut self.stopping) => Err(etcd_api::Error::Stopped.to_status()),
             outcome = answered => outcome,
-            () = self.leader_check.lost(), if call.requires_leader() => {
+            () = self.leader_check.lost(), if call.requires_leader => {
                 Err(etcd_api::Error::NoLeader.to_status())
             }
         }

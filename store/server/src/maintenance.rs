@@ -52,7 +52,7 @@ pub(crate) async fn status(client: Arc<Client>, _: StatusRequest) -> Handled<Sta
         raft_applied_index: node.applied_index,
         errors,
         db_size_in_use: engine.live_bytes as i64,
-        is_learner: backend.is_learner(),
+        is_learner: backend.node.is_learner(),
         storage_version: etcd_api::STORAGE_VERSION.to_owned(),
         db_size_quota: quota_bytes.map_or(-1, |bytes| bytes as i64),
         downgrade_info: Some(DowngradeInfo::default()),

@@ -96,7 +96,7 @@ impl Answers for Session {
                     return Ok(Some(self.finish(response)));
                 }
                 _ = self.progress.tick() => self.watches.progress_tick(),
-                () = self.leader_check.lost(), if self.call.requires_leader() => {
+                () = self.leader_check.lost(), if self.call.requires_leader => {
                     return Err(etcd_api::Error::NoLeader.to_status());
                 }
             }

@@ -107,14 +107,10 @@ impl Connection {
     /// The failure for a refusal by the server or a lost connection.
     pub(crate) fn refused(&self, status: &Status) -> Failure {
         match status.code() {
-            Code::Unavailable | Code::Unknown if status.source().is_some() => Failure::failed(
-                format_args!(
-                    "lost the connection to {}: {}",
-                    self.endpoint,
-                    cause(status)
-                ),
-                "",
-            ),
+            Code::Unavailable | Code::Unknown if status.source().is_some() => {
+                let (endpoint, cause) = (&self.endpoint, cause(status));
+                Failure::failed(format!("lost the connection to {endpoint}: {cause}"), "")
+            }
             Code::Unimplemented => Failure::failed(
                 format_args!("{} does not speak etcd's v3 API", self.endpoint),
                 status.message(),

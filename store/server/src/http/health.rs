@@ -182,7 +182,9 @@ impl Check {
                 }
                 read(backend, false).await
             }
-            Check::NonLearner if backend.is_learner() => Err("this member is a learner".to_owned()),
+            Check::NonLearner if backend.node.is_learner() => {
+                Err("this member is a learner".to_owned())
+            }
             Check::NonLearner => Ok(()),
         }
     }

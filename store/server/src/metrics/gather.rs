@@ -35,7 +35,7 @@ fn server(page: &mut Page, backend: &Backend) {
     let leader = backend.leader();
     page.gauge("etcd_server_has_leader", "Whether a leader exists.", u8::from(leader != 0));
     page.gauge("etcd_server_is_leader", "Whether this member leads.", u8::from(leader == backend.identity.member));
-    page.gauge("etcd_server_is_learner", "Whether this member is a learner, which has no vote.", u8::from(backend.is_learner()));
+    page.gauge("etcd_server_is_learner", "Whether this member is a learner, which has no vote.", u8::from(backend.node.is_learner()));
     page.counter("etcd_server_leader_changes_seen_total", "Changes of the leader seen.", status.leader_changes);
     page.gauge("etcd_server_proposals_committed_total", "Newest committed index.", status.index);
     page.gauge("etcd_server_proposals_applied_total", "Newest applied index.", status.applied_index);
