@@ -108,7 +108,7 @@ impl Checked {
     fn check_member(&mut self, directory: &DataDirectory) {
         if let Err(damage) = server::check_member_file(&directory.path) {
             let file = directory.path.join(MEMBER_FILE);
-            let finding = Finding::member(&file, damage.what, damage.remedy);
+            let finding = Finding::new(&file, None, damage.what, damage.remedy);
             self.findings.add(finding);
         }
     }
@@ -191,53 +191,33 @@ impl Checked {
 
     fn write(&self, directory: &DataDirectory, output: &mut dyn Write) -> Result<(), Failure> {
         let mut table = Table::new(&["<CHECKED", "FILES", "SIZE", "GROUPS", "RECORDS"]);
-        let sorts = [
+        for (name, tally) in [
             ("log", &self.log),
             ("sorted", &self.sorted),
             ("checkpoints", &self.checkpoints),
-        ];
-        for (name, tally) in sorts {
-            let groups = if name == "checkpoints" {
-                "-".into()
-            } else {
-                tally.groups.to_string()
+        ] {
+            let groups = match name {
+                "checkpoints" => "-".to_owned(),
+                _ => tally.groups.to_string(),
             };
             let (files, records) = (tally.files.to_string(), tally.records.to_string());
-            table.row(vec![
-                name.to_owned(),
-                files,
-                size(tally.bytes),
-                groups,
-                records,
-            ]);
+            let name = name.to_owned();
+            table.row(vec![name, files, size(tally.bytes), groups, records]);
         }
         table.write(output)?;
         writeln!(output)?;
         if let Some(holder) = directory.holder {
-            writeln!(
-                output,
-                "note: in use by process {holder}; checked as far as it had written"
-            )?;
+            let note = "checked as far as it had written";
+            writeln!(output, "note: in use by process {holder}; {note}")?;
         }
         for note in &self.notes {
             writeln!(output, "note: {note}")?;
         }
         self.findings.write(output)?;
-        self.write_verdict(directory, output)
-    }
-
-    fn write_verdict(
-        &self,
-        directory: &DataDirectory,
-        output: &mut dyn Write,
-    ) -> Result<(), Failure> {
         let path = directory.path.display();
         if self.findings.is_empty() {
-            writeln!(
-                output,
-                "sound: {path}, last revision {}",
-                self.last_revision
-            )?;
+            let last = self.last_revision;
+            writeln!(output, "sound: {path}, last revision {last}")?;
         } else {
             let places = counted(self.findings.len(), "place", "places");
             writeln!(output, "damaged: {path}, in {places}")?;
@@ -247,14 +227,9 @@ impl Checked {
 }
 
 fn total_bytes(directory: &DataDirectory, checkpoints: &[CheckpointFile]) -> u64 {
-    let segments = directory
-        .files
-        .segments
-        .iter()
-        .map(|file| file_bytes(&file.path));
-    segments
-        .chain(checkpoints.iter().map(|file| file_bytes(&file.path)))
-        .sum()
+    let segments = directory.files.segments.iter().map(|file| &file.path);
+    let files = segments.chain(checkpoints.iter().map(|file| &file.path));
+    files.map(|path| file_bytes(path)).sum()
 }
 
 /// A file's size for the progress bar; 0 if the file is gone.

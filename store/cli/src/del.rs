@@ -1,11 +1,11 @@
 //! `inkstone del`: delete a key or a range.
 
-use etcd_api::etcdserverpb::{DeleteRangeRequest, DeleteRangeResponse};
+use etcd_api::etcdserverpb::DeleteRangeRequest;
 use serde_json::json;
 
 use crate::client::{
     Connection, ConnectionArguments, KeyRange, KeyRangeArguments, OutputArguments, Printer,
-    header_json, pair_json, run_to_end,
+    header_json, pair_json,
 };
 use crate::failure::Failure;
 
@@ -31,11 +31,7 @@ pub(crate) struct Arguments {
     connection: ConnectionArguments,
 }
 
-pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
-    run_to_end(delete(arguments))
-}
-
-async fn delete(arguments: Arguments) -> Result<(), Failure> {
+pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let mut printer = Printer::new(arguments.output);
     let KeyRange { key, range_end } = arguments.keys.range()?;
     let request = DeleteRangeRequest {
@@ -48,7 +44,12 @@ async fn delete(arguments: Arguments) -> Result<(), Failure> {
         .answer(connection.kv().delete_range(request))
         .await?;
     if printer.json() {
-        printer.line(json_of(&response))?;
+        let pairs: Vec<_> = response.prev_kvs.iter().map(pair_json).collect();
+        printer.line(json!({
+            "header": header_json(response.header.as_ref()),
+            "deleted": response.deleted,
+            "prev_kvs": pairs,
+        }))?;
     } else {
         printer.line(response.deleted)?;
         for pair in &response.prev_kvs {
@@ -56,13 +57,4 @@ async fn delete(arguments: Arguments) -> Result<(), Failure> {
         }
     }
     Ok(printer.flush()?)
-}
-
-fn json_of(response: &DeleteRangeResponse) -> serde_json::Value {
-    let pairs: Vec<_> = response.prev_kvs.iter().map(pair_json).collect();
-    json!({
-        "header": header_json(response.header.as_ref()),
-        "deleted": response.deleted,
-        "prev_kvs": pairs,
-    })
 }

@@ -8,7 +8,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use environment::real::RealDisk;
-use environment::{Disk, OpenMode};
 use value_log::inspect::Directory;
 
 use crate::failure::Failure;
@@ -78,9 +77,9 @@ fn holds_no_log(path: &Path, files: &Directory) -> Failure {
 /// The process that holds the directory's lock.
 fn holder_of(directory: &Path) -> Option<u32> {
     let path = directory.join(LOCK_FILE);
-    let owner: u32 = read_text(&path)?.trim().parse().ok()?;
+    let owner: u32 = server::read_text(&path).ok()?.trim().parse().ok()?;
     let inode = std::fs::metadata(&path).ok()?.ino();
-    let locks = read_text(Path::new("/proc/locks"))?;
+    let locks = server::read_text(Path::new("/proc/locks")).ok()?;
     locks
         .lines()
         .any(|line| is_lock(line, owner, inode))
@@ -97,20 +96,10 @@ fn is_lock(line: &str, owner: u32, inode: u64) -> bool {
     words.get(1) == Some(&"FLOCK") && held_by == Some(owner) && held_on == Some(inode)
 }
 
-fn read_text(path: &Path) -> Option<String> {
-    let file = RealDisk.open(path, OpenMode::Read).ok()?;
-    let mut text = Vec::new();
-    let mut piece = [0; 4096];
-    loop {
-        match file.read_at(&mut piece, text.len() as u64).ok()? {
-            0 => return String::from_utf8(text).ok(),
-            read => text.extend_from_slice(&piece[..read]),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use environment::Disk;
+
     use super::*;
 
     #[test]

@@ -73,9 +73,7 @@ fn print(what: &str, remedy: &str) {
     use io::Write;
     let mut text = format!("error: {what}\n");
     for line in remedy.lines() {
-        text.push_str("  ");
-        text.push_str(line);
-        text.push('\n');
+        text += &format!("  {line}\n");
     }
     // If stderr is closed the message is lost.
     let _ = io::stderr().write_all(text.as_bytes());

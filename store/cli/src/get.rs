@@ -1,12 +1,12 @@
 //! `inkstone get`: read a key or a range.
 
+use etcd_api::etcdserverpb::RangeRequest;
 use etcd_api::etcdserverpb::range_request::{SortOrder, SortTarget};
-use etcd_api::etcdserverpb::{RangeRequest, RangeResponse};
 use serde_json::json;
 
 use crate::client::{
     Connection, ConnectionArguments, KeyRange, KeyRangeArguments, OutputArguments, Printer,
-    header_json, pair_json, run_to_end,
+    header_json, pair_json,
 };
 use crate::failure::Failure;
 
@@ -50,11 +50,7 @@ pub(crate) struct Arguments {
     connection: ConnectionArguments,
 }
 
-pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
-    run_to_end(get(arguments))
-}
-
-async fn get(arguments: Arguments) -> Result<(), Failure> {
+pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let (keys_only, count_only) = (arguments.keys_only, arguments.count_only);
     let mut printer = Printer::new(arguments.output);
     let KeyRange { key, range_end } = arguments.keys.range()?;
@@ -77,36 +73,22 @@ async fn get(arguments: Arguments) -> Result<(), Failure> {
     let connection = Connection::open(arguments.connection).await?;
     let response = connection.answer(connection.kv().range(request)).await?;
     if printer.json() {
-        printer.line(json_of(&response))?;
+        let pairs: Vec<_> = response.kvs.iter().map(pair_json).collect();
+        printer.line(json!({
+            "header": header_json(response.header.as_ref()),
+            "kvs": pairs,
+            "more": response.more,
+            "count": response.count,
+        }))?;
     } else if count_only {
         printer.line(response.count)?;
     } else {
-        print_pairs(&mut printer, &response, keys_only)?;
-    }
-    Ok(printer.flush()?)
-}
-
-fn print_pairs(
-    printer: &mut Printer,
-    response: &RangeResponse,
-    keys_only: bool,
-) -> Result<(), Failure> {
-    for pair in &response.kvs {
-        if keys_only {
-            printer.bytes(pair.key())?;
-        } else {
-            printer.pair(pair)?;
+        for pair in &response.kvs {
+            match keys_only {
+                true => printer.bytes(pair.key())?,
+                false => printer.pair(pair)?,
+            }
         }
     }
-    Ok(())
-}
-
-fn json_of(response: &RangeResponse) -> serde_json::Value {
-    let pairs: Vec<_> = response.kvs.iter().map(pair_json).collect();
-    json!({
-        "header": header_json(response.header.as_ref()),
-        "kvs": pairs,
-        "more": response.more,
-        "count": response.count,
-    })
+    Ok(printer.flush()?)
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use engine::inspect::{Checkpoint, CheckpointFile, Damage, checkpoints};
 use environment::real::RealDisk;
-use value_log::inspect::{Frame, SegmentFile};
+use value_log::inspect::{Frame, FrameRecord, SegmentFile};
 
 use crate::directory::DataDirectory;
 use crate::failure::Failure;
@@ -65,9 +65,11 @@ pub(crate) trait Report {
     /// The directory, and the process that has it open.
     fn directory(&mut self, directory: &DataDirectory) -> io::Result<()>;
     /// Groups of this segment follow.
-    fn segment_begins(&mut self, file: &SegmentFile) -> io::Result<()>;
-    /// A group, perhaps with its records.
-    fn group(&mut self, frame: &Frame, records: bool) -> io::Result<()>;
+    fn segment_begins(&mut self, _file: &SegmentFile) -> io::Result<()> {
+        Ok(())
+    }
+    /// A group, and those of its records that are shown.
+    fn group(&mut self, frame: &Frame, shown: &[FrameRecord]) -> io::Result<()>;
     /// A segment as a whole.
     fn segment(&mut self, survey: &Survey) -> io::Result<()>;
     /// A checkpoint.
@@ -104,18 +106,14 @@ fn show_one(
     report: &mut dyn Report,
     detail: Detail,
 ) -> Result<(), Failure> {
-    let file = directory
-        .files
-        .segments
-        .iter()
-        .find(|file| file.id == id)
-        .ok_or_else(|| {
-            Failure::wrong_use(
-                format_args!("{} has no segment {id:08x}", directory.path.display()),
-                "Leave out --segment to see which there are.",
-            )
-        })?;
-    show_segment(file, report, detail)
+    let mut segments = directory.files.segments.iter();
+    match segments.find(|file| file.id == id) {
+        Some(file) => show_segment(file, report, detail),
+        None => Err(Failure::wrong_use(
+            format_args!("{} has no segment {id:08x}", directory.path.display()),
+            "Leave out --segment to see which there are.",
+        )),
+    }
 }
 
 fn show_all(
@@ -143,10 +141,15 @@ fn show_segment(
     if detail.groups {
         report.segment_begins(file)?;
     }
-    let survey = Survey::of(file, None, &mut |frame| match detail.groups {
-        true => report.group(frame, detail.records),
-        false => Ok(()),
-    })?;
+    let survey = Survey::of(
+        file,
+        None,
+        &mut |frame| match (detail.groups, detail.records) {
+            (true, true) => report.group(frame, &frame.records),
+            (true, false) => report.group(frame, &[]),
+            (false, _) => Ok(()),
+        },
+    )?;
     // `None`: a running server has removed the segment since it was listed.
     survey.map_or(Ok(()), |survey| Ok(report.segment(&survey)?))
 }

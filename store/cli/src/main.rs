@@ -30,6 +30,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::client::run_to_end;
 use crate::failure::Failure;
 
 /// The command line of `inkstone`.
@@ -95,10 +96,10 @@ fn run(words: Vec<OsString>) -> ExitCode {
 fn dispatch(verb: Verb) -> Result<(), Failure> {
     match verb {
         Verb::Serve(arguments) => serve::run(arguments),
-        Verb::Get(arguments) => get::run(arguments),
-        Verb::Put(arguments) => put::run(arguments),
-        Verb::Del(arguments) => del::run(arguments),
-        Verb::Watch(arguments) => watch::run(arguments),
+        Verb::Get(arguments) => run_to_end(get::run(arguments)),
+        Verb::Put(arguments) => run_to_end(put::run(arguments)),
+        Verb::Del(arguments) => run_to_end(del::run(arguments)),
+        Verb::Watch(arguments) => run_to_end(watch::run(arguments)),
         Verb::Inspect(arguments) => inspect::run(&arguments),
         Verb::Check(arguments) => check::run(&arguments),
         Verb::Repair(arguments) => repair::run(&arguments),

@@ -9,7 +9,6 @@ use serde_json::json;
 
 use crate::client::{
     Connection, ConnectionArguments, OutputArguments, Printer, bytes_of, header_json, pair_json,
-    run_to_end,
 };
 use crate::failure::Failure;
 
@@ -44,7 +43,7 @@ pub(crate) struct Arguments {
     connection: ConnectionArguments,
 }
 
-pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let key = bytes_of(arguments.key);
     if key.is_empty() {
         return Err(Failure::wrong_use(
@@ -59,19 +58,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         prev_kv: arguments.prev_kv,
         ..PutRequest::default()
     };
-    run_to_end(put(
-        request,
-        Printer::new(arguments.output),
-        arguments.connection,
-    ))
-}
-
-async fn put(
-    request: PutRequest,
-    mut printer: Printer,
-    connection: ConnectionArguments,
-) -> Result<(), Failure> {
-    let connection = Connection::open(connection).await?;
+    let mut printer = Printer::new(arguments.output);
+    let connection = Connection::open(arguments.connection).await?;
     let response = connection.answer(connection.kv().put(request)).await?;
     let previous = response.prev_kv.as_ref();
     if printer.json() {

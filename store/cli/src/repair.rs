@@ -56,11 +56,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     })?;
     let mut output = BufWriter::new(std::io::stdout());
     let Some(repair) = planned else {
-        writeln!(
-            output,
-            "nothing to repair: the server starts with {}",
-            directory.display()
-        )?;
+        let shown = directory.display();
+        writeln!(output, "nothing to repair: the server starts with {shown}")?;
         return Ok(output.flush()?);
     };
     write_plan(&mut output, &repair)?;
@@ -82,11 +79,8 @@ fn write_plan(output: &mut dyn Write, repair: &Repair) -> Result<(), Failure> {
         writeln!(output, "{file} is cut at byte {}: {}", cut.offset, cut.what)?;
     }
     for checkpoint in &plan.checkpoints {
-        let file = checkpoint.display();
-        writeln!(
-            output,
-            "{file} is newer than the end of the cut log and is put aside"
-        )?;
+        let what = "is newer than the end of the cut log and is put aside";
+        writeln!(output, "{} {what}", checkpoint.display())?;
     }
     let groups = counted(plan.lost.len() as u64, "group", "groups");
     writeln!(output, "lost: {groups}")?;

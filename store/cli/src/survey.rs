@@ -44,10 +44,19 @@ impl Survey {
         let bytes = match file.read(&RealDisk) {
             Ok(bytes) => bytes,
             Err(_) if !file.path.exists() => return Ok(None),
-            Err(error) => return Ok(Some(Survey::unopened(file, error.to_string()))),
+            Err(error) => {
+                let mut survey = Survey::new(file, Err(error.to_string()));
+                survey.unreadable = Some((0, error.to_string()));
+                return Ok(Some(survey));
+            }
         };
         let mut walk = bytes.walk(after);
-        let mut survey = Survey::begun(&bytes, after);
+        let mut survey = Survey {
+            file_bytes: bytes.file_bytes,
+            seal: bytes.seal(),
+            unreadable: bytes.unreadable.clone(),
+            ..Survey::new(file, bytes.header())
+        };
         for frame in &mut walk {
             visit(&frame)?;
             survey.count(&frame);
@@ -56,34 +65,14 @@ impl Survey {
         Ok(Some(survey))
     }
 
-    fn begun(bytes: &SegmentBytes, after: Option<Link>) -> Survey {
-        Survey {
-            file: bytes.file.clone(),
-            file_bytes: bytes.file_bytes,
-            header: bytes.header(),
-            seal: bytes.seal(),
-            unreadable: bytes.unreadable.clone(),
-            groups: 0,
-            records: 0,
-            revisions: None,
-            used_bytes: 0,
-            closed: false,
-            promised: Position::NONE,
-            link: after,
-            stop: Stop {
-                offset: 0,
-                why: Why::End,
-            },
-        }
-    }
-
-    fn unopened(file: &SegmentFile, why: String) -> Survey {
+    /// The survey of a file before its first group.
+    fn new(file: &SegmentFile, header: Result<Header, String>) -> Survey {
         Survey {
             file: file.clone(),
             file_bytes: 0,
-            header: Err(why.clone()),
+            header,
             seal: Ok(None),
-            unreadable: Some((0, why)),
+            unreadable: None,
             groups: 0,
             records: 0,
             revisions: None,

@@ -28,16 +28,16 @@ impl Table {
         self.rows.push(cells);
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Writes names and rows.
     pub(crate) fn write(&self, output: &mut dyn Write) -> io::Result<()> {
-        let widths: Vec<usize> = (0..self.names.len())
-            .map(|column| self.width(column))
-            .collect();
-        let names: Vec<String> = self
-            .names
-            .iter()
-            .map(|name| bare(name).to_owned())
-            .collect();
+        let columns = 0..self.names.len();
+        let widths: Vec<usize> = columns.map(|column| self.width(column)).collect();
+        let names = self.names.iter().map(|name| bare(name).to_owned());
+        let names: Vec<String> = names.collect();
         for row in std::iter::once(&names).chain(&self.rows) {
             self.write_row(output, row, &widths)?;
         }
@@ -46,10 +46,7 @@ impl Table {
 
     fn width(&self, column: usize) -> usize {
         let cells = self.rows.iter().map(|row| row[column].chars().count());
-        cells
-            .chain([bare(self.names[column]).len()])
-            .max()
-            .unwrap_or(0)
+        cells.fold(bare(self.names[column]).len(), usize::max)
     }
 
     fn write_row(

@@ -14,7 +14,7 @@ use tonic::Streaming;
 
 use crate::client::{
     Connection, ConnectionArguments, KeyRange, KeyRangeArguments, OutputArguments, Printer,
-    header_json, pair_json, run_to_end,
+    header_json, pair_json,
 };
 use crate::failure::Failure;
 
@@ -46,11 +46,7 @@ pub(crate) struct Arguments {
 }
 
 /// Watches until the user or the server ends it.
-pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
-    run_to_end(watch_until_interrupted(arguments))
-}
-
-async fn watch_until_interrupted(arguments: Arguments) -> Result<(), Failure> {
+pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let interrupted = tokio::signal::ctrl_c();
     tokio::select! {
         result = watch(arguments) => result,
@@ -121,7 +117,9 @@ fn show(printer: &mut Printer, response: &WatchResponse) -> Result<(), Failure> 
         return Ok(());
     }
     if printer.json() {
-        printer.line(json_of(response))?;
+        let events: Vec<Value> = response.events.iter().map(event_json).collect();
+        let header = header_json(response.header.as_ref());
+        printer.line(json!({ "header": header, "events": events }))?;
     } else {
         for event in &response.events {
             show_event(printer, event)?;
@@ -148,11 +146,6 @@ fn name_of(event: &Event) -> &'static str {
     }
 }
 
-fn json_of(response: &WatchResponse) -> Value {
-    let events: Vec<Value> = response.events.iter().map(event_json).collect();
-    json!({ "header": header_json(response.header.as_ref()), "events": events })
-}
-
 fn event_json(event: &Event) -> Value {
     let mut object = json!({ "type": name_of(event) });
     if let Some(pair) = &event.kv {
@@ -165,16 +158,11 @@ fn event_json(event: &Event) -> Value {
 }
 
 fn canceled(response: &WatchResponse) -> Failure {
-    if response.compact_revision > 0 {
+    let revision = response.compact_revision;
+    if revision > 0 {
         return Failure::failed(
-            format_args!(
-                "the history before revision {} is compacted",
-                response.compact_revision
-            ),
-            format_args!(
-                "Begin at that revision: --rev {}",
-                response.compact_revision
-            ),
+            format_args!("the history before revision {revision} is compacted"),
+            format_args!("Begin at that revision: --rev {revision}"),
         );
     }
     match response.cancel_reason.as_str() {

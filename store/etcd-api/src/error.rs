@@ -118,15 +118,6 @@ impl Error {
             .copied()
             .find(|error| error.message() == message)
     }
-
-    /// The text that Go prints for the status; etcd puts it into `cancel_reason`.
-    pub fn go_text(self) -> String {
-        let code = match self.code() {
-            Code::Cancelled => "Canceled".to_owned(),
-            code => format!("{code:?}"),
-        };
-        format!("rpc error: code = {code} desc = {}", self.message())
-    }
 }
 
 impl From<Error> for Status {
@@ -164,10 +155,6 @@ mod tests {
         assert_eq!(
             status.message(),
             "etcdserver: mvcc: required revision has been compacted"
-        );
-        assert_eq!(
-            Error::WatchCanceled.go_text(),
-            "rpc error: code = Canceled desc = etcdserver: watch canceled"
         );
     }
 }

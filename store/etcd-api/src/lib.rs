@@ -18,7 +18,7 @@ mod version;
 
 pub use encoded_key_value::{EncodedKeyValue, Fields};
 pub use error::Error;
-pub use version::{CLUSTER_VERSION, ETCD_VERSION, MINIMUM_CLUSTER_VERSION, STORAGE_VERSION};
+pub use version::{CLUSTER_VERSION, ETCD_VERSION, STORAGE_VERSION};
 
 /// All our proto files as one encoded `google.protobuf.FileDescriptorSet`.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

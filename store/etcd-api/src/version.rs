@@ -4,7 +4,5 @@
 pub const ETCD_VERSION: &str = "3.7.3";
 /// The version that all members of the cluster agree on.
 pub const CLUSTER_VERSION: &str = "3.7.0";
-/// The oldest cluster version that an etcd of this release can join.
-pub const MINIMUM_CLUSTER_VERSION: &str = "3.0.0";
 /// The version in `Status.storageVersion`.
 pub const STORAGE_VERSION: &str = "3.7.0";

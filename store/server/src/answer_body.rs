@@ -17,56 +17,58 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use environment::Instant;
 use hyper::body::{Body, Frame, SizeHint};
-use tonic::Status;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::codegen::http::{HeaderMap, HeaderValue};
+use tonic::{Response, Status};
 
 use crate::answers::{Pieces, SentPiece};
-use crate::client::OpenCall;
-use crate::methods::Method;
+use crate::calls::Call;
+use crate::client::Client;
 use crate::range_stream::Chunks;
 use crate::unsent::Held;
 
 /// Making a smaller piece takes too little time to be measured.
 const TIMED_BYTES_MIN: usize = 128 << 10;
 
-/// Times the turns of a call and keeps the call counted as open.
+/// Times the turns of a call and counts it as open until it is dropped.
 pub(crate) struct Timed {
     path: PathAndQuery,
-    call: OpenCall,
+    client: Arc<Client>,
     /// When the call's last turn ended.
     ended: Instant,
 }
 
 impl Timed {
-    pub(crate) fn new(path: PathAndQuery, call: OpenCall) -> Timed {
+    pub(crate) fn new(path: PathAndQuery, client: Arc<Client>) -> Timed {
+        client.activity.begin_call();
         Timed {
             path,
-            call,
+            client,
             ended: Instant::default(),
         }
     }
 
     /// Runs one turn of the call and times it.
     pub(crate) fn turn<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        let began = self.call.client().backend.clock.now();
+        let began = self.client.backend.clock.now();
         let outcome = work();
         self.note_since(began);
         outcome
     }
 
     fn note_since(&mut self, began: Instant) {
-        let backend = &self.call.client().backend;
+        let backend = &self.client.backend;
         self.ended = backend.clock.now();
         let turns = &backend.metrics.long_turns;
         let logged = backend.config.clients.long_turn;
         turns.note(began, self.ended, &self.path, logged);
-        self.call.used(self.ended);
+        self.client.activity.used(self.ended);
     }
+}
 
-    /// Whether the answer is a stream of messages.
-    pub(crate) fn is_of_a_stream(&self) -> bool {
-        Method::streams(self.path.path())
+impl Drop for Timed {
+    fn drop(&mut self) {
+        self.client.activity.end_call();
     }
 }
 
@@ -102,7 +104,37 @@ impl Buf for SentBytes {
     }
 }
 
-/// An encoded answer, handed from a service to its connection.
+/// An answer of a handler.
+pub(crate) enum Answered<T> {
+    /// To be encoded on the connection's thread.
+    Small(T),
+    /// Encoded already.
+    Large(Large),
+}
+
+impl<T> Answered<T> {
+    pub(crate) fn large(pieces: Pieces) -> Answered<T> {
+        Answered::Large(Large::Whole(pieces))
+    }
+}
+
+/// What a handler returns.
+pub(crate) type Handled<T> = Result<Answered<T>, Status>;
+
+/// Ends a call with an answer of either kind.
+pub(crate) fn end<T: Default>(call: Call, answered: Handled<T>) -> Result<Response<T>, Status> {
+    match answered {
+        Ok(Answered::Small(response)) => call.end(Ok(response)),
+        Ok(Answered::Large(answer)) => {
+            let mut response = call.end(Ok(T::default()))?;
+            response.extensions_mut().insert(Encoded::new(answer));
+            Ok(response)
+        }
+        Err(status) => call.end(Err(status)),
+    }
+}
+
+/// An encoded answer, handed from a handler to its connection.
 pub(crate) enum Large {
     /// One message.
     Whole(Pieces),
@@ -111,10 +143,11 @@ pub(crate) enum Large {
 }
 
 enum Inner {
-    /// One small message.
-    Small(tonic::body::Body),
-    /// The messages of a stream.
-    Stream(tonic::body::Body),
+    /// One small message, or the messages of a stream.
+    Plain {
+        body: tonic::body::Body,
+        streams: bool,
+    },
     Whole(Pieces),
     Chunks(Chunks),
     Over,
@@ -129,12 +162,17 @@ pub(crate) struct AnswerBody {
 type PolledFrame<E> = Poll<Option<Result<Frame<SentBytes>, E>>>;
 
 impl AnswerBody {
-    pub(crate) fn new(body: tonic::body::Body, large: Option<Large>, timed: Timed) -> AnswerBody {
+    /// The body of an answer, which `streams` if it has many messages.
+    pub(crate) fn new(
+        body: tonic::body::Body,
+        large: Option<Large>,
+        streams: bool,
+        timed: Timed,
+    ) -> AnswerBody {
         let inner = match large {
             Some(Large::Whole(pieces)) => Inner::Whole(pieces),
             Some(Large::Chunks(chunks)) => Inner::Chunks(chunks),
-            None if timed.is_of_a_stream() => Inner::Stream(body),
-            None => Inner::Small(body),
+            None => Inner::Plain { body, streams },
         };
         AnswerBody { inner, timed }
     }
@@ -142,28 +180,33 @@ impl AnswerBody {
     /// Polls the one message of a small answer, which most answers are. HTTP/2 asks for it at
     /// once, so its turn begins when the call's turn ended, and the clock is not read again.
     fn poll_small(&mut self, context: &mut Context<'_>) -> PolledFrame<Status> {
-        let Inner::Small(body) = &mut self.inner else {
+        let Inner::Plain { body, .. } = &mut self.inner else {
             unreachable!("only small answers are polled here");
         };
-        let frame = ready!(Pin::new(body).poll_frame(context));
-        let bytes = data_bytes(&frame);
-        if bytes >= TIMED_BYTES_MIN {
+        let Some(frame) = ready!(Pin::new(body).poll_frame(context)).transpose()? else {
+            return Poll::Ready(None);
+        };
+        if frame.data_ref().map_or(0, Bytes::len) >= TIMED_BYTES_MIN {
             self.timed.note_since(self.timed.ended);
         }
-        let unsent = &self.timed.call.client().unsent;
-        Poll::Ready(frame.map(|frame| {
-            Ok(frame?.map_data(|bytes| SentBytes {
-                _counted: Counted::OnConnection(unsent.hold(bytes.len())),
-                bytes,
-            }))
-        }))
+        let unsent = &self.timed.client.unsent;
+        Poll::Ready(Some(Ok(frame.map_data(|bytes| SentBytes {
+            _counted: Counted::OnConnection(unsent.hold(bytes.len())),
+            bytes,
+        }))))
     }
 
-    fn poll_encoded(&mut self, context: &mut Context<'_>) -> PolledFrame<Status> {
+    fn poll_large(&mut self, context: &mut Context<'_>) -> PolledFrame<Status> {
         let polled = match &mut self.inner {
             Inner::Whole(pieces) => Poll::Ready(pieces.next()),
             Inner::Chunks(chunks) => chunks.poll_next(context),
-            _ => return Poll::Ready(None),
+            Inner::Plain { body, .. } => {
+                let frame = ready!(Pin::new(body).poll_frame(context)?);
+                let _counted = Counted::Not;
+                let uncounted = |bytes| SentBytes { bytes, _counted };
+                return Poll::Ready(frame.map(|frame| Ok(frame.map_data(uncounted))));
+            }
+            Inner::Over => return Poll::Ready(None),
         };
         let end = match ready!(polled) {
             Ok(Some((bytes, piece))) => {
@@ -178,43 +221,23 @@ impl AnswerBody {
     }
 }
 
-fn poll_stream(body: &mut tonic::body::Body, context: &mut Context<'_>) -> PolledFrame<Status> {
-    let frame = ready!(Pin::new(body).poll_frame(context));
-    Poll::Ready(frame.map(|frame| {
-        Ok(frame?.map_data(|bytes| SentBytes {
-            bytes,
-            _counted: Counted::Not,
-        }))
-    }))
-}
-
-fn data_bytes<E>(frame: &Option<Result<Frame<Bytes>, E>>) -> usize {
-    match frame {
-        Some(Ok(frame)) => frame.data_ref().map_or(0, Bytes::len),
-        _ => 0,
-    }
-}
-
 impl Body for AnswerBody {
     type Data = SentBytes;
     type Error = Status;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> PolledFrame<Status> {
-        if let Inner::Small(_) = self.inner {
+        if let Inner::Plain { streams: false, .. } = self.inner {
             return self.poll_small(context);
         }
-        let began = self.timed.call.client().backend.clock.now();
-        let polled = match &mut self.inner {
-            Inner::Stream(body) => poll_stream(body, context),
-            _ => self.poll_encoded(context),
-        };
+        let began = self.timed.client.backend.clock.now();
+        let polled = self.poll_large(context);
         self.timed.note_since(began);
         polled
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.inner {
-            Inner::Small(body) | Inner::Stream(body) => body.is_end_stream(),
+            Inner::Plain { body, .. } => body.is_end_stream(),
             Inner::Over => true,
             Inner::Whole(_) | Inner::Chunks(_) => false,
         }
@@ -222,7 +245,7 @@ impl Body for AnswerBody {
 
     fn size_hint(&self) -> SizeHint {
         match &self.inner {
-            Inner::Small(body) | Inner::Stream(body) => body.size_hint(),
+            Inner::Plain { body, .. } => body.size_hint(),
             _ => SizeHint::default(),
         }
     }

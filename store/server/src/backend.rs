@@ -13,11 +13,24 @@ use etcd_api::etcdserverpb::ResponseHeader;
 use revisions::{Command, Reader, Response};
 use tokio::sync::watch;
 use tonic::Status;
+use tonic_health::server::HealthService;
 
 use crate::config::Config;
 use crate::metrics::{EvaluationMetrics, Metrics};
 use crate::refusal;
 use crate::resources::Resources;
+
+/// Takes the answer of a command's own kind out of an outcome.
+macro_rules! answer_of {
+    ($variant:ident, $outcome:expr) => {
+        match $outcome {
+            revisions::Response::$variant(response) => response,
+            _ => unreachable!("a command is answered by an answer of its kind"),
+        }
+    };
+}
+
+pub(crate) use answer_of;
 
 /// A command that needs more bytes read is warmed on a thread of its own.
 const BYTES_WARMED_HERE_MAX: u64 = 128 << 10;
@@ -41,6 +54,8 @@ pub(crate) struct Backend {
     pub(crate) alone: bool,
     pub(crate) config: Config,
     pub(crate) metrics: Metrics,
+    /// The service of health: the server serves as long as it runs.
+    pub(crate) health: HealthService,
     /// Limits that connections and answers share.
     pub(crate) resources: Resources,
     /// Metrics that the replica thread reports.
@@ -216,7 +231,7 @@ impl Backend {
 
     /// An error if this member is a learner.
     pub(crate) fn refuse_at_learner(&self) -> Result<(), Status> {
-        match self.is_learner() {
+        match self.node.is_learner() {
             true => Err(etcd_api::Error::NotSupportedForLearner.to_status()),
             false => Ok(()),
         }
@@ -226,10 +241,5 @@ impl Backend {
     pub(crate) fn is_removed(&self) -> bool {
         let ended = self.node.refuses_writes();
         matches!(ended, Some(cluster::Error::Removed { .. }))
-    }
-
-    /// Whether this member has no vote.
-    pub(crate) fn is_learner(&self) -> bool {
-        self.node.is_learner()
     }
 }

@@ -10,6 +10,7 @@ use environment::real::RealDisk;
 use tracing::warn;
 
 use crate::config::{Config, Url};
+use crate::error::{MEMBER_FILE_REMEDY, member_file_unread};
 use crate::{Error, listen};
 
 /// A running node.
@@ -35,11 +36,8 @@ pub(crate) fn start_node(
     alone.replica.heartbeat_interval = defaults.replica.heartbeat_interval;
     alone.replica.election_timeout = defaults.replica.election_timeout;
     alone.replica.read_mode = defaults.replica.read_mode;
-    let others = config
-        .cluster
-        .founders
-        .iter()
-        .filter(|it| it.name != config.name);
+    let founders = config.cluster.founders.iter();
+    let others = founders.filter(|it| it.name != config.name);
     let bootstrap = Bootstrap {
         options: options.clone(),
         alone: (!config.addresses.awaits_peers).then_some(alone),
@@ -84,16 +82,9 @@ fn origin(config: &Config) -> Result<Origin, Error> {
     if !config.cluster.joins {
         return Ok(Origin::Founds(founding(config)));
     }
-    let own = config
-        .cluster
-        .founders
-        .iter()
-        .find(|it| it.name == config.name);
-    let all = config
-        .cluster
-        .founders
-        .iter()
-        .map(|it| sorted_texts(&it.peer_urls));
+    let founders = &config.cluster.founders;
+    let own = founders.iter().find(|it| it.name == config.name);
+    let all = founders.iter().map(|it| sorted_texts(&it.peer_urls));
     Ok(Origin::Joins(Joining {
         own_urls: own.map_or_else(Vec::new, |own| sorted_texts(&own.peer_urls)),
         all: Some(all.collect()),
@@ -101,12 +92,8 @@ fn origin(config: &Config) -> Result<Origin, Error> {
 }
 
 fn founding(config: &Config) -> Founding {
-    let founders = config
-        .cluster
-        .founders
-        .iter()
-        .map(|it| texts(&it.peer_urls));
-    let founders: Vec<_> = founders.collect();
+    let founders = config.cluster.founders.iter();
+    let founders: Vec<_> = founders.map(|it| texts(&it.peer_urls)).collect();
     Founding::new(
         &config.cluster.token,
         founders.iter().map(Vec::as_slice),
@@ -139,11 +126,10 @@ pub fn check_member_file(directory: &Path) -> Result<(), MemberFileDamage> {
         Ok(_) => Ok(()),
         Err(MemberFileError::Unusable { what, .. }) => Err(MemberFileDamage {
             what,
-            remedy: "put a copy of it back, or remove it: then the --initial-* flags name this \
-                     member again",
+            remedy: MEMBER_FILE_REMEDY,
         }),
         Err(MemberFileError::Disk(error)) => Err(MemberFileDamage {
-            what: Error::Member(error).to_string(),
+            what: member_file_unread(&error),
             remedy: "run this as the user that owns it",
         }),
     }

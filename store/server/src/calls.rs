@@ -7,9 +7,10 @@
 //! ```
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use environment::Instant;
+use futures_util::{Stream, stream};
+use tokio::task::coop::unconstrained;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Response, Status};
 use tracing::warn;
@@ -25,7 +26,7 @@ pub(crate) struct Call {
     /// The code with which the call ended; `Cancelled` until then.
     code: Code,
     /// Whether the client asked for an error when there is no leader.
-    requires_leader: bool,
+    pub(crate) requires_leader: bool,
 }
 
 impl Call {
@@ -68,23 +69,12 @@ impl Call {
                 .map_err(|_| etcd_api::Error::InvalidClientApiVersion.to_status())?,
         };
         self.backend.metrics.client_versions.count(shape, version);
-        self.requires_leader = metadata
-            .get("hasleader")
-            .is_some_and(|value| value == "true");
-        self.check_leader()
-    }
-
-    /// An error when the client requires a leader and there is none.
-    fn check_leader(&self) -> Result<(), Status> {
+        let hasleader = metadata.get("hasleader");
+        self.requires_leader = hasleader.is_some_and(|value| value == "true");
         if self.requires_leader && self.backend.leader() == 0 {
             return Err(etcd_api::Error::NoLeader.to_status());
         }
         Ok(())
-    }
-
-    /// Whether the client asked for an error when there is no leader.
-    pub(crate) fn requires_leader(&self) -> bool {
-        self.requires_leader
     }
 
     /// Counts a message of a stream from the client.
@@ -127,27 +117,18 @@ impl Call {
         self.code = outcome.map_or_else(Status::code, |()| Code::Ok);
     }
 
-    fn take_range_time(&self, took: Duration) {
-        if self.method == Method::Range {
-            let times = &self.backend.metrics.times;
-            let times = match self.code {
-                Code::Ok => &times.ranges,
-                _ => &times.ranges_failed,
-            };
-            times.observe(took);
-        }
-    }
-
     fn take_time(&self) {
         let took = self.backend.clock.now().saturating_since(self.began);
-        let counters = self.backend.metrics.grpc.of(self.method);
-        let times = if self.code == Code::Ok {
-            &counters.succeeded
-        } else {
-            &counters.failed
+        let metrics = &self.backend.metrics;
+        let (counters, times) = (metrics.grpc.of(self.method), &metrics.times);
+        let (calls, ranges) = match self.code {
+            Code::Ok => (&counters.succeeded, &times.ranges),
+            _ => (&counters.failed, &times.ranges_failed),
         };
-        times.observe(took);
-        self.take_range_time(took);
+        calls.observe(took);
+        if self.method == Method::Range {
+            ranges.observe(took);
+        }
         if took > self.backend.config.clients.slow_request {
             let (service, name, _) = self.method.about();
             warn!(method = format!("/{service}/{name}"), took = ?took, code = ?self.code, "request stats");
@@ -164,4 +145,37 @@ impl Drop for Call {
             counters.handling.observe(took);
         }
     }
+}
+
+/// The messages that answer a stream of requests.
+pub(crate) trait Answers: Send + Sized + 'static {
+    type Answer;
+
+    /// The next message; `None` ends the stream with status OK.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Self::Answer>, Status>> + Send;
+
+    fn call(&mut self) -> &mut Call;
+}
+
+/// A stream of answers, counted, and its call ended as the stream ends.
+pub(crate) fn answers<S: Answers>(open: S) -> impl Stream<Item = Result<S::Answer, Status>> {
+    stream::unfold(Some(open), async |open| {
+        let mut open = open?;
+        // The stream has bounds of its own. With tokio's budget of a task's steps, requests
+        // would be read faster than they are answered.
+        match unconstrained(open.next()).await {
+            Ok(Some(answer)) => {
+                open.call().sent();
+                Some((Ok(answer), Some(open)))
+            }
+            Ok(None) => {
+                open.call().close(Ok(()));
+                None
+            }
+            Err(status) => {
+                open.call().close(Err(&status));
+                Some((Err(status), None))
+            }
+        }
+    })
 }

@@ -8,11 +8,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use environment::Instant;
 use tonic::Status;
 
-use crate::answer_body::Large;
-use crate::answers::{AnswerShare, Claim};
+use crate::answers::{AnswerShare, Claim, Pieces};
 use crate::backend::Backend;
 use crate::connections::Activity;
 use crate::unsent::Unsent;
@@ -25,7 +23,7 @@ pub(crate) struct Client {
     pub(crate) unsent: Arc<Unsent>,
     /// Its share of the memory for large answers.
     pub(crate) share: AnswerShare,
-    activity: Arc<Activity>,
+    pub(crate) activity: Arc<Activity>,
 }
 
 impl Client {
@@ -47,39 +45,8 @@ impl Client {
     }
 
     /// Makes a large answer ready to be sent.
-    pub(crate) fn send(&self, pieces: VecDeque<Bytes>, claim: Claim) -> Large {
+    pub(crate) fn send(&self, pieces: VecDeque<Bytes>, claim: Claim) -> Pieces {
         let memory = &self.backend.resources.answers;
-        Large::Whole(memory.send(&self.share, pieces, claim))
-    }
-
-    /// Counts a call as open until the returned guard is dropped.
-    pub(crate) fn call(self: &Arc<Client>) -> OpenCall {
-        self.activity.begin_call();
-        OpenCall {
-            client: Arc::clone(self),
-        }
-    }
-}
-
-/// Keeps a call counted as open.
-#[derive(Debug)]
-pub(crate) struct OpenCall {
-    client: Arc<Client>,
-}
-
-impl OpenCall {
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// Notes that the call was active at `now`.
-    pub(crate) fn used(&self, now: Instant) {
-        self.client.activity.used(now);
-    }
-}
-
-impl Drop for OpenCall {
-    fn drop(&mut self) {
-        self.client.activity.end_call();
+        memory.send(&self.share, pieces, claim)
     }
 }

@@ -6,88 +6,101 @@
 
 use std::sync::Arc;
 
-use etcd_api::etcdserverpb::cluster_server::Cluster;
 use etcd_api::etcdserverpb::{
     Member, MemberAddRequest, MemberAddResponse, MemberListRequest, MemberListResponse,
     MemberPromoteRequest, MemberPromoteResponse, MemberRemoveRequest, MemberRemoveResponse,
     MemberUpdateRequest, MemberUpdateResponse, ResponseHeader,
 };
 use revisions::{Command, Response as Outcome};
-use tonic::{Request, Response, Status};
+use tonic::Status;
 
-use crate::backend::Backend;
-use crate::calls::Call;
+use crate::answer_body::{Answered, Handled};
+use crate::backend::{Backend, answer_of};
+use crate::client::Client;
 use crate::config::Url;
-use crate::methods::Method;
 use crate::reconfiguration;
 
 /// Refusal of membership changes by a member without a peer port.
 const NO_PEER_PORT: &str = "inkstone: this member began its cluster alone and listens at no peer \
                             URL: start it with --listen-peer-urls so that members can join";
 
-#[derive(Clone)]
-pub(crate) struct ClusterService {
-    backend: Arc<Backend>,
-}
-
-/// Proposes a change and unwraps its answer from the outcome.
-macro_rules! change {
-    ($service:expr, $variant:ident, $request:expr) => {
-        match $service.change(Command::$variant($request)).await {
-            Ok(Outcome::$variant(response)) => Ok(response),
-            Ok(_) => unreachable!("a change is answered by a change of its kind"),
-            Err(status) => Err(status),
-        }
+pub(crate) async fn list(
+    client: Arc<Client>,
+    request: MemberListRequest,
+) -> Handled<MemberListResponse> {
+    let backend = &client.backend;
+    if request.linearizable {
+        backend.confirm_reads().await?;
+    }
+    // etcd's answers about members carry no revision.
+    let mut header = ResponseHeader::default();
+    backend.sign(&mut header);
+    let members = match backend.alone {
+        true => vec![this_member(backend)],
+        false => backend.reader().members().to_messages(),
     };
+    Ok(Answered::Small(MemberListResponse {
+        header: Some(header),
+        members,
+    }))
 }
 
-impl ClusterService {
-    pub(crate) fn new(backend: Arc<Backend>) -> ClusterService {
-        ClusterService { backend }
-    }
+pub(crate) async fn add(
+    client: Arc<Client>,
+    request: MemberAddRequest,
+) -> Handled<MemberAddResponse> {
+    let outcome = change(&client.backend, Command::MemberAdd(request)).await?;
+    Ok(Answered::Small(answer_of!(MemberAdd, outcome)))
+}
 
-    async fn answer_list(&self, linearizable: bool) -> Result<MemberListResponse, Status> {
-        if linearizable {
-            self.backend.confirm_reads().await?;
-        }
-        // etcd's answers about members carry no revision.
-        let mut header = ResponseHeader::default();
-        self.backend.sign(&mut header);
-        let members = if self.backend.alone {
-            vec![self.this_member()]
-        } else {
-            self.backend.reader().members().to_messages()
-        };
-        Ok(MemberListResponse {
-            header: Some(header),
-            members,
-        })
-    }
+pub(crate) async fn remove(
+    client: Arc<Client>,
+    request: MemberRemoveRequest,
+) -> Handled<MemberRemoveResponse> {
+    let outcome = change(&client.backend, Command::MemberRemove(request)).await?;
+    Ok(Answered::Small(answer_of!(MemberRemove, outcome)))
+}
 
-    fn this_member(&self) -> Member {
-        let config = &self.backend.config;
-        let client = config.addresses.advertise_client.iter().map(Url::as_str);
-        Member {
-            id: self.backend.identity.member,
-            name: config.name.clone(),
-            peer_ur_ls: self.backend.identity.peer_urls.clone(),
-            client_ur_ls: client.map(str::to_owned).collect(),
-            is_learner: false,
-        }
-    }
+pub(crate) async fn update(
+    client: Arc<Client>,
+    request: MemberUpdateRequest,
+) -> Handled<MemberUpdateResponse> {
+    let outcome = change(&client.backend, Command::MemberUpdate(request)).await?;
+    Ok(Answered::Small(answer_of!(MemberUpdate, outcome)))
+}
 
-    /// Proposes a change of the membership. A member without a peer port refuses it, because
-    /// the new member could not connect to it.
-    async fn change(&self, command: Command) -> Result<Outcome, Status> {
-        if self.backend.alone {
-            return Err(Status::failed_precondition(NO_PEER_PORT));
-        }
-        if let Some(what) = unusable_url(&command) {
-            return Err(Status::invalid_argument(what));
-        }
-        reconfiguration::check(&self.backend, &command).map_err(|refusal| refusal.to_status())?;
-        self.backend.execute_for_members(command).await
+pub(crate) async fn promote(
+    client: Arc<Client>,
+    request: MemberPromoteRequest,
+) -> Handled<MemberPromoteResponse> {
+    let outcome = change(&client.backend, Command::MemberPromote(request)).await?;
+    client.backend.metrics.promotions.add(1);
+    Ok(Answered::Small(answer_of!(MemberPromote, outcome)))
+}
+
+fn this_member(backend: &Backend) -> Member {
+    let config = &backend.config;
+    let client = config.addresses.advertise_client.iter().map(Url::as_str);
+    Member {
+        id: backend.identity.member,
+        name: config.name.clone(),
+        peer_ur_ls: backend.identity.peer_urls.clone(),
+        client_ur_ls: client.map(str::to_owned).collect(),
+        is_learner: false,
     }
+}
+
+/// Proposes a change of the membership. A member without a peer port refuses it, because
+/// the new member could not connect to it.
+async fn change(backend: &Arc<Backend>, command: Command) -> Result<Outcome, Status> {
+    if backend.alone {
+        return Err(Status::failed_precondition(NO_PEER_PORT));
+    }
+    if let Some(what) = unusable_url(&command) {
+        return Err(Status::invalid_argument(what));
+    }
+    reconfiguration::check(backend, &command).map_err(|refusal| refusal.to_status())?;
+    backend.execute_for_members(command).await
 }
 
 /// Why a member could not be reached at a URL of the change; `None` if it could. A text that
@@ -110,52 +123,6 @@ fn unusable_url(command: &Command) -> Option<String> {
             "inkstone: peer URL {url}: {why}; write http://host:port"
         ))
     })
-}
-
-#[tonic::async_trait]
-impl Cluster for ClusterService {
-    async fn member_list(
-        &self,
-        request: Request<MemberListRequest>,
-    ) -> Result<Response<MemberListResponse>, Status> {
-        let call = Call::begin(&self.backend, Method::MemberList, request.metadata())?;
-        call.end(self.answer_list(request.into_inner().linearizable).await)
-    }
-
-    async fn member_add(
-        &self,
-        request: Request<MemberAddRequest>,
-    ) -> Result<Response<MemberAddResponse>, Status> {
-        let call = Call::begin(&self.backend, Method::MemberAdd, request.metadata())?;
-        call.end(change!(self, MemberAdd, request.into_inner()))
-    }
-
-    async fn member_remove(
-        &self,
-        request: Request<MemberRemoveRequest>,
-    ) -> Result<Response<MemberRemoveResponse>, Status> {
-        let call = Call::begin(&self.backend, Method::MemberRemove, request.metadata())?;
-        call.end(change!(self, MemberRemove, request.into_inner()))
-    }
-
-    async fn member_update(
-        &self,
-        request: Request<MemberUpdateRequest>,
-    ) -> Result<Response<MemberUpdateResponse>, Status> {
-        let call = Call::begin(&self.backend, Method::MemberUpdate, request.metadata())?;
-        call.end(change!(self, MemberUpdate, request.into_inner()))
-    }
-
-    async fn member_promote(
-        &self,
-        request: Request<MemberPromoteRequest>,
-    ) -> Result<Response<MemberPromoteResponse>, Status> {
-        let call = Call::begin(&self.backend, Method::MemberPromote, request.metadata())?;
-        let outcome = change!(self, MemberPromote, request.into_inner());
-        let promoted = u64::from(outcome.is_ok());
-        self.backend.metrics.promotions.add(promoted);
-        call.end(outcome)
-    }
 }
 
 #[cfg(test)]

@@ -22,18 +22,8 @@ const NOTES_PER_PERIOD: u32 = 10;
 /// Interval of the checks in mode *revision*.
 const REVISION_INTERVAL: Duration = Duration::from_secs(300);
 
-/// Compacts until the server stops. Runs on a thread of its own.
-pub(crate) fn run(backend: &Arc<Backend>, kept: AutoCompaction) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    match runtime {
-        Ok(runtime) => runtime.block_on(compact_for_ever(backend, kept)),
-        Err(error) => warn!(%error, "automatic compaction cannot run"),
-    }
-}
-
-async fn compact_for_ever(backend: &Backend, kept: AutoCompaction) {
+/// Compacts until the server stops.
+pub(crate) async fn run(backend: Arc<Backend>, kept: AutoCompaction) {
     let mut rule = Rule::of(kept);
     let mut stopping = backend.stopping.clone();
     loop {
@@ -45,7 +35,7 @@ async fn compact_for_ever(backend: &Backend, kept: AutoCompaction) {
         // Only the leader compacts, for all members, as in etcd.
         if backend.leads()
             && let Some(revision) = rule.due(backend.reader().revision())
-            && compact(backend, revision).await
+            && compact(&backend, revision).await
         {
             rule.done(revision);
         }
@@ -74,97 +64,77 @@ async fn compact(backend: &Backend, revision: i64) -> bool {
 /// Decides when to compact to which revision. It has no clock: the caller notes a revision
 /// once per [`Rule::pause`].
 #[derive(Debug)]
-enum Rule {
-    Periodic {
-        period: Duration,
-        /// Revisions, a pause apart, the oldest one first.
-        notes: VecDeque<i64>,
-        /// Pauses since the last compaction, or since the start.
-        pauses: u32,
-        /// Pauses until the next compaction.
-        pauses_due: u32,
-        compacted: i64,
-    },
-    Revisions {
-        kept: i64,
-        compacted: i64,
-    },
+struct Rule {
+    kept: AutoCompaction,
+    compacted: i64,
+    /// With a period: revisions, a pause apart, the oldest one first.
+    notes: VecDeque<i64>,
+    /// Pauses since the last compaction, or since the start.
+    pauses: u32,
+    /// Pauses until the next compaction.
+    pauses_due: u32,
 }
 
 impl Rule {
     fn of(kept: AutoCompaction) -> Rule {
-        match kept {
-            AutoCompaction::Revision(kept) => Rule::Revisions { kept, compacted: 0 },
-            AutoCompaction::Periodic(period) => Rule::Periodic {
-                period,
-                notes: VecDeque::new(),
-                pauses: 0,
-                pauses_due: pauses(period, period),
-                compacted: 0,
+        Rule {
+            kept,
+            compacted: 0,
+            notes: VecDeque::new(),
+            pauses: 0,
+            pauses_due: match kept {
+                AutoCompaction::Periodic(period) => pauses(period, period),
+                AutoCompaction::Revision(_) => 0,
             },
         }
     }
 
     fn pause(&self) -> Duration {
-        match self {
-            Rule::Periodic { period, .. } => period.min(&HOUR).div_f64(f64::from(NOTES_PER_PERIOD)),
-            Rule::Revisions { .. } => REVISION_INTERVAL,
+        match self.kept {
+            AutoCompaction::Periodic(period) => pause(period),
+            AutoCompaction::Revision(_) => REVISION_INTERVAL,
         }
     }
 
     fn note(&mut self, revision: i64) {
-        if let Rule::Periodic { period, notes, .. } = self {
-            notes.push_back(revision);
-            if notes.len() as u64 > u64::from(pauses(*period, *period)) + 1 {
-                notes.pop_front();
+        if let AutoCompaction::Periodic(period) = self.kept {
+            self.notes.push_back(revision);
+            if self.notes.len() as u64 > u64::from(pauses(period, period)) + 1 {
+                self.notes.pop_front();
             }
         }
     }
 
     /// To be called after a pause: the revision to compact to; `None` if it is not time yet.
     fn due(&mut self, newest: i64) -> Option<i64> {
-        match self {
-            Rule::Revisions { kept, compacted } => {
-                let revision = newest - *kept;
-                (revision > 0 && revision != *compacted).then_some(revision)
+        self.pauses += 1;
+        let (revision, is_time) = match self.kept {
+            AutoCompaction::Revision(kept) => (newest - kept, newest > kept),
+            AutoCompaction::Periodic(_) => {
+                let oldest = self.notes.front();
+                let oldest = oldest.expect("a note was taken before the pause");
+                (*oldest, self.pauses >= self.pauses_due)
             }
-            Rule::Periodic {
-                notes,
-                pauses,
-                pauses_due,
-                compacted,
-                ..
-            } => {
-                *pauses += 1;
-                let oldest = *notes.front().expect("a note was taken before the pause");
-                (*pauses >= *pauses_due && oldest != *compacted).then_some(oldest)
-            }
-        }
+        };
+        (is_time && revision != self.compacted).then_some(revision)
     }
 
     fn done(&mut self, revision: i64) {
-        match self {
-            Rule::Revisions { compacted, .. } => *compacted = revision,
-            Rule::Periodic {
-                period,
-                pauses,
-                pauses_due,
-                compacted,
-                ..
-            } => {
-                *compacted = revision;
-                *pauses = 0;
-                // Only the first one waits for a whole period longer than an hour.
-                *pauses_due = self::pauses(*period, HOUR.min(*period));
-            }
+        (self.compacted, self.pauses) = (revision, 0);
+        if let AutoCompaction::Periodic(period) = self.kept {
+            // Only the first one waits for a whole period longer than an hour.
+            self.pauses_due = pauses(period, HOUR.min(period));
         }
     }
 }
 
+fn pause(period: Duration) -> Duration {
+    period.min(HOUR).div_f64(f64::from(NOTES_PER_PERIOD))
+}
+
 /// Pauses of a rule with this period that fit into `length`.
 fn pauses(period: Duration, length: Duration) -> u32 {
-    let pause = period.min(HOUR).div_f64(f64::from(NOTES_PER_PERIOD));
-    (length.as_secs_f64() / pause.as_secs_f64()).round() as u32
+    (length.as_secs_f64() / pause(period).as_secs_f64()).round() as u32
 }
 
 #[cfg(test)]

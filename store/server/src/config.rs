@@ -55,13 +55,11 @@ pub fn resolve(words: &[String], surroundings: &Surroundings<'_>) -> Result<Requ
         return Ok(Request::Version);
     }
     let mut gathered = gather::gather(arguments, surroundings)?;
-    let origin = gathered.origin.clone();
-    let mut config: Config = gathered
-        .judge()
-        .and_then(|()| settings::read(gathered))
-        .map_err(|error| origin.name(error))?;
+    let judged = gathered.judge();
+    let read = judged.and_then(|()| settings::read(&mut gathered));
+    let mut config = read.map_err(|error| gathered.name(error))?;
     let cannot_begin = &mut config.cluster.cannot_begin;
-    *cannot_begin = cannot_begin.take().map(|error| origin.name(error));
+    *cannot_begin = cannot_begin.take().map(|error| gathered.name(error));
     Ok(Request::Serve(Box::new(config)))
 }
 

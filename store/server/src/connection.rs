@@ -19,8 +19,9 @@ use tracing::debug;
 use crate::backend::{Backend, stopped};
 use crate::client::Client;
 use crate::connections::{Activity, Admitted};
-use crate::counted::{Counted, Received};
-use crate::dispatch::{ClientDispatch, Dispatch};
+use crate::counted::Counted;
+use crate::dispatch::{Dispatch, Traffic};
+use crate::metrics::Counter;
 use crate::windows::{STREAM_WINDOW_BYTES, WindowShare};
 
 /// Bytes of a stream that HTTP/2 buffers ahead of what the client has read.
@@ -34,7 +35,7 @@ const ENDING_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// A client's connection over TCP or a Unix socket.
 pub(crate) struct Connection {
-    pub(crate) dispatch: Dispatch,
+    pub(crate) traffic: Traffic,
     pub(crate) backend: Arc<Backend>,
     pub(crate) admitted: Admitted,
 }
@@ -46,18 +47,21 @@ impl Connection {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let window = self.backend.resources.windows.share();
-        let received = Received::default();
-        let counted = Counted::new(socket, Arc::clone(&self.backend), received.clone());
+        let received = Arc::new(Counter::default());
+        let counted = Counted::new(socket, Arc::clone(&self.backend), Arc::clone(&received));
         let builder = protocol(&self.backend, &window);
         let activity = Arc::clone(self.admitted.activity());
-        let ending = Ending::watch(&self.backend, &activity, received);
+        let ending = reason_to_end(&self.backend, &activity, received);
         let client = Client::new(Arc::clone(&self.backend), activity);
-        let dispatch = ClientDispatch::new(self.dispatch, Arc::new(client));
+        let dispatch = Dispatch {
+            client: Arc::new(client),
+            traffic: self.traffic,
+        };
         let connection = builder.serve_connection(TokioIo::new(counted), dispatch);
         tokio::pin!(connection);
         let outcome = tokio::select! {
             outcome = connection.as_mut() => outcome,
-            reason = ending.reason => match reason.unwrap_or(Reason::Stopping) {
+            reason = ending => match reason.unwrap_or(Reason::Stopping) {
                 Reason::Silent => {
                     debug!("closed a connection on which no request came in time");
                     return;
@@ -93,32 +97,30 @@ enum Reason {
 /// Waits for a reason to end a connection, on a task of its own: the connection's task is
 /// polled for every message, and polling three reasons each time would cost more than
 /// polling one channel.
-struct Ending {
-    reason: oneshot::Receiver<Reason>,
-}
-
-impl Ending {
-    fn watch(backend: &Backend, activity: &Arc<Activity>, received: Received) -> Ending {
-        let (mut found, reason) = oneshot::channel();
-        let (activity, mut stopping) = (Arc::clone(activity), backend.stopping.clone());
-        tokio::spawn(async move {
-            let reason = tokio::select! {
-                () = silent(&received) => Reason::Silent,
-                () = activity.ended() => Reason::Asked,
-                () = stopped(&mut stopping) => Reason::Stopping,
-                () = found.closed() => return,
-            };
-            // A connection that has ended by itself needs no reason.
-            let _ = found.send(reason);
-        });
-        Ending { reason }
-    }
+fn reason_to_end(
+    backend: &Backend,
+    activity: &Arc<Activity>,
+    received: Arc<Counter>,
+) -> oneshot::Receiver<Reason> {
+    let (mut found, reason) = oneshot::channel();
+    let (activity, mut stopping) = (Arc::clone(activity), backend.stopping.clone());
+    tokio::spawn(async move {
+        let reason = tokio::select! {
+            () = silent(&received) => Reason::Silent,
+            () = activity.ended() => Reason::Asked,
+            () = stopped(&mut stopping) => Reason::Stopping,
+            () = found.closed() => return,
+        };
+        // A connection that has ended by itself needs no reason.
+        let _ = found.send(reason);
+    });
+    reason
 }
 
 /// Returns when the client has sent no request in time.
-async fn silent(received: &Received) {
+async fn silent(received: &Counter) {
     sleep(SILENCE_MAX).await;
-    if received.bytes() >= FIRST_BYTES {
+    if received.get() >= FIRST_BYTES {
         std::future::pending().await
     }
 }

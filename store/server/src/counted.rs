@@ -8,37 +8,28 @@
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::backend::Backend;
+use crate::metrics::Counter;
 
 /// Bytes read before the connection's task yields: fewer than 2,000 frames.
 const TURN_BYTES: usize = 16 << 10;
-
-/// The number of bytes received on a connection so far.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Received(Arc<AtomicU64>);
-
-impl Received {
-    pub(crate) fn bytes(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// A socket with the counters of its bytes, which are updated once per system call.
 pub(crate) struct Counted<S> {
     socket: S,
     backend: Arc<Backend>,
-    received: Received,
+    /// Bytes received so far.
+    received: Arc<Counter>,
     /// Bytes read since the task last yielded.
     turn_bytes: usize,
 }
 
 impl<S> Counted<S> {
-    pub(crate) fn new(socket: S, backend: Arc<Backend>, received: Received) -> Counted<S> {
+    pub(crate) fn new(socket: S, backend: Arc<Backend>, received: Arc<Counter>) -> Counted<S> {
         Counted {
             socket,
             backend,
@@ -49,7 +40,7 @@ impl<S> Counted<S> {
 
     fn sent(&self, outcome: &Poll<io::Result<usize>>) {
         if let Poll::Ready(Ok(bytes)) = outcome {
-            self.backend.metrics.sent_bytes.add(*bytes as u64);
+            self.backend.metrics.network.sent_bytes.add(*bytes as u64);
         }
     }
 }
@@ -69,8 +60,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
         let outcome = ready!(self.poll_socket(context, buffer));
         let read = buffer.filled().len() - before;
         self.turn_bytes += read;
-        self.received.0.fetch_add(read as u64, Ordering::Relaxed);
-        self.backend.metrics.received_bytes.add(read as u64);
+        self.received.add(read as u64);
+        self.backend.metrics.network.received_bytes.add(read as u64);
         Poll::Ready(outcome)
     }
 }

@@ -1,45 +1,39 @@
-//! Dispatches a request to its service by one comparison of its path.
+//! Dispatches a request to its handler by one comparison of its path.
 //!
-//! gRPC requests go to the generated services, which box one future per call;
-//! that future is passed on without another box. Every other request is for a page.
+//! ```text
+//!   path ──► Method ──► Unary, one future on the heap ──► Call::begin ──► handler ──► Call::end
+//! ```
+//!
+//! A handler is a function of the connection and the decoded request. Every request that is
+//! not gRPC is for a page.
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use etcd_api::etcdserverpb::auth_server::AuthServer;
-use etcd_api::etcdserverpb::cluster_server::ClusterServer;
-use etcd_api::etcdserverpb::kv_server::KvServer;
-use etcd_api::etcdserverpb::lease_server::LeaseServer;
-use etcd_api::etcdserverpb::maintenance_server::MaintenanceServer;
-use etcd_api::etcdserverpb::watch_server::WatchServer;
+use futures_util::Stream;
 use hyper::body::Incoming;
+use prost::Message;
 use tonic::body::Body;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::codegen::http::{HeaderValue, Request, Response, header};
 use tonic::codegen::{BoxFuture, Service};
-use tonic::{Code, Status};
+use tonic::server::Grpc;
+use tonic::{Code, Status, Streaming};
 use tonic_health::pb::health_server::HealthServer;
-use tonic_health::server::HealthReporter;
+use tonic_prost::ProstCodec;
+use tower::service_fn;
 
-use crate::answer_body::{AnswerBody, Encoded, Timed};
-use crate::auth::AuthService;
-use crate::backend::Backend;
+use crate::answer_body::{self, AnswerBody, Encoded, Handled, Timed};
+use crate::calls::Call;
 use crate::client::Client;
-use crate::cluster::ClusterService;
 use crate::health::HealthCheckService;
 use crate::http::{self, Pages};
-use crate::kv::KvService;
-use crate::lease::LeaseService;
-use crate::maintenance::MaintenanceService;
-use crate::unfinished::RequestBody;
-use crate::unsupported;
-use crate::watch::WatchService;
-
-/// The one call of the health service that the library does not implement.
-const HEALTH_LIST: &str = "/grpc.health.v1.Health/List";
+use crate::methods::Method;
+use crate::request_body::RequestBody;
+use crate::{auth, cluster, kv, lease, maintenance, unsupported, watch};
 
 /// What a port serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,125 +54,159 @@ impl Traffic {
     }
 }
 
-/// All services. Cheap to clone; each connection has a clone.
-#[derive(Clone)]
+/// Serves the requests of one connection.
 pub(crate) struct Dispatch {
-    backend: Arc<Backend>,
-    traffic: Traffic,
-    watch: WatchServer<WatchService>,
-    cluster: ClusterServer<ClusterService>,
-    maintenance: MaintenanceServer<MaintenanceService>,
-    auth: AuthServer<AuthService>,
-    health: HealthServer<HealthCheckService>,
+    pub(crate) client: Arc<Client>,
+    pub(crate) traffic: Traffic,
 }
+
+type Answer = BoxFuture<Response<Body>, Infallible>;
 
 impl Dispatch {
-    pub(crate) fn new(
-        backend: &Arc<Backend>,
-        health: HealthReporter,
-        traffic: Traffic,
-    ) -> Dispatch {
-        let limit = backend.config.message_bytes_max();
-        let shared = || Arc::clone(backend);
-        Dispatch {
-            backend: shared(),
-            traffic,
-            watch: WatchServer::new(WatchService::new(shared()))
-                .max_decoding_message_size(limit)
-                .max_encoding_message_size(usize::MAX),
-            cluster: ClusterServer::new(ClusterService::new(shared())),
-            maintenance: MaintenanceServer::new(MaintenanceService::new(shared())),
-            auth: AuthServer::new(AuthService::new(shared())),
-            health: HealthServer::new(HealthCheckService::new(shared(), health)),
-        }
-    }
-
-    /// The same services for a port with other traffic.
-    pub(crate) fn serving(&self, traffic: Traffic) -> Dispatch {
-        Dispatch {
-            traffic,
-            ..self.clone()
-        }
-    }
-
-    /// The service KV of one connection.
-    fn kv(&self, client: &Arc<Client>) -> KvServer<KvService> {
-        KvServer::new(KvService::new(Arc::clone(client)))
-            .max_decoding_message_size(self.backend.config.message_bytes_max())
-            .max_encoding_message_size(usize::MAX)
-    }
-
-    /// The service Lease of one connection.
-    fn lease(&self, client: &Arc<Client>) -> LeaseServer<LeaseService> {
-        LeaseServer::new(LeaseService::new(Arc::clone(client)))
-            .max_decoding_message_size(self.backend.config.message_bytes_max())
-    }
-
-    fn page(
-        &self,
-        pages: Pages,
-        request: Request<Incoming>,
-    ) -> BoxFuture<Response<Body>, Infallible> {
-        let backend = Arc::clone(&self.backend);
+    fn page(&self, pages: Pages, request: Request<Incoming>) -> Answer {
+        let backend = Arc::clone(&self.client.backend);
         Box::pin(async move { Ok(http::answer(backend, pages, request).await) })
     }
+
+    fn grpc(&self, method: Option<Method>, request: Request<Incoming>) -> Answer {
+        let Some(method) = method else {
+            return unsupported::refuse_unknown(request.uri().path());
+        };
+        let call = Arriving {
+            request: request.map(|body| RequestBody::new(body, Arc::clone(&self.client))),
+            client: Arc::clone(&self.client),
+            method,
+        };
+        match method {
+            Method::Range => call.unary(kv::range),
+            Method::RangeStream => call.respond(kv::range_stream),
+            Method::Put => call.unary(kv::put),
+            Method::DeleteRange => call.unary(kv::delete_range),
+            Method::Txn => call.unary(kv::txn),
+            Method::Compact => call.unary(kv::compact),
+            Method::Watch => call.streaming(watch::open),
+            Method::LeaseGrant => call.unary(lease::grant),
+            Method::LeaseRevoke => call.unary(lease::revoke),
+            Method::LeaseKeepAlive => call.streaming(lease::keep_alive),
+            Method::LeaseTimeToLive => call.unary(lease::time_to_live),
+            Method::LeaseLeases => call.unary(lease::leases),
+            Method::MemberAdd => call.unary(cluster::add),
+            Method::MemberRemove => call.unary(cluster::remove),
+            Method::MemberUpdate => call.unary(cluster::update),
+            Method::MemberList => call.unary(cluster::list),
+            Method::MemberPromote => call.unary(cluster::promote),
+            Method::Alarm => call.unary(maintenance::alarm),
+            Method::Status => call.unary(maintenance::status),
+            Method::Defragment => call.unary(maintenance::defragment),
+            Method::Hash => call.unary(maintenance::hash),
+            Method::HashKv => call.unary(maintenance::hash_kv),
+            Method::MoveLeader => call.unary(maintenance::move_leader),
+            Method::AuthStatus => call.unary(auth::status),
+            Method::HealthCheck | Method::HealthWatch => {
+                let backend = Arc::clone(&self.client.backend);
+                HealthServer::new(HealthCheckService { backend }).call(call.request)
+            }
+            _ => unsupported::refuse(&self.client.backend, method, call.request.headers()),
+        }
+    }
 }
 
-/// The services of one connection.
-pub(crate) struct ClientDispatch {
-    dispatch: Dispatch,
-    kv: KvServer<KvService>,
-    lease: LeaseServer<LeaseService>,
+/// A call whose request is not decoded yet.
+struct Arriving {
+    request: Request<RequestBody>,
     client: Arc<Client>,
+    method: Method,
 }
 
-impl ClientDispatch {
-    pub(crate) fn new(dispatch: Dispatch, client: Arc<Client>) -> ClientDispatch {
-        ClientDispatch {
-            kv: dispatch.kv(&client),
-            lease: dispatch.lease(&client),
-            dispatch,
-            client,
-        }
+impl Arriving {
+    /// Answers one request with one message.
+    fn unary<Q, A, W>(self, answer: impl Fn(Arc<Client>, Q) -> W + Copy + Send + 'static) -> Answer
+    where
+        Q: Message + Default + 'static,
+        A: Message + Default + 'static,
+        W: Future<Output = Handled<A>> + Send,
+    {
+        self.respond(move |client, call: Call, request| async move {
+            answer_body::end(call, answer(client, request).await)
+        })
     }
 
-    fn grpc(&self, request: Request<Incoming>) -> BoxFuture<Response<Body>, Infallible> {
-        let dispatch = &self.dispatch;
-        let request = request.map(|body| RequestBody::new(body, Arc::clone(&self.client)));
-        let path = request.uri().path();
-        let service = path.get(1..).and_then(|path| path.split('/').next());
-        match service.unwrap_or_default() {
-            "etcdserverpb.KV" => self.kv.clone().call(request),
-            "etcdserverpb.Watch" => dispatch.watch.clone().call(request),
-            "etcdserverpb.Lease" => self.lease.clone().call(request),
-            "etcdserverpb.Cluster" => dispatch.cluster.clone().call(request),
-            "etcdserverpb.Maintenance" => dispatch.maintenance.clone().call(request),
-            "etcdserverpb.Auth" => dispatch.auth.clone().call(request),
-            "grpc.health.v1.Health" if path != HEALTH_LIST => dispatch.health.clone().call(request),
-            _ => unsupported::refuse(&dispatch.backend, &request),
+    /// Answers one request with a response that ends the call itself.
+    fn respond<Q, A, W>(
+        self,
+        answer: impl Fn(Arc<Client>, Call, Q) -> W + Copy + Send + 'static,
+    ) -> Answer
+    where
+        Q: Message + Default + 'static,
+        A: Message + Default + 'static,
+        W: Future<Output = Result<tonic::Response<A>, Status>> + Send,
+    {
+        let mut grpc = self.codec();
+        let (client, method) = (self.client, self.method);
+        let serve = service_fn(move |request: tonic::Request<Q>| {
+            let client = Arc::clone(&client);
+            async move {
+                let call = Call::begin(&client.backend, method, request.metadata())?;
+                answer(client, call, request.into_inner()).await
+            }
+        });
+        Box::pin(async move { Ok(grpc.unary(serve, self.request).await) })
+    }
+
+    /// Answers a stream of requests with a stream of messages, which ends the call itself.
+    fn streaming<Q, A, S>(
+        self,
+        open: impl Fn(&Client, Call, Streaming<Q>) -> S + Send + 'static,
+    ) -> Answer
+    where
+        Q: Message + Default + 'static,
+        A: Message + Default + 'static,
+        S: Stream<Item = Result<A, Status>> + Send + 'static,
+    {
+        let mut grpc = self.codec();
+        let (client, method) = (self.client, self.method);
+        let serve = service_fn(move |request: tonic::Request<Streaming<Q>>| {
+            let call = Call::begin(&client.backend, method, request.metadata());
+            ready(call.map(|call| tonic::Response::new(open(&client, call, request.into_inner()))))
+        });
+        Box::pin(async move { Ok(grpc.streaming(serve, self.request).await) })
+    }
+
+    /// Messages that may be as large as a request of the store have the configured limit,
+    /// others the library's.
+    fn codec<Q, A>(&self) -> Grpc<ProstCodec<A, Q>>
+    where
+        Q: Message + Default + 'static,
+        A: Message + Default + 'static,
+    {
+        let grpc = Grpc::new(ProstCodec::default());
+        match self.method.about().0 {
+            "etcdserverpb.KV" | "etcdserverpb.Watch" | "etcdserverpb.Lease" => {
+                grpc.max_decoding_message_size(self.client.backend.config.message_bytes_max())
+            }
+            _ => grpc,
         }
     }
 }
 
-impl hyper::service::Service<Request<Incoming>> for ClientDispatch {
+impl hyper::service::Service<Request<Incoming>> for Dispatch {
     type Response = Response<AnswerBody>;
     type Error = Infallible;
     type Future = Answering;
 
     fn call(&self, request: Request<Incoming>) -> Answering {
-        let ClientDispatch {
-            dispatch, client, ..
-        } = self;
         let path = request.uri().path_and_query().cloned();
         let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
-        let timed = Timed::new(path, client.call());
-        let grpc = dispatch.traffic.grpc && is_grpc(&request);
-        let inner = match dispatch.traffic.pages {
-            Some(pages) if !grpc => dispatch.page(pages, request),
-            _ => self.grpc(request),
+        let method = Method::of_path(path.path());
+        let timed = Timed::new(path, Arc::clone(&self.client));
+        let grpc = self.traffic.grpc && is_grpc(&request);
+        let inner = match self.traffic.pages {
+            Some(pages) if !grpc => self.page(pages, request),
+            _ => self.grpc(method, request),
         };
         Answering {
             inner,
+            streams: method.is_some_and(Method::streams),
             timed: Some(timed),
         }
     }
@@ -191,7 +219,9 @@ fn is_grpc(request: &Request<Incoming>) -> bool {
 
 /// The future of an answer.
 pub(crate) struct Answering {
-    inner: BoxFuture<Response<Body>, Infallible>,
+    inner: Answer,
+    /// Whether the answer is a stream of messages.
+    streams: bool,
     /// Passed on to the answer's body, which ends the call.
     timed: Option<Timed>,
 }
@@ -200,7 +230,11 @@ impl Future for Answering {
     type Output = Result<Response<AnswerBody>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Answering { inner, timed } = &mut *self;
+        let Answering {
+            inner,
+            streams,
+            timed,
+        } = &mut *self;
         let open = timed.as_mut().expect("an answer is ready once");
         let outcome = open.turn(|| inner.as_mut().poll(context));
         let Ok(mut response) = ready!(outcome);
@@ -210,10 +244,11 @@ impl Future for Answering {
         let timed = timed.take().expect("an answer is ready once");
         let large = response.extensions_mut().remove::<Encoded>();
         let large = large.and_then(|large| large.take());
-        Poll::Ready(Ok(response.map(|body| AnswerBody::new(body, large, timed))))
+        Poll::Ready(Ok(
+            response.map(|body| AnswerBody::new(body, large, *streams, timed))
+        ))
     }
 }
-
 /// Changes the status for a message over the limit to grpc-go's: ResourceExhausted with its
 /// text. The library here answers OutOfRange, which etcd's clients take for a compaction.
 fn use_grpc_go_words(response: &mut Response<Body>) {

@@ -45,24 +45,13 @@ pub(crate) fn encode_chunk(response: RangeResponse) -> Result<VecDeque<Bytes>, S
 }
 
 /// Appends the fields of a range to `copied`.
-fn encode_fields(mut copied: BytesMut, response: RangeResponse) -> VecDeque<Bytes> {
+fn encode_fields(mut copied: BytesMut, mut response: RangeResponse) -> VecDeque<Bytes> {
     const KVS: u32 = 2;
     let bytes = copied.len() + response.encoded_len();
-    let RangeResponse {
-        header,
-        kvs,
-        more,
-        count,
-    } = response;
     let mut pieces = VecDeque::new();
     // Fields may come in any order: the small ones together.
-    let frame = RangeResponse {
-        header,
-        more,
-        count,
-        kvs: Vec::new(),
-    };
-    frame.encode_raw(&mut copied);
+    let kvs = std::mem::take(&mut response.kvs);
+    response.encode_raw(&mut copied);
     for kv in kvs {
         encode_key(KVS, WireType::LengthDelimited, &mut copied);
         encode_varint(kv.0.len() as u64, &mut copied);

@@ -3,7 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use cluster::{BootstrapError, BootstrapFailure as Failure, MemberFileError, MemberList};
+use cluster::{
+    BootstrapError, BootstrapFailure as Failure, MemberFile, MemberFileError, MemberList,
+};
 
 use crate::config;
 
@@ -41,100 +43,9 @@ pub enum Error {
         flag: &'static str,
         source: io::Error,
     },
-    /// The file `MEMBER` is damaged, so the ids of the member are unknown.
-    #[error(
-        "{} {what}; put a copy of it back, or remove it: then the --initial-* flags name \
-         this member again",
-        file.display()
-    )]
-    MemberFile {
-        file: PathBuf,
-        /// The fault: a predicate, with the file as its subject.
-        what: String,
-    },
-    /// The file `MEMBER` cannot be read or written.
-    #[error("{0}; the server needs to read and write its data directory")]
-    Member(io::Error),
-    /// The log does not have the directory's member. A member without its log has lost votes
-    /// and entries that it acknowledged, so it must not take part.
-    #[error(
-        "the log in {} does not know the member {member:x} that its file MEMBER names: bring \
-         the directory's files back; a member that has lost its data cannot come back under \
-         its old name",
-        directory.display()
-    )]
-    NotInItsData { directory: PathBuf, member: u64 },
-    /// The directory is empty, and other members know the member as one that has been up: it
-    /// has lost its data.
-    #[error(
-        "member {member:x} has already been bootstrapped: other members know it as one that was \
-         up, and this data directory is empty; bring the directory back, or remove the member \
-         (etcdctl member remove {member:x}), add it again and start it with \
-         --initial-cluster-state=existing"
-    )]
-    Bootstrapped { member: u64 },
-    /// The cluster has removed the member; its id cannot be used again.
-    #[error(
-        "the member {member:x} has been permanently removed from the cluster: to bring this \
-         machine back, move its data directory away, add it again (etcdctl member add) and \
-         start it with --initial-cluster-state=existing"
-    )]
-    Removed { member: u64 },
-    /// The other members of the list run already, in another cluster than the flags describe.
-    #[error(
-        "the members at the addresses of --initial-cluster run already, as cluster {running:x} \
-         ({members}), and these flags begin cluster {described:x}: to join that cluster, add \
-         this member there (etcdctl member add) and start it with \
-         --initial-cluster-state=existing; if it is one of those that began it, write their \
-         --initial-cluster and --initial-cluster-token"
-    )]
-    OtherCluster {
-        /// Id of the cluster that the flags describe.
-        described: u64,
-        /// Id of the cluster that runs.
-        running: u64,
-        /// Members of the running cluster.
-        members: String,
-    },
-    /// The segment size differs from that of the other members, so their entries might not
-    /// fit.
-    #[error(
-        "the other members have segments of {theirs} bytes and --segment-bytes is {ours}, but \
-         it has to be the same on all members: start it with --segment-bytes={theirs}"
-    )]
-    OtherSegments {
-        /// Bytes that the flag sets.
-        ours: u64,
-        /// Bytes of the other members' segments.
-        theirs: u64,
-    },
-    /// The member has joined, and ended before another member sent it anything; it needs its
-    /// first flags to join again.
-    #[error(
-        "the member {member:x} has joined its cluster and has received nothing yet: start it with \
-         the --initial-cluster and --initial-cluster-state=existing of its first start"
-    )]
-    Unfilled { member: u64 },
-    /// No member answered one that joins, so it does not know the cluster's members.
-    #[error(
-        "cannot fetch cluster info from peer urls: could not retrieve cluster information from \
-         the given URLs ({reasons}); see --initial-cluster"
-    )]
-    NoMemberAnswers {
-        /// The reason for each address.
-        reasons: String,
-    },
-    /// `--initial-cluster` of a joining member differs from the cluster's members.
-    #[error(
-        "error validating peerURLs {{{members}}}: {what}; write --initial-cluster as \
-         `etcdctl member add` has printed it"
-    )]
-    NotListed {
-        /// Members of the cluster.
-        members: String,
-        /// The difference to the listed members.
-        what: String,
-    },
+    /// The member cannot start: why, and what to do about it.
+    #[error("{0}")]
+    Member(String),
     /// The directory belongs to etcd: serving an empty store from it would look like lost data.
     #[error(
         "{} is a data directory of etcd (it holds {holds}/), which Inkstone does not read; \
@@ -156,38 +67,84 @@ pub enum Error {
 
 impl From<BootstrapError> for Error {
     fn from(BootstrapError { directory, reason }: BootstrapError) -> Error {
-        match reason {
+        let directory = directory.display();
+        Error::Member(match reason {
+            Failure::Node(error) => return error.into(),
+            Failure::Thread(error) | Failure::Socket(error) => return Error::Threads(error),
             Failure::MemberFile(MemberFileError::Unusable { file, what }) => {
-                Error::MemberFile { file, what }
+                format!("{} {what}; {MEMBER_FILE_REMEDY}", file.display())
             }
-            Failure::MemberFile(MemberFileError::Disk(error)) => Error::Member(error),
-            Failure::Node(error) => error.into(),
-            Failure::Thread(error) | Failure::Socket(error) => Error::Threads(error),
-            Failure::NoData { member } | Failure::ForeignLog { member } => {
-                Error::NotInItsData { directory, member }
-            }
-            Failure::Lost { member } => Error::Bootstrapped { member },
-            Failure::OtherCluster { described, running } => Error::OtherCluster {
-                described,
-                running: running.cluster_id,
-                members: listed(&running),
-            },
-            Failure::OtherSegments { ours, theirs } => Error::OtherSegments { ours, theirs },
-            Failure::Unfilled { member } => Error::Unfilled { member },
-            Failure::JoinsAnother { own, .. } => Error::Unfilled { member: own.member },
-            Failure::NoMemberAnswers { reasons } => Error::NoMemberAnswers {
-                reasons: reasons.join("; "),
-            },
-            Failure::NotListed { list, what, .. } => Error::NotListed {
-                members: listed(&list),
-                what,
-            },
-            Failure::TwoClusters { clusters } => Error::NotListed {
-                members: format!("{clusters:x?}"),
-                what: "the members belong to two clusters".to_owned(),
-            },
-        }
+            Failure::MemberFile(MemberFileError::Disk(error)) => member_file_unread(&error),
+            // A member without its log has lost votes and entries that it acknowledged, so it
+            // must not take part.
+            Failure::NoData { member } | Failure::ForeignLog { member } => format!(
+                "the log in {directory} does not know the member {member:x} that its file MEMBER \
+                 names: bring the directory's files back; a member that has lost its data cannot \
+                 come back under its old name"
+            ),
+            Failure::Lost { member } => format!(
+                "member {member:x} has already been bootstrapped: other members know it as one \
+                 that was up, and this data directory is empty; bring the directory back, or \
+                 remove the member (etcdctl member remove {member:x}), add it again and start it \
+                 with --initial-cluster-state=existing"
+            ),
+            Failure::OtherCluster { described, running } => format!(
+                "the members at the addresses of --initial-cluster run already, as cluster {:x} \
+                 ({}), and these flags begin cluster {described:x}: to join that cluster, add \
+                 this member there (etcdctl member add) and start it with \
+                 --initial-cluster-state=existing; if it is one of those that began it, write \
+                 their --initial-cluster and --initial-cluster-token",
+                running.cluster_id,
+                listed(&running)
+            ),
+            Failure::OtherSegments { ours, theirs } => format!(
+                "the other members have segments of {theirs} bytes and --segment-bytes is {ours}, \
+                 but it has to be the same on all members: start it with --segment-bytes={theirs}"
+            ),
+            Failure::Unfilled { member }
+            | Failure::JoinsAnother {
+                own: MemberFile { member, .. },
+                ..
+            } => format!(
+                "the member {member:x} has joined its cluster and has received nothing yet: start \
+                 it with the --initial-cluster and --initial-cluster-state=existing of its first \
+                 start"
+            ),
+            Failure::NoMemberAnswers { reasons } => format!(
+                "cannot fetch cluster info from peer urls: could not retrieve cluster information \
+                 from the given URLs ({}); see --initial-cluster",
+                reasons.join("; ")
+            ),
+            Failure::NotListed { list, what, .. } => not_listed(&listed(&list), &what),
+            Failure::TwoClusters { clusters } => not_listed(
+                &format!("{clusters:x?}"),
+                "the members belong to two clusters",
+            ),
+        })
     }
+}
+
+pub(crate) const MEMBER_FILE_REMEDY: &str = "put a copy of it back, or remove it: then the \
+                                             --initial-* flags name this member again";
+
+pub(crate) fn member_file_unread(error: &io::Error) -> String {
+    format!("{error}; the server needs to read and write its data directory")
+}
+
+fn not_listed(members: &str, what: &str) -> String {
+    format!(
+        "error validating peerURLs {{{members}}}: {what}; write --initial-cluster as \
+         `etcdctl member add` has printed it"
+    )
+}
+
+/// The error of a member that the cluster has removed; its id cannot be used again.
+pub(crate) fn removed(member: u64) -> Error {
+    Error::Member(format!(
+        "the member {member:x} has been permanently removed from the cluster: to bring this \
+         machine back, move its data directory away, add it again (etcdctl member add) and \
+         start it with --initial-cluster-state=existing"
+    ))
 }
 
 /// Members as text, in the form of `--initial-cluster`.
@@ -208,7 +165,7 @@ fn listed(list: &MemberList) -> String {
 impl From<cluster::Error> for Error {
     fn from(error: cluster::Error) -> Error {
         match error {
-            cluster::Error::Removed { member } => Error::Removed { member },
+            cluster::Error::Removed { member } => removed(member),
             cluster::Error::Thread(error) => Error::Threads(io::Error::new(error.kind(), error)),
             error => Error::Node(error),
         }

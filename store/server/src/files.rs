@@ -12,12 +12,7 @@ const BYTES_MAX: usize = 1 << 20;
 /// The text of a file. Files of `/proc` have no size, so it is read until a read returns
 /// nothing.
 pub fn read_text(path: &Path) -> io::Result<String> {
-    read_text_from(&RealDisk, path)
-}
-
-/// [`read_text`] on any disk.
-pub(crate) fn read_text_from(disk: &dyn Disk, path: &Path) -> io::Result<String> {
-    let file = disk.open(path, OpenMode::Read)?;
+    let file = RealDisk.open(path, OpenMode::Read)?;
     let mut bytes = Vec::new();
     let mut chunk = [0; 8192];
     loop {

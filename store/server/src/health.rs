@@ -8,25 +8,14 @@ use futures_util::Stream;
 use tonic::{Request, Response, Status};
 use tonic_health::pb::health_server::Health;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
-use tonic_health::server::{HealthReporter, HealthService};
+use tonic_health::server::HealthService;
 
 use crate::backend::Backend;
 use crate::calls::Call;
 use crate::methods::Method;
 
 pub(crate) struct HealthCheckService {
-    backend: Arc<Backend>,
-    inner: HealthService,
-}
-
-impl HealthCheckService {
-    /// A service that answers with the statuses set through `reporter`.
-    pub(crate) fn new(backend: Arc<Backend>, reporter: HealthReporter) -> HealthCheckService {
-        HealthCheckService {
-            backend,
-            inner: HealthService::from_health_reporter(reporter),
-        }
-    }
+    pub(crate) backend: Arc<Backend>,
 }
 
 #[tonic::async_trait]
@@ -38,7 +27,7 @@ impl Health for HealthCheckService {
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
         let call = Call::begin(&self.backend, Method::HealthCheck, request.metadata())?;
-        let outcome = self.inner.check(request).await;
+        let outcome = self.backend.health.check(request).await;
         call.end(outcome.map(Response::into_inner))
     }
 
@@ -47,7 +36,7 @@ impl Health for HealthCheckService {
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<Notices>, Status> {
         let mut call = Call::begin(&self.backend, Method::HealthWatch, request.metadata())?;
-        match self.inner.watch(request).await {
+        match self.backend.health.watch(request).await {
             Ok(notices) => Ok(Response::new(Notices {
                 inner: Box::pin(notices.into_inner()),
                 call,

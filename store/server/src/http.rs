@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::Full;
+use tonic::Code;
 use tonic::body::Body;
 use tonic::codegen::http::{HeaderValue, Method, Request, Response, StatusCode, header};
 
@@ -63,23 +64,21 @@ async fn page(
 }
 
 async fn exposition(backend: &Arc<Backend>) -> Response<Body> {
-    let counters = &backend.metrics;
+    let scrapes = &backend.metrics.scrapes;
     let scrape = |backend: &Backend| {
-        backend.metrics.scraping.add(1);
-        let text = metrics::exposition(backend);
-        backend.metrics.scraping.sub(1);
-        Ok(text)
+        let _under_way = backend.metrics.scrapes.under_way.hold();
+        Ok(metrics::exposition(backend))
     };
     match backend.aside(scrape).await {
         Ok(text) => {
-            counters.scrapes.add(1);
-            let mut response = plain(StatusCode::OK, text);
-            let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-            response.headers_mut().insert(header::CONTENT_TYPE, kind);
-            response
+            scrapes.answered.add(1);
+            let kind = "text/plain; version=0.0.4; charset=utf-8";
+            response(StatusCode::OK, kind, text)
         }
         Err(status) => {
-            counters.scrapes_refused.add(1);
+            // A scrape that broke an invariant was not refused.
+            let refused = status.code() == Code::Unavailable;
+            scrapes.refused.add(u64::from(refused));
             refusal(StatusCode::SERVICE_UNAVAILABLE, status.message())
         }
     }
@@ -109,17 +108,18 @@ fn version(parts: &tonic::codegen::http::request::Parts) -> Response<Body> {
         etcd_api::CLUSTER_VERSION,
         etcd_api::STORAGE_VERSION
     );
-    let mut response = plain(StatusCode::OK, text);
-    let kind = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
+    response(StatusCode::OK, "application/json", text)
 }
 
 /// A page of text.
 fn plain(status: StatusCode, text: String) -> Response<Body> {
+    response(status, "text/plain; charset=utf-8", text)
+}
+
+fn response(status: StatusCode, kind: &'static str, text: String) -> Response<Body> {
     let mut response = Response::new(Body::new(Full::new(Bytes::from(text))));
     *response.status_mut() = status;
-    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    let kind = HeaderValue::from_static(kind);
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response
 }
@@ -132,16 +132,14 @@ fn refusal(status: StatusCode, text: &str) -> Response<Body> {
 }
 
 fn no_sniffing(response: &mut Response<Body>) {
-    let value = HeaderValue::from_static("nosniff");
-    response
-        .headers_mut()
-        .insert(header::X_CONTENT_TYPE_OPTIONS, value);
+    let (name, value) = (header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    let headers = response.headers_mut();
+    headers.insert(name, HeaderValue::from_static(value));
 }
 
 fn method_not_allowed() -> Response<Body> {
     let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed");
-    response
-        .headers_mut()
-        .insert(header::ALLOW, HeaderValue::from_static("GET"));
+    let headers = response.headers_mut();
+    headers.insert(header::ALLOW, HeaderValue::from_static("GET"));
     response
 }

@@ -6,183 +6,99 @@
 //! bytes is read and encoded on a thread of its own (`large_reads.rs`), so that
 //! it does not delay the other requests of this core.
 
-use std::pin::Pin;
 use std::sync::Arc;
 
-use etcd_api::etcdserverpb::kv_server::Kv;
 use etcd_api::etcdserverpb::{
     CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse, PutRequest,
     PutResponse, RangeRequest, RangeResponse, RangeStreamResponse, TxnRequest, TxnResponse,
 };
-use futures_util::{Stream, stream};
-use revisions::{Command, Response as Outcome, validate};
-use tonic::{Request, Response, Status};
+use revisions::{Command, validate};
+use tonic::{Response, Status};
 
-use crate::answer_body::{Encoded, Large};
+use crate::answer_body::{Answered, Encoded, Handled, Large};
+use crate::backend::answer_of;
 use crate::calls::Call;
 use crate::client::Client;
-use crate::large_reads::{self, Answered};
-use crate::large_writes;
-use crate::methods::Method;
 use crate::range_stream::{self, Chunks};
+use crate::{large_reads, large_writes};
 
-#[derive(Clone)]
-pub(crate) struct KvService {
-    client: Arc<Client>,
+pub(crate) async fn range(client: Arc<Client>, request: RangeRequest) -> Handled<RangeResponse> {
+    let backend = &client.backend;
+    if !request.serializable {
+        backend.refuse_at_learner()?;
+    }
+    validate::range(&request)?;
+    if !request.serializable {
+        backend.confirm_reads().await?;
+    }
+    backend.metrics.operations.ranges.add(1);
+    large_reads::range(&client, request).await
 }
 
-impl KvService {
-    pub(crate) fn new(client: Arc<Client>) -> KvService {
-        KvService { client }
-    }
-
-    async fn answer_range(&self, request: RangeRequest) -> Result<Answered<RangeResponse>, Status> {
-        let backend = &self.client.backend;
-        if !request.serializable {
-            backend.refuse_at_learner()?;
+/// Opens a range that is sent in chunks; the chunks end the call.
+pub(crate) async fn range_stream(
+    client: Arc<Client>,
+    mut call: Call,
+    request: RangeRequest,
+) -> Result<Response<RangeStreamResponse>, Status> {
+    match range_stream::open(&client.backend, request).await {
+        Ok(chunks) => {
+            let chunks = Large::Chunks(Chunks::new(client, call, chunks));
+            let mut response = Response::new(RangeStreamResponse::default());
+            response.extensions_mut().insert(Encoded::new(chunks));
+            Ok(response)
         }
-        validate::range(&request)?;
-        if !request.serializable {
+        Err(status) => {
+            call.close(Err(&status));
+            Err(status)
+        }
+    }
+}
+
+pub(crate) async fn put(client: Arc<Client>, request: PutRequest) -> Handled<PutResponse> {
+    validate::put(&request)?;
+    let bytes = request.key.len() + request.value.len();
+    let command = Command::Put(request);
+    let answer = |_: &_, outcome| answer_of!(Put, outcome);
+    let answered = large_writes::execute(&client, command, answer).await?;
+    client.backend.metrics.operations.count_put(bytes);
+    Ok(answered)
+}
+
+pub(crate) async fn delete_range(
+    client: Arc<Client>,
+    request: DeleteRangeRequest,
+) -> Handled<DeleteRangeResponse> {
+    validate::delete_range(&request)?;
+    let command = Command::DeleteRange(request);
+    let answer = |_: &_, outcome| answer_of!(DeleteRange, outcome);
+    let answered = large_writes::execute(&client, command, answer).await?;
+    client.backend.metrics.operations.deletes.add(1);
+    Ok(answered)
+}
+
+pub(crate) async fn txn(client: Arc<Client>, request: TxnRequest) -> Handled<TxnResponse> {
+    let backend = &client.backend;
+    let limits = &backend.config.node.replica.command_limits;
+    validate::txn(&request, limits.operations_max)?;
+    if revisions::is_read_only(&request) {
+        if !revisions::is_serializable(&request) {
             backend.confirm_reads().await?;
         }
-        backend.metrics.ranges.add(1);
-        large_reads::range(&self.client, request).await
+        return large_reads::txn(&client, request).await;
     }
-
-    async fn answer_put(&self, request: PutRequest) -> Result<Answered<PutResponse>, Status> {
-        validate::put(&request)?;
-        let bytes = request.key.len() + request.value.len();
-        let command = Command::Put(request);
-        let answered = large_writes::execute(&self.client, command, |_, outcome| match outcome {
-            Outcome::Put(response) => response,
-            _ => unreachable!("a put is answered by a put"),
-        });
-        let answered = answered.await?;
-        self.client.backend.metrics.count_put(bytes);
-        Ok(answered)
-    }
-
-    async fn answer_delete(
-        &self,
-        request: DeleteRangeRequest,
-    ) -> Result<Answered<DeleteRangeResponse>, Status> {
-        validate::delete_range(&request)?;
-        let command = Command::DeleteRange(request);
-        let answered = large_writes::execute(&self.client, command, |_, outcome| match outcome {
-            Outcome::DeleteRange(response) => response,
-            _ => unreachable!("a deletion is answered by a deletion"),
-        });
-        let answered = answered.await?;
-        self.client.backend.metrics.deletes.add(1);
-        Ok(answered)
-    }
-
-    async fn answer_txn(&self, request: TxnRequest) -> Result<Answered<TxnResponse>, Status> {
-        let backend = &self.client.backend;
-        validate::txn(
-            &request,
-            backend.config.node.replica.command_limits.operations_max,
-        )?;
-        if revisions::is_read_only(&request) {
-            if !revisions::is_serializable(&request) {
-                backend.confirm_reads().await?;
-            }
-            return large_reads::txn(&self.client, request).await;
-        }
-        let command = Command::Txn(request);
-        large_writes::execute(&self.client, command, |backend, outcome| {
-            let Outcome::Txn(response) = outcome else {
-                unreachable!("a transaction is answered by a transaction");
-            };
-            backend.metrics.count_txn(&response);
-            response
-        })
-        .await
-    }
-
-    async fn answer_compact(
-        &self,
-        request: CompactionRequest,
-    ) -> Result<CompactionResponse, Status> {
-        match self
-            .client
-            .backend
-            .execute(Command::Compact(request))
-            .await?
-        {
-            Outcome::Compact(response) => Ok(response),
-            _ => unreachable!("a compaction is answered by a compaction"),
-        }
-    }
+    large_writes::execute(&client, Command::Txn(request), |backend, outcome| {
+        let response = answer_of!(Txn, outcome);
+        backend.metrics.operations.count_txn(&response);
+        response
+    })
+    .await
 }
 
-#[tonic::async_trait]
-impl Kv for KvService {
-    type RangeStreamStream =
-        Pin<Box<dyn Stream<Item = Result<RangeStreamResponse, Status>> + Send>>;
-
-    async fn range(
-        &self,
-        request: Request<RangeRequest>,
-    ) -> Result<Response<RangeResponse>, Status> {
-        let call = Call::begin(&self.client.backend, Method::Range, request.metadata())?;
-        let answered = self.answer_range(request.into_inner()).await;
-        large_reads::end(call, answered)
-    }
-
-    async fn range_stream(
-        &self,
-        request: Request<RangeRequest>,
-    ) -> Result<Response<Self::RangeStreamStream>, Status> {
-        let mut call = Call::begin(
-            &self.client.backend,
-            Method::RangeStream,
-            request.metadata(),
-        )?;
-        match range_stream::open(&self.client.backend, request.into_inner()).await {
-            Ok(chunks) => {
-                let chunks = Chunks::new(Arc::clone(&self.client), call, chunks);
-                let none: Self::RangeStreamStream = Box::pin(stream::empty());
-                let mut response = Response::new(none);
-                let chunks = Encoded::new(Large::Chunks(chunks));
-                response.extensions_mut().insert(chunks);
-                Ok(response)
-            }
-            Err(status) => {
-                call.close(Err(&status));
-                Err(status)
-            }
-        }
-    }
-
-    async fn put(&self, request: Request<PutRequest>) -> Result<Response<PutResponse>, Status> {
-        let call = Call::begin(&self.client.backend, Method::Put, request.metadata())?;
-        large_reads::end(call, self.answer_put(request.into_inner()).await)
-    }
-
-    async fn delete_range(
-        &self,
-        request: Request<DeleteRangeRequest>,
-    ) -> Result<Response<DeleteRangeResponse>, Status> {
-        let call = Call::begin(
-            &self.client.backend,
-            Method::DeleteRange,
-            request.metadata(),
-        )?;
-        large_reads::end(call, self.answer_delete(request.into_inner()).await)
-    }
-
-    async fn txn(&self, request: Request<TxnRequest>) -> Result<Response<TxnResponse>, Status> {
-        let call = Call::begin(&self.client.backend, Method::Txn, request.metadata())?;
-        let answered = self.answer_txn(request.into_inner()).await;
-        large_reads::end(call, answered)
-    }
-
-    async fn compact(
-        &self,
-        request: Request<CompactionRequest>,
-    ) -> Result<Response<CompactionResponse>, Status> {
-        let call = Call::begin(&self.client.backend, Method::Compact, request.metadata())?;
-        call.end(self.answer_compact(request.into_inner()).await)
-    }
+pub(crate) async fn compact(
+    client: Arc<Client>,
+    request: CompactionRequest,
+) -> Handled<CompactionResponse> {
+    let outcome = client.backend.execute(Command::Compact(request)).await?;
+    Ok(Answered::Small(answer_of!(Compact, outcome)))
 }

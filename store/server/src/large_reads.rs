@@ -13,11 +13,10 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use etcd_api::etcdserverpb::request_op::Request as Operation;
 use etcd_api::etcdserverpb::{RangeRequest, RangeResponse, RequestOp, TxnRequest, TxnResponse};
-use tonic::{Response, Status};
+use tonic::Status;
 
-use crate::answer_body::{Encoded, Large};
+use crate::answer_body::{Answered, Handled};
 use crate::backend::Backend;
-use crate::calls::Call;
 use crate::client::Client;
 use crate::encoded;
 use crate::refusal::of_machine;
@@ -27,35 +26,8 @@ const KEYS_HERE_MAX: i64 = 128;
 /// A read of more bytes is done aside.
 pub(crate) const BYTES_HERE_MAX: u64 = 128 << 10;
 
-/// An answer from a service.
-pub(crate) enum Answered<T> {
-    /// To be encoded on the connection's thread.
-    Small(T),
-    /// Encoded already.
-    Large(Large),
-}
-
-/// Ends a call with an answer of either kind.
-pub(crate) fn end<T: Default>(
-    call: Call,
-    answered: Result<Answered<T>, Status>,
-) -> Result<Response<T>, Status> {
-    match answered {
-        Ok(Answered::Small(response)) => call.end(Ok(response)),
-        Ok(Answered::Large(answer)) => {
-            let mut response = call.end(Ok(T::default()))?;
-            response.extensions_mut().insert(Encoded::new(answer));
-            Ok(response)
-        }
-        Err(status) => call.end(Err(status)),
-    }
-}
-
 /// Answers a range.
-pub(crate) async fn range(
-    client: &Client,
-    request: RangeRequest,
-) -> Result<Answered<RangeResponse>, Status> {
+pub(crate) async fn range(client: &Client, request: RangeRequest) -> Handled<RangeResponse> {
     let backend = &client.backend;
     // Requests that waited for the leader together would all be answered at once.
     client.unsent.room().await;
@@ -71,10 +43,7 @@ pub(crate) async fn range(
     Box::pin(range_aside(client, request)).await
 }
 
-async fn range_aside(
-    client: &Client,
-    request: RangeRequest,
-) -> Result<Answered<RangeResponse>, Status> {
+async fn range_aside(client: &Client, request: RangeRequest) -> Handled<RangeResponse> {
     let backend = &client.backend;
     let find = move |backend: &Backend| {
         let found = backend.reader().find_range(&request).map_err(of_read)?;
@@ -92,10 +61,7 @@ async fn range_aside(
 }
 
 /// Answers a transaction that only reads.
-pub(crate) async fn txn(
-    client: &Client,
-    request: TxnRequest,
-) -> Result<Answered<TxnResponse>, Status> {
+pub(crate) async fn txn(client: &Client, request: TxnRequest) -> Handled<TxnResponse> {
     let backend = &client.backend;
     client.unsent.room().await;
     if bytes_if_short(backend, &request)?.is_some_and(|bytes| bytes <= BYTES_HERE_MAX) {
@@ -105,14 +71,10 @@ pub(crate) async fn txn(
     Box::pin(txn_aside(client, request)).await
 }
 
-async fn txn_aside(client: &Client, request: TxnRequest) -> Result<Answered<TxnResponse>, Status> {
+async fn txn_aside(client: &Client, request: TxnRequest) -> Handled<TxnResponse> {
     let backend = &client.backend;
     let find = move |backend: &Backend| {
-        let bytes = ranges(&request).map(|range| {
-            // The transaction itself meets the same error and reports it.
-            let found = backend.reader().find_range(range);
-            found.map_or(0, |found| found.log_bytes())
-        });
+        let bytes = ranges(&request).map(|range| range_bytes(backend, range));
         let bytes: u64 = bytes.sum();
         Ok((request, bytes))
     };
@@ -127,7 +89,7 @@ async fn txn_aside(client: &Client, request: TxnRequest) -> Result<Answered<TxnR
 
 fn finish_txn(backend: &Backend, mut response: TxnResponse) -> TxnResponse {
     backend.fill(response.header.get_or_insert_default());
-    backend.metrics.count_txn(&response);
+    backend.metrics.operations.count_txn(&response);
     response
 }
 
@@ -135,10 +97,10 @@ async fn large<T>(
     client: &Client,
     bytes: u64,
     read: impl FnOnce(&Backend) -> Result<VecDeque<Bytes>, Status> + Send + 'static,
-) -> Result<Answered<T>, Status> {
+) -> Handled<T> {
     let claim = client.claim(bytes).await?;
     let pieces = client.backend.aside(read).await?;
-    Ok(Answered::Large(client.send(pieces, claim)))
+    Ok(Answered::large(client.send(pieces, claim)))
 }
 
 /// Whether a range looks at few keys only.
@@ -180,11 +142,16 @@ fn bytes_if_short(backend: &Backend, request: &TxnRequest) -> Result<Option<u64>
         if !is_short(backend, range)? || bytes > BYTES_HERE_MAX {
             return Ok(None);
         }
-        // The transaction itself meets the same error and reports it.
-        let found = backend.reader().find_range(range);
-        bytes += found.map_or(0, |found| found.log_bytes());
+        bytes += range_bytes(backend, range);
     }
     Ok(Some(bytes))
+}
+
+/// Bytes that a range would read.
+pub(crate) fn range_bytes(backend: &Backend, request: &RangeRequest) -> u64 {
+    // The request itself meets the same error and reports it.
+    let found = backend.reader().find_range(request);
+    found.map_or(0, |found| found.log_bytes())
 }
 
 fn ranges(request: &TxnRequest) -> impl Iterator<Item = &RangeRequest> {

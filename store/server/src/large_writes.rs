@@ -15,12 +15,13 @@ use etcd_api::etcdserverpb::request_op::Request as Operation;
 use etcd_api::etcdserverpb::{RangeRequest, RequestOp};
 use prost::Message;
 use revisions::{Command, Response};
-use tonic::Status;
 
+use crate::answer_body::{Answered, Handled};
+use crate::answers::Claim;
 use crate::backend::Backend;
 use crate::client::Client;
 use crate::encoded;
-use crate::large_reads::{Answered, BYTES_HERE_MAX};
+use crate::large_reads::{BYTES_HERE_MAX, range_bytes};
 
 /// Executes a command that may also read. `message` takes the command's own answer out of
 /// the response.
@@ -28,7 +29,7 @@ pub(crate) async fn execute<T>(
     client: &Client,
     command: Command,
     message: fn(&Backend, Response) -> T,
-) -> Result<Answered<T>, Status>
+) -> Handled<T>
 where
     T: Message + 'static,
 {
@@ -44,21 +45,21 @@ where
 }
 
 /// Prepares an existing answer for sending, as a small or a large one by its size.
-pub(crate) async fn made<T>(client: &Client, answer: T) -> Result<Answered<T>, Status>
+pub(crate) async fn made<T>(client: &Client, answer: T) -> Handled<T>
 where
     T: Message + 'static,
 {
     if answer.encoded_len() as u64 <= BYTES_HERE_MAX {
         return Ok(Answered::Small(answer));
     }
-    Box::pin(encode(client, answer)).await
+    Box::pin(encode_late(client, answer)).await
 }
 
 async fn execute_large<T>(
     client: &Client,
     command: Command,
     message: fn(&Backend, Response) -> T,
-) -> Result<Answered<T>, Status>
+) -> Handled<T>
 where
     T: Message + 'static,
 {
@@ -71,13 +72,12 @@ where
     // Twice the bytes: the answer as it was read, and encoded.
     let claim = client.claim(2 * bytes).await?;
     let answer = message(backend, backend.execute_warm(command).await?);
-    let pieces = backend.aside(move |_| encoded::encode(&answer)).await?;
-    Ok(Answered::Large(client.send(pieces, claim)))
+    encode(client, answer, claim).await
 }
 
 /// Encodes an existing answer as a large one. If no memory is free in time it is sent
 /// nevertheless: the write is done.
-async fn encode<T>(client: &Client, answer: T) -> Result<Answered<T>, Status>
+async fn encode_late<T>(client: &Client, answer: T) -> Handled<T>
 where
     T: Message + 'static,
 {
@@ -85,11 +85,16 @@ where
         Ok(claim) => claim,
         Err(_) => client.claim(0).await?,
     };
-    let pieces = client
-        .backend
-        .aside(move |_| encoded::encode(&answer))
-        .await?;
-    Ok(Answered::Large(client.send(pieces, claim)))
+    encode(client, answer, claim).await
+}
+
+async fn encode<T>(client: &Client, answer: T, claim: Claim) -> Handled<T>
+where
+    T: Message + 'static,
+{
+    let encode = move |_: &Backend| encoded::encode(&answer);
+    let pieces = client.backend.aside(encode).await?;
+    Ok(Answered::large(client.send(pieces, claim)))
 }
 
 /// Whether a put returns a large previous value. A put reads nothing else.
@@ -139,10 +144,4 @@ fn previous_bytes(backend: &Backend, key: &bytes::Bytes, range_end: &[u8]) -> u6
         ..RangeRequest::default()
     };
     range_bytes(backend, &request)
-}
-
-fn range_bytes(backend: &Backend, request: &RangeRequest) -> u64 {
-    // The evaluation meets the same error and reports it.
-    let found = backend.reader().find_range(request);
-    found.map_or(0, |found| found.log_bytes())
 }

@@ -5,6 +5,7 @@
 //! next election.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
@@ -25,11 +26,9 @@ pub(crate) struct LeaderCheck {
 impl LeaderCheck {
     pub(crate) fn new(backend: Arc<Backend>) -> LeaderCheck {
         let period = backend.config.node.replica.election_timeout;
-        let mut looks = interval_at(Instant::now() + period, period);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         LeaderCheck {
             backend,
-            looks,
+            looks: every(period),
             without: 0,
         }
     }
@@ -48,4 +47,11 @@ impl LeaderCheck {
             }
         }
     }
+}
+
+/// Ticks after each period; a late tick delays the next.
+pub(crate) fn every(period: Duration) -> Interval {
+    let mut interval = interval_at(Instant::now() + period, period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
 }

@@ -6,178 +6,106 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use etcd_api::etcdserverpb::lease_server::Lease;
 use etcd_api::etcdserverpb::{
     LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse,
     LeaseLeasesRequest, LeaseLeasesResponse, LeaseRevokeRequest, LeaseRevokeResponse,
     LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
 };
+use futures_util::Stream;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesOrdered;
-use futures_util::{Stream, stream};
-use revisions::{Command, Response as Outcome};
-use tokio::task::coop::unconstrained;
-use tonic::{Request, Response, Status, Streaming};
+use revisions::Command;
+use tonic::{Status, Streaming};
 
-use crate::backend::{Backend, stopped};
-use crate::calls::Call;
+use crate::answer_body::{Answered, Handled};
+use crate::backend::{Backend, answer_of, stopped};
+use crate::calls::{self, Answers, Call};
 use crate::client::Client;
-use crate::large_reads::{self, Answered};
-use crate::large_writes;
 use crate::leader_check::LeaderCheck;
-use crate::methods::Method;
 use crate::read_ahead::ReadAhead;
-use crate::refusal;
+use crate::{large_writes, refusal};
 
 /// Most concurrent renewals of one stream. At a follower each waits for the leader.
 const UNDER_WAY_MAX: usize = 1024;
 
-#[derive(Clone)]
-pub(crate) struct LeaseService {
+pub(crate) async fn grant(
     client: Arc<Client>,
+    request: LeaseGrantRequest,
+) -> Handled<LeaseGrantResponse> {
+    let outcome = client.backend.execute(Command::LeaseGrant(request)).await?;
+    let response = answer_of!(LeaseGrant, outcome);
+    let metrics = &client.backend.metrics;
+    metrics.leases.granted.add(1);
+    metrics.times.leases.add(response.ttl as f64);
+    Ok(Answered::Small(response))
 }
 
-impl LeaseService {
-    pub(crate) fn new(client: Arc<Client>) -> LeaseService {
-        LeaseService { client }
-    }
-
-    async fn answer_grant(&self, request: LeaseGrantRequest) -> Result<LeaseGrantResponse, Status> {
-        match self
-            .client
-            .backend
-            .execute(Command::LeaseGrant(request))
-            .await?
-        {
-            Outcome::LeaseGrant(response) => {
-                let metrics = &self.client.backend.metrics;
-                metrics.leases_granted.add(1);
-                metrics.times.leases.add(response.ttl as f64);
-                Ok(response)
-            }
-            _ => unreachable!("a grant is answered by a grant"),
-        }
-    }
-
-    async fn answer_revoke(
-        &self,
-        request: LeaseRevokeRequest,
-    ) -> Result<LeaseRevokeResponse, Status> {
-        match self
-            .client
-            .backend
-            .execute(Command::LeaseRevoke(request))
-            .await?
-        {
-            Outcome::LeaseRevoke(response) => {
-                self.client.backend.metrics.leases_revoked.add(1);
-                Ok(response)
-            }
-            _ => unreachable!("a revocation is answered by a revocation"),
-        }
-    }
-
-    async fn answer_time_to_live(
-        &self,
-        request: LeaseTimeToLiveRequest,
-    ) -> Result<Answered<LeaseTimeToLiveResponse>, Status> {
-        let node = &self.client.backend.node;
-        let asked = async {
-            node.read_index().await?;
-            node.lease_time_to_live(request).await
-        };
-        let mut response = match self.client.backend.in_time_of_leader(asked).await? {
-            Ok(response) => response,
-            Err(error) if is_not_found(&error) => LeaseTimeToLiveResponse {
-                id: request.id,
-                ttl: -1,
-                ..Default::default()
-            },
-            Err(error) => return Err(refusal::status(&error)),
-        };
-        self.client
-            .backend
-            .fill(response.header.get_or_insert_default());
-        // An answer with the lease's keys may be large.
-        large_writes::made(&self.client, response).await
-    }
-
-    async fn answer_leases(&self) -> Result<Answered<LeaseLeasesResponse>, Status> {
-        let backend = &self.client.backend;
-        backend.confirm_reads().await?;
-        let list = |backend: &Backend| {
-            let mut response = backend.reader().lease_leases();
-            backend.fill(response.header.get_or_insert_default());
-            Ok(response)
-        };
-        large_writes::made(&self.client, backend.aside(list).await?).await
-    }
+pub(crate) async fn revoke(
+    client: Arc<Client>,
+    request: LeaseRevokeRequest,
+) -> Handled<LeaseRevokeResponse> {
+    let outcome = client
+        .backend
+        .execute(Command::LeaseRevoke(request))
+        .await?;
+    client.backend.metrics.leases.revoked.add(1);
+    Ok(Answered::Small(answer_of!(LeaseRevoke, outcome)))
 }
 
-#[tonic::async_trait]
-impl Lease for LeaseService {
-    type LeaseKeepAliveStream =
-        Pin<Box<dyn Stream<Item = Result<LeaseKeepAliveResponse, Status>> + Send>>;
+pub(crate) async fn time_to_live(
+    client: Arc<Client>,
+    request: LeaseTimeToLiveRequest,
+) -> Handled<LeaseTimeToLiveResponse> {
+    let backend = &client.backend;
+    let asked = async {
+        backend.node.read_index().await?;
+        backend.node.lease_time_to_live(request).await
+    };
+    let mut response = match backend.in_time_of_leader(asked).await? {
+        Ok(response) => response,
+        Err(error) if is_not_found(&error) => LeaseTimeToLiveResponse {
+            id: request.id,
+            ttl: -1,
+            ..Default::default()
+        },
+        Err(error) => return Err(refusal::status(&error)),
+    };
+    backend.fill(response.header.get_or_insert_default());
+    // An answer with the lease's keys may be large.
+    large_writes::made(&client, response).await
+}
 
-    async fn lease_grant(
-        &self,
-        request: Request<LeaseGrantRequest>,
-    ) -> Result<Response<LeaseGrantResponse>, Status> {
-        let call = Call::begin(&self.client.backend, Method::LeaseGrant, request.metadata())?;
-        call.end(self.answer_grant(request.into_inner()).await)
-    }
+pub(crate) async fn leases(
+    client: Arc<Client>,
+    _: LeaseLeasesRequest,
+) -> Handled<LeaseLeasesResponse> {
+    let backend = &client.backend;
+    backend.confirm_reads().await?;
+    let list = |backend: &Backend| {
+        let mut response = backend.reader().lease_leases();
+        backend.fill(response.header.get_or_insert_default());
+        Ok(response)
+    };
+    large_writes::made(&client, backend.aside(list).await?).await
+}
 
-    async fn lease_revoke(
-        &self,
-        request: Request<LeaseRevokeRequest>,
-    ) -> Result<Response<LeaseRevokeResponse>, Status> {
-        let call = Call::begin(
-            &self.client.backend,
-            Method::LeaseRevoke,
-            request.metadata(),
-        )?;
-        call.end(self.answer_revoke(request.into_inner()).await)
-    }
-
-    async fn lease_keep_alive(
-        &self,
-        request: Request<Streaming<LeaseKeepAliveRequest>>,
-    ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
-        let call = Call::begin(
-            &self.client.backend,
-            Method::LeaseKeepAlive,
-            request.metadata(),
-        )?;
-        let renewals = Renewals::new(Arc::clone(&self.client.backend), call, request.into_inner());
-        Ok(Response::new(Box::pin(stream::unfold(
-            Some(renewals),
-            step,
-        ))))
-    }
-
-    async fn lease_time_to_live(
-        &self,
-        request: Request<LeaseTimeToLiveRequest>,
-    ) -> Result<Response<LeaseTimeToLiveResponse>, Status> {
-        let call = Call::begin(
-            &self.client.backend,
-            Method::LeaseTimeToLive,
-            request.metadata(),
-        )?;
-        large_reads::end(call, self.answer_time_to_live(request.into_inner()).await)
-    }
-
-    async fn lease_leases(
-        &self,
-        request: Request<LeaseLeasesRequest>,
-    ) -> Result<Response<LeaseLeasesResponse>, Status> {
-        let call = Call::begin(
-            &self.client.backend,
-            Method::LeaseLeases,
-            request.metadata(),
-        )?;
-        large_reads::end(call, self.answer_leases().await)
-    }
+pub(crate) fn keep_alive(
+    client: &Client,
+    call: Call,
+    requests: Streaming<LeaseKeepAliveRequest>,
+) -> impl Stream<Item = Result<LeaseKeepAliveResponse, Status>> + use<> {
+    let backend = Arc::clone(&client.backend);
+    calls::answers(Renewals {
+        stopping: backend.stopping.clone(),
+        leader_check: LeaderCheck::new(Arc::clone(&backend)),
+        backend,
+        call,
+        requested: Requested {
+            requests: ReadAhead::new(requests),
+            requests_open: true,
+            under_way: FuturesOrdered::new(),
+        },
+    })
 }
 
 /// A renewal that has begun.
@@ -188,12 +116,17 @@ type Renewal = BoxFuture<'static, Result<LeaseKeepAliveResponse, Status>>;
 struct Renewals {
     backend: Arc<Backend>,
     call: Call,
-    requests: ReadAhead<LeaseKeepAliveRequest>,
-    requests_open: bool,
-    under_way: FuturesOrdered<Renewal>,
+    requested: Requested,
     stopping: tokio::sync::watch::Receiver<bool>,
     /// Ends the stream of a client that requires a leader if there is none.
     leader_check: LeaderCheck,
+}
+
+/// Renewals that are asked for and not answered.
+struct Requested {
+    requests: ReadAhead<LeaseKeepAliveRequest>,
+    requests_open: bool,
+    under_way: FuturesOrdered<Renewal>,
 }
 
 fn is_not_found(error: &cluster::Error) -> bool {
@@ -201,95 +134,53 @@ fn is_not_found(error: &cluster::Error) -> bool {
     matches!(error, cluster::Error::Refused(revisions::Error::Etcd(error)) if *error == not_found)
 }
 
-async fn step(
-    renewals: Option<Renewals>,
-) -> Option<(Result<LeaseKeepAliveResponse, Status>, Option<Renewals>)> {
-    let mut renewals = renewals?;
-    // The stream has bounds of its own. With tokio's budget of a task's steps, requests would
-    // be read faster than they are answered.
-    match unconstrained(renewals.next()).await {
-        Ok(Some(response)) => {
-            renewals.call.sent();
-            Some((Ok(response), Some(renewals)))
-        }
-        Ok(None) => {
-            renewals.call.close(Ok(()));
-            None
-        }
-        Err(status) => {
-            renewals.call.close(Err(&status));
-            Some((Err(status), None))
-        }
-    }
-}
+impl Answers for Renewals {
+    type Answer = LeaseKeepAliveResponse;
 
-impl Renewals {
-    fn new(
-        backend: Arc<Backend>,
-        call: Call,
-        requests: Streaming<LeaseKeepAliveRequest>,
-    ) -> Renewals {
-        Renewals {
-            stopping: backend.stopping.clone(),
-            leader_check: LeaderCheck::new(Arc::clone(&backend)),
-            backend,
-            call,
-            requests: ReadAhead::new(requests),
-            requests_open: true,
-            under_way: FuturesOrdered::new(),
-        }
+    fn call(&mut self) -> &mut Call {
+        &mut self.call
     }
 
     async fn next(&mut self) -> Result<Option<LeaseKeepAliveResponse>, Status> {
-        let Renewals {
-            backend,
-            call,
-            requests,
-            requests_open,
-            under_way,
-            stopping,
-            leader_check,
-        } = self;
-        let answered = poll_fn(|context| {
-            begin(backend, call, requests, requests_open, under_way, context)?;
-            match Pin::new(&mut *under_way).poll_next(context) {
-                Poll::Ready(Some(outcome)) => Poll::Ready(outcome.map(Some)),
-                Poll::Ready(None) if !*requests_open => Poll::Ready(Ok(None)),
-                Poll::Ready(None) | Poll::Pending => Poll::Pending,
-            }
-        });
+        let (backend, call, requested) = (&self.backend, &self.call, &mut self.requested);
+        let answered = poll_fn(|context| requested.poll_next(backend, call, context));
         tokio::select! {
             biased;
-            () = stopped(stopping) => Err(etcd_api::Error::Stopped.to_status()),
+            () = stopped(&mut self.stopping) => Err(etcd_api::Error::Stopped.to_status()),
             outcome = answered => outcome,
-            () = leader_check.lost(), if call.requires_leader() => {
+            () = self.leader_check.lost(), if call.requires_leader => {
                 Err(etcd_api::Error::NoLeader.to_status())
             }
         }
     }
 }
 
-/// Begins requested renewals, as many as may run at a time.
-fn begin(
-    backend: &Arc<Backend>,
-    call: &Call,
-    requests: &mut ReadAhead<LeaseKeepAliveRequest>,
-    requests_open: &mut bool,
-    under_way: &mut FuturesOrdered<Renewal>,
-    context: &mut Context<'_>,
-) -> Result<(), Status> {
-    requests.poll_fill(context);
-    while *requests_open && under_way.len() < UNDER_WAY_MAX {
-        match requests.poll_next(context)? {
-            Poll::Pending => break,
-            Poll::Ready(Some(request)) => {
-                call.received();
-                under_way.push_back(Box::pin(renew(Arc::clone(backend), request.id)));
+impl Requested {
+    /// The next answer; `None` if the client sends no more requests and all are answered.
+    fn poll_next(
+        &mut self,
+        backend: &Arc<Backend>,
+        call: &Call,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<LeaseKeepAliveResponse>, Status>> {
+        self.requests.poll_fill(context);
+        while self.requests_open && self.under_way.len() < UNDER_WAY_MAX {
+            match self.requests.poll_next(context)? {
+                Poll::Pending => break,
+                Poll::Ready(Some(request)) => {
+                    call.received();
+                    let renewal = renew(Arc::clone(backend), request.id);
+                    self.under_way.push_back(Box::pin(renewal));
+                }
+                Poll::Ready(None) => self.requests_open = false,
             }
-            Poll::Ready(None) => *requests_open = false,
+        }
+        match Pin::new(&mut self.under_way).poll_next(context) {
+            Poll::Ready(Some(outcome)) => Poll::Ready(outcome.map(Some)),
+            Poll::Ready(None) if !self.requests_open => Poll::Ready(Ok(None)),
+            Poll::Ready(None) | Poll::Pending => Poll::Pending,
         }
     }
-    Ok(())
 }
 
 /// Renews a lease. The header is made before the renewal: a client must not see a lease
@@ -302,6 +193,6 @@ async fn renew(backend: Arc<Backend>, id: i64) -> Result<LeaseKeepAliveResponse,
         Err(error) if is_not_found(&error) => 0,
         Err(error) => return Err(refusal::status(&error)),
     };
-    backend.metrics.leases_renewed.add(u64::from(ttl > 0));
+    backend.metrics.leases.renewed.add(u64::from(ttl > 0));
     Ok(LeaseKeepAliveResponse { header, id, ttl })
 }

@@ -48,6 +48,7 @@ mod read_ahead;
 mod reconfiguration;
 mod refusal;
 mod repair;
+mod request_body;
 mod resources;
 mod run;
 mod server;

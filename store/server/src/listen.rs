@@ -56,8 +56,24 @@ impl Bound {
     }
 }
 
+/// Listens at all URLs of a flag.
+pub(crate) fn bind_all<'a>(
+    flag: &'static str,
+    urls: &'a [Url],
+    share_port: bool,
+) -> impl Iterator<Item = Result<(&'a Url, Bound), Error>> {
+    urls.iter().map(move |url| match bind(url, share_port) {
+        Ok(bound) => Ok((url, bound)),
+        Err(source) => Err(Error::Listen {
+            url: url.as_str().to_owned(),
+            flag,
+            source,
+        }),
+    })
+}
+
 /// Listens at `url`. With `share_port` other processes may listen there as well.
-pub(crate) fn bind(url: &Url, share_port: bool) -> io::Result<Bound> {
+fn bind(url: &Url, share_port: bool) -> io::Result<Bound> {
     match url.address() {
         Address::Tcp { host, port } => bind_host(host, *port, share_port),
         Address::Unix { path } => bind_file(path),
@@ -82,12 +98,9 @@ pub(crate) fn bind_peers(config: &Config) -> Result<BoundForPeers, Error> {
         return Err(refuse(""));
     }
     let mut peers = BoundForPeers::default();
-    for url in &config.addresses.listen_peer {
-        let bound = bind(url, config.addresses.share_port).map_err(|source| Error::Listen {
-            url: url.as_str().to_owned(),
-            flag: FLAG,
-            source,
-        })?;
+    let addresses = &config.addresses;
+    for bound in bind_all(FLAG, &addresses.listen_peer, addresses.share_port) {
+        let (url, bound) = bound?;
         peers.chosen.extend(bound.chosen_port(url));
         for listener in bound.listeners {
             match listener {
@@ -152,8 +165,9 @@ fn addresses(host: &str) -> io::Result<Vec<IpAddr>> {
 fn bind_address(address: SocketAddr, share_port: bool) -> io::Result<(TcpListener, SocketAddr)> {
     let socket = socket(address, share_port)?;
     socket.listen(BACKLOG)?;
-    let address = local(&socket)?;
-    Ok((socket.into(), address))
+    let socket: TcpListener = socket.into();
+    let address = socket.local_addr()?;
+    Ok((socket, address))
 }
 
 fn socket(address: SocketAddr, share_port: bool) -> io::Result<Socket> {
@@ -171,11 +185,6 @@ fn socket(address: SocketAddr, share_port: bool) -> io::Result<Socket> {
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     Ok(socket)
-}
-
-fn local(socket: &Socket) -> io::Result<SocketAddr> {
-    let address = socket.local_addr()?.as_socket();
-    Ok(address.expect("a TCP socket has an IP address"))
 }
 
 /// The file of a socket that listens; removed when this is dropped.

@@ -28,16 +28,12 @@ use crate::config::{LogConfig, LogFormat, LogOutput};
 /// Installs the configured logger for this process; does nothing if a subscriber is
 /// installed already (an embedding program may have its own).
 pub fn start(config: &LogConfig, clock: Arc<dyn Clock>) -> io::Result<()> {
-    let outputs = config
-        .outputs
-        .iter()
-        .map(open)
-        .collect::<io::Result<Vec<_>>>()?;
+    let outputs: io::Result<Vec<_>> = config.outputs.iter().map(open).collect();
     let lines = Lines {
         level: config.level,
         format: config.format,
         clock,
-        outputs,
+        outputs: outputs?,
     };
     let _ = tracing_subscriber::registry().with(lines).try_init();
     Ok(())
@@ -51,39 +47,21 @@ struct Lines {
     outputs: Vec<Output>,
 }
 
-enum Output {
-    Stderr,
-    Stdout,
-    File(Mutex<std::fs::File>),
-}
+type Output = Mutex<Box<dyn Write + Send>>;
 
 fn open(output: &LogOutput) -> io::Result<Output> {
     Ok(match output {
-        LogOutput::Stderr => Output::Stderr,
-        LogOutput::Stdout => Output::Stdout,
+        LogOutput::Stderr => Mutex::new(Box::new(io::stderr())),
+        LogOutput::Stdout => Mutex::new(Box::new(io::stdout())),
         LogOutput::File(path) => {
             let file = OpenOptions::new().append(true).create(true).open(path);
             let named = |error: io::Error| {
                 let text = format!("cannot append to log file {}: {error}", path.display());
                 io::Error::new(error.kind(), text)
             };
-            Output::File(Mutex::new(file.map_err(named)?))
+            Mutex::new(Box::new(file.map_err(named)?))
         }
     })
-}
-
-impl Output {
-    /// Writes a line. If that fails the line is lost: an error could only be logged.
-    fn write(&self, line: &[u8]) {
-        let _ = match self {
-            Output::Stderr => io::stderr().lock().write_all(line),
-            Output::Stdout => io::stdout().lock().write_all(line),
-            Output::File(file) => file
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .write_all(line),
-        };
-    }
 }
 
 impl<S: Subscriber> Layer<S> for Lines {
@@ -102,9 +80,11 @@ impl<S: Subscriber> Layer<S> for Lines {
             LogFormat::Json => line.json(),
             LogFormat::Console => line.console(),
         };
-        self.outputs
-            .iter()
-            .for_each(|output| output.write(text.as_bytes()));
+        for output in &self.outputs {
+            let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+            // If that fails the line is lost: an error could only be logged.
+            let _ = output.write_all(text.as_bytes());
+        }
     }
 }
 

@@ -44,14 +44,12 @@ macro_rules! methods {
                 }
             }
 
-            /// Whether the call of this path is answered by a stream of messages.
-            pub(crate) fn streams(path: &str) -> bool {
-                match path {
-                    $(concat!("/", $service, "/", $name) => {
-                        !matches!(Shape::$shape, Shape::Unary)
-                    })*
-                    _ => false,
-                }
+            /// The method of a request's path, `/service/name`.
+            pub(crate) fn of_path(path: &str) -> Option<Method> {
+                Some(match path {
+                    $(concat!("/", $service, "/", $name) => Method::$variant,)*
+                    _ => return None,
+                })
             }
 
             /// Whether a learner answers it. A learner answers ranges only if they are
@@ -127,11 +125,9 @@ methods! {
 }
 
 impl Method {
-    /// The method of a request's path, `/service/name`.
-    pub(crate) fn of_path(path: &str) -> Option<Method> {
-        let (service, name) = path.strip_prefix('/')?.split_once('/')?;
-        let is_asked = |method: &Method| method.about().0 == service && method.about().1 == name;
-        Method::ALL.iter().copied().find(is_asked)
+    /// Whether a call is answered by a stream of messages.
+    pub(crate) fn streams(self) -> bool {
+        self.about().2 != Shape::Unary
     }
 
     /// Whether its counters are shown before its first call. As in etcd, those of services
@@ -145,17 +141,6 @@ impl Method {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn streams_are_known_by_their_path() {
-        for method in Method::ALL {
-            let (service, name, shape) = method.about();
-            let path = format!("/{service}/{name}");
-            assert_eq!(Method::streams(&path), shape != Shape::Unary, "{path}");
-        }
-        assert!(Method::streams("/grpc.health.v1.Health/Watch"));
-        assert!(!Method::streams("/"));
-    }
 
     #[test]
     fn there_are_as_many_methods_as_etcd_counts_from_the_start() {
@@ -172,6 +157,8 @@ mod tests {
                 Some(*method)
             );
         }
+        let watch = Method::of_path("/grpc.health.v1.Health/Watch");
+        assert!(watch.is_some_and(Method::streams));
         for path in [
             "",
             "/",

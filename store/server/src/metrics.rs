@@ -79,32 +79,12 @@ pub(crate) struct Metrics {
     pub(crate) grpc: GrpcMetrics,
     /// Calls by the version that the client says it speaks.
     pub(crate) client_versions: ClientVersions,
-    /// Ranges answered, those in transactions included.
-    pub(crate) ranges: Counter,
-    /// Puts done, those in transactions included.
-    pub(crate) puts: Counter,
-    /// Bytes of keys and values put outside of transactions.
-    pub(crate) put_bytes: Counter,
-    /// Deletions done, those in transactions included.
-    pub(crate) deletes: Counter,
-    /// Transactions of more than one operation.
-    pub(crate) txns: Counter,
+    pub(crate) operations: OperationMetrics,
     /// Proposals that were refused for a reason of the server.
     pub(crate) proposals_failed: Counter,
-    /// Open watch streams.
-    pub(crate) watch_streams: Counter,
-    /// Watches on them.
-    pub(crate) watchers: Counter,
-    /// Events sent to watches.
-    pub(crate) watch_events: Counter,
-    pub(crate) leases_granted: Counter,
-    /// Leases ended by a client.
-    pub(crate) leases_revoked: Counter,
-    pub(crate) leases_renewed: Counter,
-    /// Health checks that passed.
-    pub(crate) health_success: Counter,
-    /// Health checks that failed.
-    pub(crate) health_failures: Counter,
+    pub(crate) watches: WatchMetrics,
+    pub(crate) leases: LeaseMetrics,
+    pub(crate) health: HealthMetrics,
     /// Turns of calls that held a core for too long.
     pub(crate) long_turns: LongTurns,
     /// Open connections of clients.
@@ -114,21 +94,67 @@ pub(crate) struct Metrics {
     /// Defragmentations under way.
     pub(crate) defragmenting: Counter,
     pub(crate) times: Times,
-    /// Bytes from clients, pages included.
-    pub(crate) received_bytes: Counter,
-    /// Bytes to clients, pages included.
-    pub(crate) sent_bytes: Counter,
+    pub(crate) network: NetworkMetrics,
     /// Runs of the named checks.
     pub(crate) checks: CheckMetrics,
-    /// Scrapes answered with the metrics.
-    pub(crate) scrapes: Counter,
-    /// Scrapes without an answer, because the server was stopping or an invariant broke.
-    pub(crate) scrapes_refused: Counter,
-    /// Scrapes under way.
-    pub(crate) scraping: Counter,
+    pub(crate) scrapes: ScrapeMetrics,
 }
 
-impl Metrics {
+/// Operations on keys, those in transactions included.
+#[derive(Debug, Default)]
+pub(crate) struct OperationMetrics {
+    pub(crate) ranges: Counter,
+    puts: Counter,
+    /// Bytes of keys and values put outside of transactions.
+    put_bytes: Counter,
+    pub(crate) deletes: Counter,
+    /// Transactions of more than one operation.
+    txns: Counter,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct WatchMetrics {
+    /// Open streams.
+    pub(crate) streams: Counter,
+    /// Watches on them.
+    pub(crate) live: Counter,
+    /// Events sent.
+    pub(crate) events: Counter,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct LeaseMetrics {
+    pub(crate) granted: Counter,
+    /// Leases ended by a client.
+    pub(crate) revoked: Counter,
+    pub(crate) renewed: Counter,
+}
+
+/// Runs of `/health`.
+#[derive(Debug, Default)]
+pub(crate) struct HealthMetrics {
+    pub(crate) passed: Counter,
+    pub(crate) failed: Counter,
+}
+
+/// Bytes from and to clients, pages included.
+#[derive(Debug, Default)]
+pub(crate) struct NetworkMetrics {
+    pub(crate) received_bytes: Counter,
+    pub(crate) sent_bytes: Counter,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ScrapeMetrics {
+    /// Scrapes answered with the metrics.
+    pub(crate) answered: Counter,
+    /// Scrapes without an answer, because the server was stopping.
+    pub(crate) refused: Counter,
+    /// Scrapes under way.
+    pub(crate) under_way: Counter,
+}
+
+impl OperationMetrics {
     /// Counts a put outside of a transaction.
     pub(crate) fn count_put(&self, bytes: usize) {
         self.puts.add(1);
@@ -152,7 +178,9 @@ impl Metrics {
             }
         }
     }
+}
 
+impl Metrics {
     /// Counts a refusal that the server caused, not the request.
     pub(crate) fn count_failed_proposal(&self, error: &cluster::Error) {
         use etcd_api::Error::{LeaderChanged, Timeout, TimeoutDueToLeaderFail};

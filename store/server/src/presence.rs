@@ -7,6 +7,7 @@
 //!         └─► check whether it was removed, once per heartbeat ───────► the end
 //! ```
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::Status;
@@ -21,30 +22,25 @@ use crate::config::Url;
 /// Pause after an attempt that failed.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Runs until the server stops, on a thread of its own. `ready` turns true once the cluster
-/// knows this member, `removed` once the cluster has removed it.
-pub(crate) fn run(backend: &Backend, ready: &watch::Sender<bool>, removed: &watch::Sender<bool>) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => return error!(%error, "this member cannot publish its name to the cluster"),
+/// Runs until the server stops. `ready` turns true once the cluster knows this member,
+/// `removed` once the cluster has removed it.
+pub(crate) async fn run(
+    backend: Arc<Backend>,
+    ready: watch::Sender<bool>,
+    removed: watch::Sender<bool>,
+) {
+    let mut stopping = backend.stopping.clone();
+    let work = async {
+        tokio::join!(
+            publish(&backend, &ready),
+            watch_leader(&backend),
+            watch_removal(&backend, &removed)
+        )
     };
-    runtime.block_on(async {
-        let mut stopping = backend.stopping.clone();
-        let work = async {
-            tokio::join!(
-                publish(backend, ready),
-                watch_leader(backend),
-                watch_removal(backend, removed)
-            )
-        };
-        tokio::select! {
-            () = stopped(&mut stopping) => {}
-            _ = work => {}
-        }
-    });
+    tokio::select! {
+        () = stopped(&mut stopping) => {}
+        _ = work => {}
+    }
 }
 
 /// Proposes this member's name and client URLs until a leader has taken them. A proposal

@@ -35,7 +35,7 @@ pub(crate) async fn open(backend: &Backend, request: RangeRequest) -> Result<Ran
     if !request.serializable {
         backend.confirm_reads().await?;
     }
-    backend.metrics.ranges.add(1);
+    backend.metrics.operations.ranges.add(1);
     Ok(backend
         .reader()
         .range_stream(request, backend.config.message_bytes_max()))

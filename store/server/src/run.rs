@@ -12,7 +12,7 @@ use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::server::Server;
-use crate::{Error, logging, supervisor};
+use crate::{Error, error, logging, supervisor};
 
 /// Serves until SIGTERM or SIGINT, or until the cluster has removed this member, and then
 /// stops in order, as etcd does. Blocks.
@@ -25,10 +25,9 @@ pub fn run(config: Config) -> Result<(), Error> {
     // Before the ready line is logged: its reader may send a signal at once.
     let signals = Signals::catch().map_err(Error::Threads)?;
     let member = server.identity().member;
-    let ending = signals.wait(server.ready(), server.removed());
-    match ending {
-        Ending::Signal(signal) => info!(signal, "received signal; shutting down"),
-        Ending::Removed => warn!("{}", Error::Removed { member }),
+    match signals.wait(server.ready(), server.removed()) {
+        Some(signal) => info!(signal, "received signal; shutting down"),
+        None => warn!("{}", error::removed(member)),
     }
     server.stop();
     info!("stopped");
@@ -63,12 +62,6 @@ fn raise_file_limit() {
     }
 }
 
-/// Why a server ends.
-enum Ending {
-    Signal(&'static str),
-    Removed,
-}
-
 /// The signals that end the server, caught from its creation on.
 struct Signals {
     runtime: Runtime,
@@ -90,14 +83,13 @@ impl Signals {
         })
     }
 
-    /// Waits for the end. Before that it reports that the server is ready; as in etcd, a
+    /// Waits for the end: a signal, or `None` for the member's removal. Before that it reports that the server is ready; as in etcd, a
     /// member of several is ready once a leader has taken its name.
-    fn wait(self, mut ready: watch::Receiver<bool>, mut removed: watch::Receiver<bool>) -> Ending {
-        let Signals {
-            runtime,
-            mut terminate,
-            mut interrupt,
-        } = self;
+    fn wait(
+        mut self,
+        mut ready: watch::Receiver<bool>,
+        mut removed: watch::Receiver<bool>,
+    ) -> Option<&'static str> {
         let tell = async {
             if ready.wait_for(|ready| *ready).await.is_ok() {
                 info!("ready to serve client requests");
@@ -111,11 +103,11 @@ impl Signals {
                 std::future::pending().await
             }
         };
-        runtime.block_on(async {
+        self.runtime.block_on(async {
             tokio::select! {
-                _ = terminate.recv() => Ending::Signal("terminated"),
-                _ = interrupt.recv() => Ending::Signal("interrupt"),
-                () = removal => Ending::Removed,
+                _ = self.terminate.recv() => Some("terminated"),
+                _ = self.interrupt.recv() => Some("interrupt"),
+                () = removal => None,
                 never = tell => match never {},
             }
         })

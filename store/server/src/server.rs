@@ -8,7 +8,6 @@
 //! written to disk, and clients that connect during recovery wait instead of
 //! failing.
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -17,15 +16,15 @@ use cluster::MemberFile;
 use environment::real::{RealClock, RealDisk};
 use environment::{Clock, Throttle, threads};
 use tokio::sync::watch;
-use tonic_health::server::HealthReporter;
+use tonic_health::server::{HealthReporter, HealthService};
 use tracing::{info, warn};
 
 use crate::backend::{Backend, FAILURE_LOGGED_EVERY};
 use crate::begin::{self, Begun};
 use crate::config::{ChosenPort, Config, Url};
-use crate::dispatch::{Dispatch, Traffic};
+use crate::dispatch::Traffic;
 use crate::http::Pages;
-use crate::listen::{self, Listener, SocketFile};
+use crate::listen::{self, Bound, Listener, SocketFile};
 use crate::metered_disk::MeteredDisk;
 use crate::metrics::{EvaluationMetrics, Metrics};
 use crate::resources::Resources;
@@ -98,6 +97,7 @@ impl Server {
             identity: member,
             alone,
             metrics,
+            health: HealthService::from_health_reporter(HealthReporter::new()),
             resources: Resources::of_this_process(&clock),
             evaluations,
             clock,
@@ -115,22 +115,19 @@ impl Server {
             _socket_files: sockets.socket_files,
         };
         server.start_workers(sockets.by_core)?;
-        server.start_compactor()?;
+        if let Some(kept) = server.backend.config.auto_compaction {
+            let backend = Arc::clone(&server.backend);
+            server.spawn_task("compactor", compactor::run(backend, kept))?;
+        }
         if !alone {
             let backend = Arc::clone(&server.backend);
-            let run = move || presence::run(&backend, &known, &removal);
-            server.spawn("presence", run)?;
+            server.spawn_task("presence", presence::run(backend, known, removal))?;
         }
         Ok(server)
     }
 
     fn start_workers(&mut self, by_core: Vec<Vec<(Listener, Traffic)>>) -> Result<(), Error> {
         let (cores, listening_addresses) = Cores::new(by_core.len());
-        let all = Traffic {
-            grpc: true,
-            pages: Some(Pages::All),
-        };
-        let dispatch = Dispatch::new(&self.backend, HealthReporter::new(), all);
         for (core, (listeners, arrivals)) in
             by_core.into_iter().zip(listening_addresses).enumerate()
         {
@@ -139,7 +136,6 @@ impl Server {
                 cores: cores.clone(),
                 arrivals,
                 listeners,
-                dispatch: dispatch.clone(),
                 backend: Arc::clone(&self.backend),
             };
             self.spawn(&format!("serve-{core}"), move || {
@@ -151,12 +147,15 @@ impl Server {
         Ok(())
     }
 
-    fn start_compactor(&mut self) -> Result<(), Error> {
-        if let Some(kept) = self.backend.config.auto_compaction {
-            let backend = Arc::clone(&self.backend);
-            self.spawn("compactor", move || compactor::run(&backend, kept))?;
-        }
-        Ok(())
+    /// Runs a task with a runtime and a thread of its own.
+    fn spawn_task(
+        &mut self,
+        name: &str,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), Error> {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().map_err(Error::Threads)?;
+        self.spawn(name, move || runtime.block_on(task))
     }
 
     fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), Error> {
@@ -188,11 +187,13 @@ impl Server {
 
     /// Ends streams, gives open requests a moment to finish, and closes the store. Whatever
     /// is cut off, acknowledged writes are as safe as `--durability` promises.
-    pub fn stop(mut self) {
-        self.end();
+    pub fn stop(self) {
+        drop(self);
     }
+}
 
-    fn end(&mut self) {
+impl Drop for Server {
+    fn drop(&mut self) {
         self.stop.send_replace(true);
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
@@ -201,46 +202,6 @@ impl Server {
         }
         self.backend.node.stop();
     }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-/// The groups of listening addresses: flag, addresses, and what is served there.
-fn listening_addresses(config: &Config) -> [(&'static str, &[Url], Traffic); 3] {
-    let apart = !config.addresses.listen_client_http.is_empty();
-    let client = Traffic {
-        grpc: true,
-        pages: (!apart).then_some(Pages::All),
-    };
-    let http = Traffic {
-        grpc: false,
-        pages: Some(Pages::All),
-    };
-    let monitoring = Traffic {
-        grpc: false,
-        pages: Some(Pages::Monitoring),
-    };
-    [
-        (
-            "listen-client-urls",
-            &config.addresses.listen_client,
-            client,
-        ),
-        (
-            "listen-client-http-urls",
-            &config.addresses.listen_client_http,
-            http,
-        ),
-        (
-            "listen-metrics-urls",
-            &config.addresses.listen_metrics,
-            monitoring,
-        ),
-    ]
 }
 
 /// Logs the open addresses, in etcd's words, and the warnings for a member that is alone.
@@ -259,22 +220,40 @@ fn log_open_addresses(config: &Config, alone: bool, open: &[(Traffic, String)]) 
 fn bind_all(config: &Config, cores: usize) -> Result<Sockets, Error> {
     let mut sockets = Sockets::default();
     sockets.by_core.resize_with(cores, Vec::new);
-    for (flag, urls, traffic) in listening_addresses(config) {
-        for url in urls {
-            let bound = sockets.add(url, traffic, config);
-            bound.map_err(|source| Error::Listen {
-                url: url.as_str().to_owned(),
-                flag,
-                source,
-            })?;
+    let addresses = &config.addresses;
+    let pages = Some(Pages::All);
+    let beside_grpc = pages.filter(|_| addresses.listen_client_http.is_empty());
+    let metrics = Some(Pages::Monitoring);
+    for (flag, urls, grpc, pages) in [
+        (
+            "listen-client-urls",
+            &addresses.listen_client,
+            true,
+            beside_grpc,
+        ),
+        (
+            "listen-client-http-urls",
+            &addresses.listen_client_http,
+            false,
+            pages,
+        ),
+        (
+            "listen-metrics-urls",
+            &addresses.listen_metrics,
+            false,
+            metrics,
+        ),
+    ] {
+        for bound in listen::bind_all(flag, urls, addresses.share_port) {
+            let (url, bound) = bound?;
+            sockets.add(url, bound, Traffic { grpc, pages });
         }
     }
     Ok(sockets)
 }
 
 impl Sockets {
-    fn add(&mut self, url: &Url, traffic: Traffic, config: &Config) -> io::Result<()> {
-        let bound = listen::bind(url, config.addresses.share_port)?;
+    fn add(&mut self, url: &Url, bound: Bound, traffic: Traffic) {
         let chosen = bound.chosen_port(url);
         for listener in bound.listeners {
             let core = self.listeners % self.by_core.len();
@@ -290,6 +269,5 @@ impl Sockets {
             self.client_addresses.extend(bound.addresses);
         }
         self.socket_files.extend(bound.socket_file);
-        Ok(())
     }
 }

@@ -8,18 +8,15 @@
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::panic::PanicHookInfo;
 
 use tracing::{error, warn};
 
 /// Reports to systemd, if it started this process, that the server accepts clients.
 pub(crate) fn notify_ready() {
-    let Some(socket) = std::env::var("NOTIFY_SOCKET")
-        .ok()
-        .filter(|socket| !socket.is_empty())
-    else {
+    let socket = std::env::var("NOTIFY_SOCKET").unwrap_or_default();
+    if socket.is_empty() {
         return;
-    };
+    }
     if let Err(error) = send_ready(&socket) {
         warn!(%error, socket, "cannot tell systemd that the server is ready");
     }
@@ -44,8 +41,8 @@ pub(crate) fn end_on_broken_invariants() {
         let thread = thread.name().unwrap_or("?");
         error!(
             thread,
-            location = place(panic),
-            reason = reason(panic),
+            location = panic.location().map(ToString::to_string),
+            reason = panic.payload_as_str(),
             "broken invariant"
         );
         if !serves_requests(thread) {
@@ -57,22 +54,6 @@ pub(crate) fn end_on_broken_invariants() {
 /// Whether the thread runs request tasks. The runtime catches a panic of such a task.
 fn serves_requests(thread: &str) -> bool {
     thread.starts_with("serve-") || thread.starts_with("tokio-")
-}
-
-fn place(panic: &PanicHookInfo<'_>) -> String {
-    panic
-        .location()
-        .map_or_else(|| "?".to_owned(), ToString::to_string)
-}
-
-fn reason(panic: &PanicHookInfo<'_>) -> String {
-    let payload = panic.payload();
-    let fixed = payload
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned());
-    fixed
-        .or_else(|| payload.downcast_ref::<String>().cloned())
-        .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -10,22 +10,14 @@
 //! messages and end none. So their bytes are counted: above the limit a large message is
 //! refused as it grows, above twice the limit any message is, and a large message must be
 //! complete within a time limit.
-//!
-//! On a connection with too many unread answers a request is held back (`unsent.rs`): its
-//! first piece waits here, and flow control holds back the rest.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::{Sleep, sleep};
 use tonic::Status;
-
-use crate::client::Client;
 
 /// A message with more received bytes than this is large.
 const LARGE_BYTES: u64 = 64 << 10;
@@ -118,28 +110,9 @@ impl Framing {
     }
 }
 
-/// The body of a gRPC request, counted while messages in it are unfinished.
-pub(crate) struct RequestBody {
-    body: Incoming,
-    client: Arc<Client>,
-    /// `None` while each received piece ended with the end of a message. The body of most
-    /// requests is one such piece. On the heap, because a body is moved often before it is
-    /// read.
-    partial: Option<Box<Partial>>,
-    /// Whether a piece was handed to the decoder: the request is being executed.
-    began: bool,
-    waiting: Option<Box<Waiting>>,
-}
-
-/// The first piece of a request that waits until the client reads its answers.
-struct Waiting {
-    frame: Frame<Bytes>,
-    room: Pin<Box<dyn Future<Output = ()> + Send>>,
-}
-
 /// State of a body that ends, so far, within a message.
 #[derive(Default)]
-struct Partial {
+pub(crate) struct Partial {
     framing: Framing,
     /// Bytes of this body in the count of all connections.
     counted_bytes: u64,
@@ -147,81 +120,8 @@ struct Partial {
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl RequestBody {
-    pub(crate) fn new(body: Incoming, client: Arc<Client>) -> RequestBody {
-        RequestBody {
-            body,
-            client,
-            partial: None,
-            began: false,
-            waiting: None,
-        }
-    }
-
-    /// The next received piece, counted.
-    fn poll_come(&mut self, context: &mut Context<'_>) -> PolledFrame {
-        let frame = match Pin::new(&mut self.body).poll_frame(context) {
-            Poll::Ready(frame) => frame,
-            Poll::Pending => {
-                let late = self.poll_deadline(context);
-                return late.map(|status| Some(Err(status.into())));
-            }
-        };
-        Poll::Ready(frame.map(|frame| {
-            let frame = frame?;
-            if let Some(data) = frame.data_ref() {
-                self.note(data)?;
-            }
-            Ok(frame)
-        }))
-    }
-
-    /// Holds the first piece back while the connection has too much unsent. The piece is
-    /// taken from HTTP/2 at once, because the library bounds the small frames that wait.
-    fn poll_first(&mut self, context: &mut Context<'_>) -> PolledFrame {
-        if self.waiting.is_none() {
-            let frame = match ready!(self.poll_come(context)) {
-                Some(Ok(frame)) if !self.client.unsent.has_room() => frame,
-                other => {
-                    self.began = true;
-                    return Poll::Ready(other);
-                }
-            };
-            let unsent = Arc::clone(&self.client.unsent);
-            let room = Box::pin(async move { unsent.room().await });
-            self.waiting = Some(Box::new(Waiting { frame, room }));
-        }
-        let waiting = self.waiting.as_mut().expect("a piece waits");
-        ready!(waiting.room.as_mut().poll(context));
-        self.began = true;
-        let waiting = self.waiting.take().expect("it waited until now");
-        Poll::Ready(Some(Ok(waiting.frame)))
-    }
-
-    fn note(&mut self, data: &[u8]) -> Result<(), Status> {
-        if self.partial.is_none() && is_one_message(data) {
-            return Ok(());
-        }
-        let partial = self.partial.get_or_insert_default();
-        partial.note(data, &self.client.backend.resources.unfinished)
-    }
-
-    fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<Status> {
-        let deadline = self.partial.as_mut();
-        let Some(deadline) = deadline.and_then(|partial| partial.deadline.as_mut()) else {
-            return Poll::Pending;
-        };
-        deadline.as_mut().poll(context).map(|()| {
-            Status::deadline_exceeded(format!(
-                "inkstone: a request was received in part, and its rest did not arrive within {} s",
-                LARGE_TIME_MAX.as_secs()
-            ))
-        })
-    }
-}
-
 /// Whether the bytes are exactly one message with its prefix.
-fn is_one_message(data: &[u8]) -> bool {
+pub(crate) fn is_one_message(data: &[u8]) -> bool {
     let Some(([_, length @ ..], message)) = data.split_first_chunk::<PREFIX_BYTES>() else {
         return false;
     };
@@ -229,7 +129,7 @@ fn is_one_message(data: &[u8]) -> bool {
 }
 
 impl Partial {
-    fn note(&mut self, data: &[u8], unfinished: &Unfinished) -> Result<(), Status> {
+    pub(crate) fn note(&mut self, data: &[u8], unfinished: &Unfinished) -> Result<(), Status> {
         self.framing.advance(data);
         let now = self.framing.unfinished_bytes;
         self.recount(now, unfinished)?;
@@ -245,44 +145,25 @@ impl Partial {
 
     /// Updates the count of all connections, only if this body's part of it changed: all
     /// cores share that counter.
-    fn recount(&mut self, now: u64, unfinished: &Unfinished) -> Result<(), Status> {
+    pub(crate) fn recount(&mut self, now: u64, unfinished: &Unfinished) -> Result<(), Status> {
         let before = std::mem::replace(&mut self.counted_bytes, now);
         match now == before {
             true => Ok(()),
             false => unfinished.recount(before, now),
         }
     }
-}
 
-impl Drop for RequestBody {
-    fn drop(&mut self) {
-        if let Some(partial) = &mut self.partial {
-            let gone = partial.recount(0, &self.client.backend.resources.unfinished);
-            gone.expect("giving back is never refused");
-        }
-    }
-}
-
-type BodyError = Box<dyn std::error::Error + Send + Sync>;
-type PolledFrame = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
-
-impl Body for RequestBody {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> PolledFrame {
-        match self.began {
-            true => self.poll_come(context),
-            false => self.poll_first(context),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream() && self.waiting.is_none()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+    /// Waits for the deadline; returns the refusal of a message that is not complete then.
+    pub(crate) fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<Status> {
+        let Some(deadline) = &mut self.deadline else {
+            return Poll::Pending;
+        };
+        deadline.as_mut().poll(context).map(|()| {
+            Status::deadline_exceeded(format!(
+                "inkstone: a request was received in part, and its rest did not arrive within {} s",
+                LARGE_TIME_MAX.as_secs()
+            ))
+        })
     }
 }
 

@@ -3,26 +3,27 @@
 //! Each refusal names what is missing and what to do instead, and is counted like every call.
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::sync::Arc;
 
+use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::BoxFuture;
-use tonic::codegen::http::{Request, Response};
+use tonic::codegen::http::{HeaderMap, Response};
 use tonic::metadata::MetadataMap;
-use tonic::{Status, codegen};
 
 use crate::backend::Backend;
 use crate::calls::Call;
 use crate::methods::Method;
 
 /// Refusal of calls about users and roles.
-pub(crate) const AUTH: &str = "inkstone: users and roles are not supported yet: every client that reaches the \
+const AUTH: &str = "inkstone: users and roles are not supported yet: every client that reaches the \
     client port may do everything, so keep it where only trusted clients do";
 /// Refusal of `Maintenance/Snapshot`.
-pub(crate) const SNAPSHOT: &str = "inkstone: a snapshot in etcd's file format is not supported yet: \
+const SNAPSHOT: &str = "inkstone: a snapshot in etcd's file format is not supported yet: \
     copy the keys with `etcdctl make-mirror`, or the data directory while the server is stopped";
 /// Refusal of `Maintenance/Downgrade`.
-pub(crate) const DOWNGRADE: &str = "inkstone: a downgrade is not supported yet: there is no older \
+const DOWNGRADE: &str = "inkstone: a downgrade is not supported yet: there is no older \
     version of the cluster to go to";
 const LOCK: &str = "inkstone: the service v3lockpb.Lock is not supported yet: use the lock of a \
     client library, which is made of leases, transactions and watches (Go: package \
@@ -33,44 +34,45 @@ const ELECTION: &str = "inkstone: the service v3electionpb.Election is not suppo
 const HEALTH_LIST: &str = "inkstone: grpc.health.v1.Health/List is not supported yet: ask with \
     Check, where the service \"\" stands for the whole server";
 
-/// The status of an unsupported call.
-pub(crate) fn status(text: &'static str) -> Status {
-    Status::unimplemented(text)
-}
-
-/// Answers a call that no service implements.
-pub(crate) fn refuse<B>(
-    backend: &Arc<Backend>,
-    request: &Request<B>,
-) -> BoxFuture<Response<Body>, Infallible> {
-    let status = match Method::of_path(request.uri().path()) {
-        Some(method) => refuse_known(backend, method, request.headers()),
-        None => unknown(request.uri().path()),
-    };
-    Box::pin(async move { Ok(status.into_http()) })
-}
-
-fn refuse_known(
+/// Answers a call that no handler serves.
+pub(crate) fn refuse(
     backend: &Arc<Backend>,
     method: Method,
-    headers: &codegen::http::HeaderMap,
-) -> Status {
-    let text = match method.about().0 {
-        "v3lockpb.Lock" => LOCK,
-        "v3electionpb.Election" => ELECTION,
-        _ => HEALTH_LIST,
+    headers: &HeaderMap,
+) -> BoxFuture<Response<Body>, Infallible> {
+    let refusal = match (method, method.about().0) {
+        // Refused as by an etcd without authentication: tokens do not exist.
+        (Method::Authenticate, _) => etcd_api::Error::AuthNotEnabled.to_status(),
+        (Method::Snapshot, _) => Status::unimplemented(SNAPSHOT),
+        (Method::Downgrade, _) => Status::unimplemented(DOWNGRADE),
+        (_, "etcdserverpb.Auth") => Status::unimplemented(AUTH),
+        (_, "v3lockpb.Lock") => Status::unimplemented(LOCK),
+        (_, "v3electionpb.Election") => Status::unimplemented(ELECTION),
+        _ => Status::unimplemented(HEALTH_LIST),
     };
     let metadata = MetadataMap::from_headers(headers.clone());
     let begun = Call::begin(backend, method, &metadata);
-    let refused = begun.and_then(|call| call.end::<()>(Err(status(text))));
-    refused.expect_err("a refusal is an error")
+    let refused = begun.and_then(|call| call.end::<()>(Err(refusal)));
+    answer(refused.expect_err("a refusal is an error"))
 }
 
-/// The status of an unknown service or method, in grpc-go's words.
-fn unknown(path: &str) -> Status {
+/// Answers a call of an unknown method: of one of etcd's services without a text, of any
+/// other service in grpc-go's words.
+pub(crate) fn refuse_unknown(path: &str) -> BoxFuture<Response<Body>, Infallible> {
     let service = path.trim_start_matches('/');
     let service = service
         .rsplit_once('/')
         .map_or(service, |(service, _)| service);
-    Status::unimplemented(format!("unknown service {service}"))
+    let serves =
+        |method: &Method| method.about().0 == service && method.is_shown_before_its_first_call();
+    answer(Status::unimplemented(
+        match Method::ALL.iter().any(serves) {
+            true => String::new(),
+            false => format!("unknown service {service}"),
+        },
+    ))
+}
+
+fn answer(status: Status) -> BoxFuture<Response<Body>, Infallible> {
+    Box::pin(ready(Ok(status.into_http())))
 }

@@ -12,68 +12,44 @@
 //! their execution, up to a bound. Events that must be read from the log are read on a
 //! thread of its own, which delays no other call of this core.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_api::etcdserverpb::watch_request::RequestUnion;
-use etcd_api::etcdserverpb::watch_server::Watch;
 use etcd_api::etcdserverpb::{WatchRequest, WatchResponse};
-use futures_util::{Stream, stream};
+use futures_util::Stream;
 use revisions::WatchStream;
 use revisions::watch::Next;
-use tokio::task::coop::unconstrained;
 use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
-use tonic::{Request, Response, Status, Streaming};
+use tokio::time::Interval;
+use tonic::{Status, Streaming};
 
 use crate::backend::{Backend, stopped};
-use crate::calls::Call;
-use crate::leader_check::LeaderCheck;
-use crate::methods::Method;
+use crate::calls::{self, Answers, Call};
+use crate::client::Client;
+use crate::leader_check::{LeaderCheck, every};
 use crate::read_ahead::ReadAhead;
 
-#[derive(Clone)]
-pub(crate) struct WatchService {
-    backend: Arc<Backend>,
-}
-
-impl WatchService {
-    pub(crate) fn new(backend: Arc<Backend>) -> WatchService {
-        WatchService { backend }
-    }
-}
-
-#[tonic::async_trait]
-impl Watch for WatchService {
-    type WatchStream = Pin<Box<dyn Stream<Item = Result<WatchResponse, Status>> + Send>>;
-
-    async fn watch(
-        &self,
-        request: Request<Streaming<WatchRequest>>,
-    ) -> Result<Response<Self::WatchStream>, Status> {
-        let call = Call::begin(&self.backend, Method::Watch, request.metadata())?;
-        let session = Session::new(Arc::clone(&self.backend), call, request.into_inner());
-        Ok(Response::new(Box::pin(stream::unfold(Some(session), step))))
-    }
-}
-
-/// One step: the next response, and the session unless the response is the last.
-async fn step(
-    session: Option<Session>,
-) -> Option<(Result<WatchResponse, Status>, Option<Session>)> {
-    let mut session = session?;
-    match unconstrained(session.next()).await {
-        Ok(Some(response)) => Some((Ok(response), Some(session))),
-        Ok(None) => {
-            session.call.close(Ok(()));
-            None
-        }
-        Err(status) => {
-            session.call.close(Err(&status));
-            Some((Err(status), None))
-        }
-    }
+/// Opens a stream of watches.
+pub(crate) fn open(
+    client: &Client,
+    call: Call,
+    requests: Streaming<WatchRequest>,
+) -> impl Stream<Item = Result<WatchResponse, Status>> + use<> {
+    let backend = Arc::clone(&client.backend);
+    backend.metrics.watches.streams.add(1);
+    calls::answers(Session {
+        call,
+        requests: ReadAhead::new(requests),
+        requests_open: true,
+        watches: Arc::new(backend.reader().watch_hub().subscribe()),
+        reading: None,
+        stopping: backend.stopping.clone(),
+        progress: every(jittered(&backend)),
+        leader_check: LeaderCheck::new(Arc::clone(&backend)),
+        live: 0,
+        backend,
+    })
 }
 
 /// A stream with its watches.
@@ -97,69 +73,42 @@ struct Session {
     live: u64,
 }
 
-/// A reason for a session to run.
-enum Event {
-    Stopping,
-    Request(Result<Option<WatchRequest>, Status>),
-    Response(Option<WatchResponse>),
-    ProgressDue,
-    LeaderLost,
-}
-
-impl Session {
-    fn new(backend: Arc<Backend>, call: Call, requests: Streaming<WatchRequest>) -> Session {
-        backend.metrics.watch_streams.add(1);
-        Session {
-            call,
-            requests: ReadAhead::new(requests),
-            requests_open: true,
-            watches: Arc::new(backend.reader().watch_hub().subscribe()),
-            reading: None,
-            stopping: backend.stopping.clone(),
-            progress: every(jittered(&backend)),
-            leader_check: LeaderCheck::new(Arc::clone(&backend)),
-            live: 0,
-            backend,
-        }
-    }
+impl Answers for Session {
+    type Answer = WatchResponse;
 
     /// The next message to send; `None` ends the stream with status OK.
     async fn next(&mut self) -> Result<Option<WatchResponse>, Status> {
+        // Every branch can be dropped without losing anything.
         loop {
-            match self.event().await {
-                Event::Stopping => return Err(etcd_api::Error::Stopped.to_status()),
-                Event::Request(Ok(Some(request))) => self.take(request),
-                Event::Request(Ok(None)) => self.requests_open = false,
-                Event::Request(Err(status)) => return Err(status),
-                Event::Response(Some(response)) => return Ok(Some(self.finish(response))),
-                Event::Response(None) => return Err(etcd_api::Error::Stopped.to_status()),
-                Event::ProgressDue => self.watches.progress_tick(),
-                Event::LeaderLost => return Err(etcd_api::Error::NoLeader.to_status()),
+            tokio::select! {
+                biased;
+                () = stopped(&mut self.stopping) => {
+                    return Err(etcd_api::Error::Stopped.to_status());
+                }
+                request = accepted(&self.watches, &mut self.requests), if self.requests_open => {
+                    match request? {
+                        Some(request) => self.take(request),
+                        None => self.requests_open = false,
+                    }
+                }
+                response = next_response(&self.watches, &mut self.reading) => {
+                    let response = response.ok_or(etcd_api::Error::Stopped)?;
+                    return Ok(Some(self.finish(response)));
+                }
+                _ = self.progress.tick() => self.watches.progress_tick(),
+                () = self.leader_check.lost(), if self.call.requires_leader => {
+                    return Err(etcd_api::Error::NoLeader.to_status());
+                }
             }
         }
     }
 
-    /// Waits for the next event. Every branch can be dropped without losing anything.
-    async fn event(&mut self) -> Event {
-        let Session {
-            requests,
-            watches,
-            reading,
-            stopping,
-            progress,
-            leader_check,
-            ..
-        } = self;
-        tokio::select! {
-            biased;
-            () = stopped(stopping) => Event::Stopping,
-            request = accepted(watches, requests), if self.requests_open => Event::Request(request),
-            response = next_response(watches, reading) => Event::Response(response),
-            _ = progress.tick() => Event::ProgressDue,
-            () = leader_check.lost(), if self.call.requires_leader() => Event::LeaderLost,
-        }
+    fn call(&mut self) -> &mut Call {
+        &mut self.call
     }
+}
 
+impl Session {
     fn take(&mut self, request: WatchRequest) {
         self.call.received();
         match request.request_union {
@@ -174,17 +123,16 @@ impl Session {
     /// Adds ids and term to a response and counts it.
     fn finish(&mut self, mut response: WatchResponse) -> WatchResponse {
         self.backend.sign(response.header.get_or_insert_default());
-        self.call.sent();
-        let metrics = &self.backend.metrics;
-        metrics.watch_events.add(response.events.len() as u64);
+        let metrics = &self.backend.metrics.watches;
+        metrics.events.add(response.events.len() as u64);
         match (response.created, response.canceled) {
             (true, false) => {
                 self.live += 1;
-                metrics.watchers.add(1);
+                metrics.live.add(1);
             }
             (false, true) if self.live > 0 => {
                 self.live -= 1;
-                metrics.watchers.sub(1);
+                metrics.live.sub(1);
             }
             _ => {}
         }
@@ -194,8 +142,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.backend.metrics.watchers.sub(self.live);
-        self.backend.metrics.watch_streams.sub(1);
+        self.backend.metrics.watches.live.sub(self.live);
+        self.backend.metrics.watches.streams.sub(1);
     }
 }
 
@@ -238,12 +186,6 @@ async fn next_response(
             Next::Closed => return None,
         }
     }
-}
-
-fn every(period: Duration) -> Interval {
-    let mut interval = interval_at(Instant::now() + period, period);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    interval
 }
 
 /// The configured interval of notices and up to a tenth more, so that streams that began

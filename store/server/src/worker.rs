@@ -23,7 +23,7 @@ use tracing::warn;
 use crate::backend::{Backend, stopped};
 use crate::connection::Connection;
 use crate::connections::{Admitted, Connections};
-use crate::dispatch::{Dispatch, Traffic};
+use crate::dispatch::Traffic;
 use crate::listen::Listener;
 
 /// Time for open requests to finish when the server stops.
@@ -53,6 +53,20 @@ pub(crate) struct Accepted {
     socket: AcceptedSocket,
     traffic: Traffic,
     admitted: Admitted,
+    seat: Seat,
+}
+
+/// Counts a connection at its core until it is dropped.
+struct Seat {
+    cores: Cores,
+    core: usize,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let connections = &self.cores.0[self.core].connections;
+        connections.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 enum AcceptedSocket {
@@ -88,19 +102,14 @@ impl Cores {
         (Cores(Arc::new(cores)), doors)
     }
 
-    /// Hands a connection to the core with the fewest connections; among equals to the
-    /// one that accepted it.
-    fn place(&self, here: usize, accepted: Accepted) {
+    /// A seat at the core with the fewest connections; among equals at the one that accepted.
+    fn seat(&self, here: usize) -> Seat {
         let live = |core: usize| self.0[core].connections.load(Ordering::Relaxed);
         let fewest = (0..self.0.len()).min_by_key(|core| (live(*core), *core != here));
-        let core = &self.0[fewest.expect("there is at least one core")];
-        core.connections.fetch_add(1, Ordering::Relaxed);
-        // A core that has stopped drops the connection, which closes it.
-        let _ = core.door.send(accepted);
-    }
-
-    fn left(&self, core: usize) {
-        self.0[core].connections.fetch_sub(1, Ordering::Relaxed);
+        let core = fewest.expect("there is at least one core");
+        self.0[core].connections.fetch_add(1, Ordering::Relaxed);
+        let cores = self.clone();
+        Seat { cores, core }
     }
 }
 
@@ -113,7 +122,6 @@ pub(crate) struct Worker {
     pub(crate) arrivals: mpsc::UnboundedReceiver<Accepted>,
     /// Sockets on which this core accepts.
     pub(crate) listeners: Vec<(Listener, Traffic)>,
-    pub(crate) dispatch: Dispatch,
     pub(crate) backend: Arc<Backend>,
 }
 
@@ -169,17 +177,17 @@ impl Worker {
     }
 
     fn open(&self, accepted: Accepted, connections: &mut JoinSet<()>) {
-        let presence = Presence::new(self);
         let connection = Connection {
-            dispatch: self.dispatch.serving(accepted.traffic),
+            traffic: accepted.traffic,
             backend: Arc::clone(&self.backend),
             admitted: accepted.admitted,
         };
+        let (backend, seat) = (Arc::clone(&self.backend), accepted.seat);
         let began = match accepted.socket {
             AcceptedSocket::Tcp(socket) => TcpStream::from_std(socket)
-                .map(|socket| connections.spawn(present(presence, connection.serve(socket)))),
+                .map(|socket| connections.spawn(present(backend, seat, connection.serve(socket)))),
             AcceptedSocket::Unix(socket) => UnixStream::from_std(socket)
-                .map(|socket| connections.spawn(present(presence, connection.serve(socket)))),
+                .map(|socket| connections.spawn(present(backend, seat, connection.serve(socket)))),
         };
         if let Err(error) = began {
             warn!(%error, "cannot serve an accepted connection");
@@ -188,9 +196,10 @@ impl Worker {
 }
 
 /// Serves a connection and counts it while it is served.
-async fn present(presence: Presence, serving: impl Future<Output = ()>) {
+async fn present(backend: Arc<Backend>, seat: Seat, serving: impl Future<Output = ()>) {
+    let _open = backend.metrics.connections.hold();
     serving.await;
-    drop(presence);
+    drop(seat);
 }
 
 /// Accepts on one socket.
@@ -225,13 +234,16 @@ impl Acceptor {
             // A connection that the table does not admit is closed.
             Ok(socket) => {
                 if let Some(admitted) = self.connections.admit() {
-                    let traffic = self.traffic;
+                    let seat = self.cores.seat(self.core);
+                    let core = seat.core;
                     let accepted = Accepted {
                         socket,
-                        traffic,
+                        traffic: self.traffic,
                         admitted,
+                        seat,
                     };
-                    self.cores.place(self.core, accepted);
+                    // A core that has stopped drops the connection, which closes it.
+                    let _ = self.cores.0[core].door.send(accepted);
                 }
             }
             Err(error) => {
@@ -239,31 +251,5 @@ impl Acceptor {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
-    }
-}
-
-/// Counts a connection at its core and in the metrics until it is dropped.
-struct Presence {
-    cores: Cores,
-    core: usize,
-    backend: Arc<Backend>,
-}
-
-impl Presence {
-    fn new(worker: &Worker) -> Presence {
-        worker.backend.metrics.connections.add(1);
-        let (cores, backend) = (worker.cores.clone(), Arc::clone(&worker.backend));
-        Presence {
-            cores,
-            core: worker.core,
-            backend,
-        }
-    }
-}
-
-impl Drop for Presence {
-    fn drop(&mut self) {
-        self.backend.metrics.connections.sub(1);
-        self.cores.left(self.core);
     }
 }

@@ -81,11 +81,8 @@ impl Agreement {
                     "the checkpoint names {} in this segment, which is missing",
                     counted_records(records.len())
                 );
-                findings.add(Finding::log(
-                    &directory.join(format!("{segment:08x}.log")),
-                    0,
-                    what,
-                ));
+                let file = directory.join(format!("{segment:08x}.log"));
+                findings.add(Finding::log(&file, 0, what));
             }
         }
     }
@@ -136,9 +133,7 @@ impl Open {
         for wanted in std::mem::take(&mut self.passed) {
             self.look_up(file, &wanted, walked, bytes.as_ref(), &mut lost);
         }
-        if let Some(finding) = lost.finding(&file.path) {
-            self.wrong.add(finding);
-        }
+        self.wrong.extend(lost.finding(&file.path));
         self.wrong
     }
 

@@ -81,18 +81,11 @@ impl Chain {
             (self.link, self.revision) = (None, None);
         }
         let judged = self.judge_linked(file, agreement, findings)?;
-        findings.append(judged.findings);
-        if let Some(finding) = hole.flatten() {
-            findings.add(finding);
-        }
         if file.kind == SegmentKind::Log {
-            self.go_on(
-                &judged.survey,
-                judged.sound,
-                judged.revision,
-                judged.last_revision,
-            );
+            self.go_on(&judged);
         }
+        findings.append(judged.findings);
+        findings.extend(hole.flatten());
         Some(judged.survey)
     }
 
@@ -112,37 +105,33 @@ impl Chain {
             return Some(linked);
         }
         let alone = self.judge(file, None, agreement)?;
-        findings.append(self.broken_chain(&alone.survey));
+        findings.extend(self.broken_chain(&alone.survey));
         Some(alone)
     }
 
     /// Groups that do not follow the chain are the rest of an unfinished
     /// write, unless one of them states that the log before it was on stable storage.
-    fn broken_chain(&self, alone: &Survey) -> Findings {
-        let mut findings = Findings::default();
-        let (Some(link), Some((last, end)), Some(begun)) = (self.link, &self.last, alone.link)
-        else {
-            return findings;
-        };
-        if begun.epoch >= link.epoch && alone.promised > Position::new(last.id, *end) {
+    fn broken_chain(&self, alone: &Survey) -> Option<Finding> {
+        let (link, (last, end), begun) = (self.link?, self.last.as_ref()?, alone.link?);
+        let lost = begun.epoch >= link.epoch && alone.promised > Position::new(last.id, *end);
+        lost.then(|| {
             let what = format!(
                 "the log ends with group {} here, and segment {:08x} begins with a later one",
                 link.sequence, alone.file.id
             );
-            findings.add(Finding::log(&last.path, *end, what));
-        }
-        findings
+            Finding::log(&last.path, *end, what)
+        })
     }
 
     /// Makes this the segment that the next one must follow. After damage the next one is
     /// checked by itself.
-    fn go_on(&mut self, survey: &Survey, sound: bool, revision: Option<i64>, last_revision: i64) {
-        (self.link, self.revision) = if sound {
-            (survey.link.or(self.link), revision)
-        } else {
-            (None, None)
+    fn go_on(&mut self, judged: &Judged) {
+        let survey = &judged.survey;
+        (self.link, self.revision) = match judged.sound {
+            true => (survey.link.or(self.link), judged.revision),
+            false => (None, None),
         };
-        self.last_revision = self.last_revision.max(last_revision);
+        self.last_revision = self.last_revision.max(judged.last_revision);
         self.last = Some((survey.file.clone(), survey.used_bytes));
         if survey.groups > 0 || matches!(survey.stop.why, Why::Torn(_)) {
             self.unfinished = unfinished_group(survey);
@@ -194,11 +183,13 @@ impl Chain {
         agreement: &mut Agreement,
     ) -> Option<Judged> {
         let log = file.kind == SegmentKind::Log;
-        let mut pass = Pass::new(
-            &file.path,
-            agreement.of(file.id),
-            self.revision.filter(|_| log),
-        );
+        let mut pass = Pass {
+            path: &file.path,
+            open: agreement.of(file.id),
+            revision: self.revision.filter(|_| log),
+            last_revision: 0,
+            findings: Findings::default(),
+        };
         let mut visit = |frame: &Frame| {
             pass.frame(frame, log);
             Ok::<(), Infallible>(())
@@ -299,17 +290,7 @@ struct Pass<'a> {
     findings: Findings,
 }
 
-impl<'a> Pass<'a> {
-    fn new(path: &'a Path, open: Open, revision: Option<i64>) -> Pass<'a> {
-        Pass {
-            path,
-            open,
-            revision,
-            last_revision: 0,
-            findings: Findings::default(),
-        }
-    }
-
+impl Pass<'_> {
     fn frame(&mut self, frame: &Frame, log: bool) {
         if log && frame.tag.last > 0 {
             self.follow(frame);

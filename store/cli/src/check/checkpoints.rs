@@ -92,12 +92,13 @@ impl Checkpoints {
         let mut findings = Findings::default();
         if files.is_empty() {
             let remedy = self.remedy_without_any(directory);
-            findings.add(Finding::no_checkpoint(directory, remedy));
+            let what = "it holds a log but no *.checkpoint file";
+            findings.add(Finding::new(directory, None, what, remedy));
         }
         for (file, damage) in std::mem::take(&mut self.damaged) {
             let remedy = self.remedy(directory, &file);
             let Damage { offset, what } = damage;
-            findings.add(Finding::checkpoint(&file.path, offset, what, remedy));
+            findings.add(Finding::new(&file.path, Some(offset), what, remedy));
         }
         findings
     }

@@ -26,36 +26,26 @@ pub(super) struct Finding {
 impl Finding {
     /// Damage in the log, which is this directory's only copy of the values.
     pub(super) fn log(file: &Path, offset: u64, what: impl Into<String>) -> Finding {
-        Finding::new(file, Some(offset), what.into(), LOG_REMEDY.to_owned())
+        Finding::new(file, Some(offset), what, LOG_REMEDY)
     }
 
     /// A file with a segment's name that does not belong to this log.
     pub(super) fn foreign(file: &Path, what: String) -> Finding {
-        Finding::new(file, Some(0), what, FOREIGN_REMEDY.to_owned())
+        Finding::new(file, Some(0), what, FOREIGN_REMEDY)
     }
 
-    /// Damage in a checkpoint. The remedy depends on the other checkpoints.
-    pub(super) fn checkpoint(file: &Path, offset: u64, what: String, remedy: String) -> Finding {
-        Finding::new(file, Some(offset), what, remedy)
-    }
-
-    /// A log without any checkpoint.
-    pub(super) fn no_checkpoint(directory: &Path, remedy: String) -> Finding {
-        let what = "it holds a log but no *.checkpoint file";
-        Finding::new(directory, None, what.to_owned(), remedy)
-    }
-
-    /// Damage in the file `MEMBER`.
-    pub(super) fn member(file: &Path, what: String, remedy: &str) -> Finding {
-        Finding::new(file, None, what, remedy.to_owned())
-    }
-
-    fn new(file: &Path, offset: Option<u64>, what: String, remedy: String) -> Finding {
+    /// Damage whose remedy depends on other files.
+    pub(super) fn new(
+        file: &Path,
+        offset: Option<u64>,
+        what: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Finding {
         Finding {
             file: file.to_owned(),
             offset,
-            what,
-            remedy,
+            what: what.into(),
+            remedy: remedy.into(),
         }
     }
 
@@ -83,11 +73,12 @@ impl Findings {
 
     pub(super) fn append(&mut self, other: Findings) {
         let hidden = other.total - other.shown.len() as u64;
-        other
-            .shown
-            .into_iter()
-            .for_each(|finding| self.add(finding));
+        self.extend(other.shown);
         self.total += hidden;
+    }
+
+    pub(super) fn extend(&mut self, findings: impl IntoIterator<Item = Finding>) {
+        findings.into_iter().for_each(|finding| self.add(finding));
     }
 
     /// Sets the remedy for damage in data that the server does not read when it starts.

@@ -66,7 +66,11 @@ impl Connection {
                 Err(error) => refusals.push(format!("{url}: {}", cause(&error))),
             }
         }
-        Err(unreachable(&refusals.join("; ")))
+        Err(Failure::failed(
+            format_args!("cannot reach {}", refusals.join("; ")),
+            "Start a server:    inkstone serve\n\
+             or name another:   --endpoint URL (or INKSTONE_ENDPOINT)",
+        ))
     }
 
     /// The service KV, without a limit on the size of answers.
@@ -103,14 +107,10 @@ impl Connection {
     /// The failure for a refusal by the server or a lost connection.
     pub(crate) fn refused(&self, status: &Status) -> Failure {
         match status.code() {
-            Code::Unavailable | Code::Unknown if status.source().is_some() => Failure::failed(
-                format_args!(
-                    "lost the connection to {}: {}",
-                    self.endpoint,
-                    cause(status)
-                ),
-                "",
-            ),
+            Code::Unavailable | Code::Unknown if status.source().is_some() => {
+                let (endpoint, cause) = (&self.endpoint, cause(status));
+                Failure::failed(format!("lost the connection to {endpoint}: {cause}"), "")
+            }
             Code::Unimplemented => Failure::failed(
                 format_args!("{} does not speak etcd's v3 API", self.endpoint),
                 status.message(),
@@ -171,14 +171,6 @@ fn unusable(endpoint: &str) -> Failure {
         format_args!("'{endpoint}' is not an endpoint"),
         "Write URLs such as http://127.0.0.1:2379, separated by commas, in --endpoint or \
          INKSTONE_ENDPOINT.",
-    )
-}
-
-fn unreachable(causes: &str) -> Failure {
-    Failure::failed(
-        format_args!("cannot reach {causes}"),
-        "Start a server:    inkstone serve\n\
-         or name another:   --endpoint URL (or INKSTONE_ENDPOINT)",
     )
 }
 

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use engine::inspect::{Checkpoint, CheckpointFile, Contents, Damage, contents};
 use etcd_api::EncodedKeyValue;
 use serde_json::{Value, json};
-use value_log::inspect::{Frame, FrameRecord, SegmentFile};
+use value_log::inspect::{Frame, FrameRecord};
 
 use super::Report;
 use super::text::{kind_name, name_of};
@@ -39,11 +39,7 @@ impl Report for Json {
         }))
     }
 
-    fn segment_begins(&mut self, _file: &SegmentFile) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn group(&mut self, frame: &Frame, records: bool) -> io::Result<()> {
+    fn group(&mut self, frame: &Frame, shown: &[FrameRecord]) -> io::Result<()> {
         self.line(&json!({
             "type": name_of(frame.kind),
             "offset": frame.start,
@@ -56,10 +52,8 @@ impl Report for Json {
             "last_revision": frame.tag.last,
             "records": frame.records.len(),
         }))?;
-        let shown = if records { &frame.records[..] } else { &[] };
-        shown
-            .iter()
-            .try_for_each(|record| self.line(&record_json(record)))
+        let mut shown = shown.iter().map(record_json);
+        shown.try_for_each(|record| self.line(&record))
     }
 
     fn segment(&mut self, survey: &Survey) -> io::Result<()> {

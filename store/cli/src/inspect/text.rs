@@ -42,8 +42,6 @@ pub(super) struct Text {
     segments: Table,
     checkpoints: Table,
     any_group: bool,
-    any_segment: bool,
-    any_checkpoint: bool,
     notes: Vec<String>,
 }
 
@@ -54,8 +52,6 @@ impl Text {
             segments: Table::new(SEGMENT_COLUMNS),
             checkpoints: Table::new(CHECKPOINT_COLUMNS),
             any_group: false,
-            any_segment: false,
-            any_checkpoint: false,
             notes: Vec::new(),
         }
     }
@@ -81,10 +77,10 @@ impl Text {
                 kind,
                 payload_bytes,
             } => {
+                let blank = "";
                 write!(
                     self.output,
-                    "state  {:>12} {payload_bytes:>10}  kind {kind}",
-                    ""
+                    "state  {blank:>12} {payload_bytes:>10}  kind {kind}"
                 )?;
             }
             Contents::HardState(state) => write!(
@@ -107,11 +103,8 @@ impl Report for Text {
         }
         let (files, spares) = (&directory.files, directory.files.spares.len() as u64);
         let segments = counted(files.segments.len() as u64, "segment", "segments");
-        writeln!(
-            self.output,
-            "{segments}, {}\n",
-            counted(spares, "spare file", "spare files")
-        )
+        let spares = counted(spares, "spare file", "spare files");
+        writeln!(self.output, "{segments}, {spares}\n")
     }
 
     fn segment_begins(&mut self, file: &SegmentFile) -> io::Result<()> {
@@ -120,7 +113,7 @@ impl Report for Text {
         writeln!(self.output, "{RECORD_COLUMNS}")
     }
 
-    fn group(&mut self, frame: &Frame, records: bool) -> io::Result<()> {
+    fn group(&mut self, frame: &Frame, shown: &[FrameRecord]) -> io::Result<()> {
         let (sequence, epoch) = (frame.link.sequence, frame.link.epoch);
         let (start, bytes) = (frame.start, frame.end - frame.start);
         let kind = name_of(frame.kind);
@@ -134,20 +127,15 @@ impl Report for Text {
             if tag.last > 0 {
                 write!(self.output, "  revisions {} to {}", tag.first, tag.last)?;
             }
-            write!(
-                self.output,
-                "  {}",
-                counted(frame.records.len() as u64, "record", "records")
-            )?;
+            let records = counted(frame.records.len() as u64, "record", "records");
+            write!(self.output, "  {records}")?;
         }
         writeln!(self.output)?;
-        let shown = if records { &frame.records[..] } else { &[] };
         shown.iter().try_for_each(|record| self.record(record))
     }
 
     fn segment(&mut self, survey: &Survey) -> io::Result<()> {
         let revision = |number: Option<u64>| number.map_or("-".to_owned(), |it| it.to_string());
-        self.any_segment = true;
         self.segments.row(vec![
             format!("{:08x}", survey.file.id),
             kind_name(survey.file.kind).to_owned(),
@@ -170,24 +158,20 @@ impl Report for Text {
         let checkpoint = match found {
             Ok(checkpoint) => checkpoint,
             Err(Damage { offset, what }) => {
-                let note = format!(
-                    "checkpoint {:x} is damaged at {offset}: {what}",
-                    file.number
-                );
+                let number = file.number;
+                let note = format!("checkpoint {number:x} is damaged at {offset}: {what}");
                 self.notes.push(note);
                 return Ok(());
             }
         };
         let from = checkpoint.replay_position;
-        self.any_checkpoint = true;
         self.checkpoints.row(vec![
             format!("{:x}", file.number),
             size(checkpoint.file_bytes),
             checkpoint.revision.to_string(),
-            if checkpoint.compacted < 0 {
-                "-".into()
-            } else {
-                checkpoint.compacted.to_string()
+            match checkpoint.compacted {
+                ..0 => "-".to_owned(),
+                compacted => compacted.to_string(),
             },
             checkpoint.applied_index.to_string(),
             checkpoint.keys.to_string(),
@@ -204,10 +188,10 @@ impl Report for Text {
         if self.any_group {
             writeln!(self.output)?;
         }
-        if self.any_segment {
+        if !self.segments.is_empty() {
             self.segments.write(&mut self.output)?;
         }
-        if self.any_checkpoint {
+        if !self.checkpoints.is_empty() {
             writeln!(self.output)?;
             self.checkpoints.write(&mut self.output)?;
         }

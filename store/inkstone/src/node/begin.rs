@@ -191,107 +191,74 @@ impl From<MemberFileError> for Error {
 impl From<BootstrapError> for Error {
     fn from(BootstrapError { directory, reason }: BootstrapError) -> Error {
         let directory = directory.display();
-        let (remedy, what) = match reason {
-            Failure::MemberFile(error) => return error.into(),
-            Failure::Node(cluster::Error::Removed { member }) => (
-                Remedy::Repair,
-                format!(
-                    "member {member:x} was removed from its cluster and cannot come back: add it \
+        let retry = |what| Error::new(Remedy::Retry, what);
+        let correct = |what| Error::new(Remedy::CorrectTheCall, what);
+        let repair = |what| Error::new(Remedy::Repair, what);
+        match reason {
+            Failure::MemberFile(error) => error.into(),
+            Failure::Node(cluster::Error::Removed { member }) => repair(format!(
+                "member {member:x} was removed from its cluster and cannot come back: add it \
                      again at a member (`add_learner`), then let it `join` with an empty directory"
-                ),
-            ),
-            Failure::Node(error) => return error.into(),
-            Failure::Socket(error) => return repair(error),
-            Failure::Thread(error) => (
-                Remedy::Retry,
-                format!("cannot ask the other members: {error}"),
-            ),
-            Failure::NoData { member } => (
-                Remedy::Repair,
-                format!(
-                    "{directory} belongs to member {member:x} and holds nothing of it: put the \
+            )),
+            Failure::Node(error) => error.into(),
+            Failure::Socket(error) => repair(error.to_string()),
+            Failure::Thread(error) => retry(format!("cannot ask the other members: {error}")),
+            Failure::NoData { member } => repair(format!(
+                "{directory} belongs to member {member:x} and holds nothing of it: put the \
                      directory back; if it is lost, remove this member (`remove_member`) and add \
                      it again (`add_learner`) at another one, then let it `join` with an empty \
                      directory"
-                ),
-            ),
-            Failure::ForeignLog { member } => (
-                Remedy::Repair,
-                format!(
-                    "the log in {directory} does not know the member {member:x}: it is that of a \
+            )),
+            Failure::ForeignLog { member } => repair(format!(
+                "the log in {directory} does not know the member {member:x}: it is that of a \
                      store, or of another cluster; choose another directory. A member that has \
                      lost its data cannot come back under its old name: remove it, add it again \
                      and let it `join`"
-                ),
-            ),
-            Failure::Lost { member } => (
-                Remedy::Repair,
-                format!(
-                    "the other members know that this member, {member:x}, was up before, and \
+            )),
+            Failure::Lost { member } => repair(format!(
+                "the other members know that this member, {member:x}, was up before, and \
                      {directory} holds nothing of it: put the directory back; if it is lost, \
                      remove this member (`remove_member`) and add it again (`add_learner`) at \
                      another one, then let it `join`"
-                ),
-            ),
-            Failure::OtherCluster { described, running } => (
-                Remedy::CorrectTheCall,
-                format!(
-                    "the members at the founders' addresses run already, as the cluster {:x} ({}), \
+            )),
+            Failure::OtherCluster { described, running } => correct(format!(
+                "the members at the founders' addresses run already, as the cluster {:x} ({}), \
                      and these founders and this token begin the cluster {described:x}: to join \
                      that cluster, have it add this member (`add_learner`) and let it `join`; if \
                      it is one of those that began it, set their founders and `cluster_token`",
-                    running.cluster_id,
-                    listed(running.members.iter())
-                ),
-            ),
-            Failure::OtherSegments { ours, theirs } => (
-                Remedy::CorrectTheCall,
-                format!(
-                    "the other members have segments of {theirs} bytes and `segment_bytes` is \
+                running.cluster_id,
+                listed(running.members.iter())
+            )),
+            Failure::OtherSegments { ours, theirs } => correct(format!(
+                "the other members have segments of {theirs} bytes and `segment_bytes` is \
                      {ours}, but it has to be the same on all members: set it to {theirs}"
-                ),
-            ),
-            Failure::Unfilled { member } => (
-                Remedy::CorrectTheCall,
-                format!(
-                    "{directory} belongs to member {member:x} and holds no data: if the member \
+            )),
+            Failure::Unfilled { member } => correct(format!(
+                "{directory} belongs to member {member:x} and holds no data: if the member \
                      has not received its data yet, set `join` at each start; if the data are \
                      lost, remove the member, add it again, and let it join with an empty directory"
-                ),
-            ),
-            Failure::JoinsAnother { own, named } => (
-                Remedy::CorrectTheCall,
-                format!(
-                    "{directory} has begun to join the cluster {:x}, but the named members belong \
+            )),
+            Failure::JoinsAnother { own, named } => correct(format!(
+                "{directory} has begun to join the cluster {:x}, but the named members belong \
                      to the cluster {named:x}: name members of the first, or choose another \
                      directory",
-                    own.cluster
-                ),
-            ),
-            Failure::NoMemberAnswers { reasons } => (
-                Remedy::Retry,
-                format!(
-                    "no member answers with a list of the members ({}): start one of them, or \
+                own.cluster
+            )),
+            Failure::NoMemberAnswers { reasons } => retry(format!(
+                "no member answers with a list of the members ({}): start one of them, or \
                      name other addresses of members; a member that waits for its own data \
                      cannot answer",
-                    match reasons.is_empty() {
-                        true => "the named members have no data yet".to_owned(),
-                        false => reasons.join("; "),
-                    }
-                ),
-            ),
-            Failure::TwoClusters { clusters: [a, b] } => (
-                Remedy::CorrectTheCall,
-                format!(
-                    "the named members belong to two clusters, {a:x} and {b:x}: name members of \
+                match reasons.is_empty() {
+                    true => "the named members have no data yet".to_owned(),
+                    false => reasons.join("; "),
+                }
+            )),
+            Failure::TwoClusters { clusters: [a, b] } => correct(format!(
+                "the named members belong to two clusters, {a:x} and {b:x}: name members of \
                      one"
-                ),
-            ),
-            Failure::NotListed { list, own_urls, .. } => {
-                (Remedy::CorrectTheCall, not_listed(&list, &own_urls))
-            }
-        };
-        Error::new(remedy, what)
+            )),
+            Failure::NotListed { list, own_urls, .. } => correct(not_listed(&list, &own_urls)),
+        }
     }
 }
 

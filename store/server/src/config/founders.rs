@@ -114,35 +114,22 @@ fn misfit(
 }
 
 fn advertises_what_is_listed(own: &Founder, advertised: &[Url]) -> Result<(), Error> {
-    let lacks = |lacking: &[Url], url: &&Url| !lacking.contains(url);
-    let joined = |prefix: &str, urls: &[&Url]| {
-        let texts = urls.iter().map(|url| format!("{prefix}{}", url.as_str()));
+    let texts = |prefix: &str, urls: &[Url], without: &[Url]| {
+        let urls = urls.iter().filter(|url| !without.contains(url));
+        let texts = urls.map(|url| format!("{prefix}{}", url.as_str()));
         texts.collect::<Vec<_>>().join(",")
     };
-    let name = format!("{}=", own.name);
-    let all = |urls: &[Url], prefix: &str| joined(prefix, &urls.iter().collect::<Vec<_>>());
-    let unadvertised: Vec<&Url> = own
-        .peer_urls
-        .iter()
-        .filter(|url| lacks(advertised, url))
-        .collect();
-    if !unadvertised.is_empty() {
-        return Err(Error::Conflict(format!(
-            "--{CLUSTER} has {} but missing from --{ADVERTISED}={}",
-            joined(&name, &unadvertised),
-            all(advertised, "")
-        )));
-    }
-    let unlisted: Vec<&Url> = advertised
-        .iter()
-        .filter(|url| lacks(&own.peer_urls, url))
-        .collect();
-    if !unlisted.is_empty() {
-        return Err(Error::Conflict(format!(
-            "--{ADVERTISED} has {} but missing from --{CLUSTER}={}",
-            joined("", &unlisted),
-            all(&own.peer_urls, &name)
-        )));
-    }
-    Ok(())
+    let (name, listed) = (format!("{}=", own.name), &own.peer_urls[..]);
+    let unadvertised = texts(&name, listed, advertised);
+    let unlisted = texts("", advertised, listed);
+    let what = if !unadvertised.is_empty() {
+        let advertised = texts("", advertised, &[]);
+        format!("--{CLUSTER} has {unadvertised} but missing from --{ADVERTISED}={advertised}")
+    } else if !unlisted.is_empty() {
+        let listed = texts(&name, listed, &[]);
+        format!("--{ADVERTISED} has {unlisted} but missing from --{CLUSTER}={listed}")
+    } else {
+        return Ok(());
+    };
+    Err(Error::Conflict(what))
 }

@@ -22,12 +22,6 @@ pub(super) struct Gathered {
     given: BTreeMap<&'static str, String>,
     /// Warnings to be logged once logging is set up.
     pub(super) warnings: Vec<String>,
-    pub(super) origin: Origin,
-}
-
-/// Sources of the texts other than the command line, for error messages.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Origin {
     /// The configuration file; if there is one, it is the only source.
     file: Option<PathBuf>,
     /// Flags that were set by their variable.
@@ -46,7 +40,7 @@ pub(super) fn gather(
     }
     gathered.take_variables(surroundings.variables);
     for (name, text) in arguments.given {
-        gathered.origin.variables.remove(name);
+        gathered.variables.remove(name);
         gathered.given.insert(name, text);
     }
     if let Some(path) = gathered
@@ -66,9 +60,11 @@ fn from_file(path: &Path, surroundings: &Surroundings<'_>) -> Result<Gathered, E
         message,
     })?;
     let contents = file::parse(path, &text)?;
-    let mut gathered = Gathered::default();
-    gathered.origin.file = Some(path.to_owned());
-    gathered.given.extend(contents.given);
+    let mut gathered = Gathered {
+        given: contents.given.into_iter().collect(),
+        file: Some(path.to_owned()),
+        ..Gathered::default()
+    };
     gathered.warn(format!(
         "all settings are read from {}; flags and variables are ignored",
         path.display()
@@ -82,7 +78,7 @@ fn from_file(path: &Path, surroundings: &Surroundings<'_>) -> Result<Gathered, E
     Ok(gathered)
 }
 
-impl Origin {
+impl Gathered {
     /// Adds to an error about a flag where the flag was set, if not on the command line.
     pub(super) fn name(&self, error: Error) -> Error {
         let place = match (&self.file, error.flag()) {
@@ -98,9 +94,7 @@ impl Origin {
             error: Box::new(error),
         }
     }
-}
 
-impl Gathered {
     /// The text of a flag.
     pub(super) fn text(&self, name: &'static str) -> &str {
         match self.given.get(name) {
@@ -139,7 +133,7 @@ impl Gathered {
                 // An empty variable counts as unset, as in etcd.
                 Some(_) if text.is_empty() => {}
                 Some(flag) => {
-                    self.origin.variables.insert(flag.name);
+                    self.variables.insert(flag.name);
                     self.given.insert(flag.name, text.clone());
                 }
                 None => self.warn(format!(
@@ -159,12 +153,15 @@ impl Gathered {
             }
             match flag.support {
                 Support::Served => {}
-                Support::Idle(why) => idle.push(format!("--{name}={text} has no effect: {why}")),
-                Support::Later(what) => {
+                Support::Idle => {
+                    let why = flag.about;
+                    idle.push(format!("--{name}={text} has no effect: {why}"));
+                }
+                Support::Later => {
                     return Err(Error::NotYet {
                         flag: flag.name,
                         text: text.clone(),
-                        what,
+                        what: flag.about,
                     });
                 }
             }

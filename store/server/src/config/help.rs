@@ -4,33 +4,44 @@ use std::fmt::Write;
 
 use super::flags::{Flag, Support};
 
+/// Longest line.
+const COLUMNS: usize = 100;
+const INDENT: &str = "        ";
+const SECTIONS: [(Support, &str); 3] = [
+    (Support::Served, "Flags"),
+    (
+        Support::Idle,
+        "Accepted for compatibility with etcd, without effect",
+    ),
+    (
+        Support::Later,
+        "Not supported yet: any value but the default is refused",
+    ),
+];
+
 pub(super) fn text() -> String {
     let mut text = String::from(INTRODUCTION);
-    section(
-        &mut text,
-        "Flags",
-        |support| support == Support::Served,
-        |flag| flag.help,
-    );
-    section(
-        &mut text,
-        "Accepted for compatibility with etcd, without effect",
-        |support| matches!(support, Support::Idle(_)),
-        |flag| match flag.support {
-            Support::Idle(why) => why,
-            _ => "",
-        },
-    );
-    section(
-        &mut text,
-        "Not supported yet: any value but the default is refused",
-        |support| matches!(support, Support::Later(_)),
-        |flag| match flag.support {
-            Support::Later(what) => what,
-            _ => "",
-        },
-    );
+    for (support, title) in SECTIONS {
+        let _ = write!(text, "\n{title}:\n");
+        for flag in Flag::all().iter().filter(|flag| flag.support == support) {
+            let _ = writeln!(text, "  --{} '{}'", flag.name, flag.default);
+            push_wrapped(&mut text, flag.about);
+        }
+    }
     text
+}
+
+/// Adds indented lines of whole words.
+fn push_wrapped(text: &mut String, about: &str) {
+    let mut line = INDENT.to_owned();
+    for word in about.split(' ') {
+        if line.len() + word.len() > COLUMNS {
+            let _ = writeln!(text, "{}", line.trim_end());
+            line.truncate(INDENT.len());
+        }
+        line.extend([word, " "]);
+    }
+    let _ = writeln!(text, "{}", line.trim_end());
 }
 
 const INTRODUCTION: &str = "\
@@ -54,24 +65,6 @@ The flags are etcd's. --name x, --name=x and -name=x mean the same; a boolean is
 set by an environment variable, --data-dir by ETCD_DATA_DIR; a flag overrides its variable.
 ";
 
-fn section(
-    text: &mut String,
-    title: &str,
-    belongs: impl Fn(Support) -> bool,
-    about: impl Fn(&Flag) -> &'static str,
-) {
-    let _ = write!(text, "\n{title}:\n");
-    for flag in Flag::all().iter().filter(|flag| belongs(flag.support)) {
-        let _ = writeln!(
-            text,
-            "  --{} '{}'\n        {}",
-            flag.name,
-            flag.default,
-            about(flag)
-        );
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,6 +74,13 @@ mod tests {
         let text = text();
         for flag in Flag::all() {
             assert!(text.contains(&format!("--{} ", flag.name)), "{}", flag.name);
+        }
+    }
+
+    #[test]
+    fn no_line_of_prose_is_longer_than_100_columns() {
+        for line in text().lines().filter(|line| !line.starts_with("  --")) {
+            assert!(line.chars().count() <= COLUMNS, "{line}");
         }
     }
 }

@@ -16,19 +16,19 @@ use super::{durability, founders, values};
 const ELECTION_TIMEOUT_MAX: Duration = Duration::from_secs(50);
 
 /// Reads and checks all settings.
-pub(super) fn read(mut gathered: Gathered) -> Result<Config, Error> {
+pub(super) fn read(gathered: &mut Gathered) -> Result<Config, Error> {
     let mut config = Config::unset();
     for flag in Flag::all() {
         flag.set(&mut config, gathered.text(flag.name))?;
     }
-    elections(&gathered, &mut config)?;
-    founders::read(&gathered, &mut config)?;
-    addresses(&gathered, &mut config)?;
+    elections(gathered, &mut config)?;
+    founders::read(gathered, &mut config)?;
+    addresses(gathered, &mut config)?;
     if config.node.directory.as_os_str().is_empty() {
         config.node.directory = PathBuf::from(format!("{}.inkstone", config.name));
     }
-    config.auto_compaction = auto_compaction(&gathered)?;
-    config.durability = durability::read(&mut gathered)?;
+    config.auto_compaction = auto_compaction(gathered)?;
+    config.durability = durability::read(gathered)?;
     config.durability.apply_to(&mut config.node);
     // The strict check is done by the member that a client asks (reconfiguration.rs).
     config.node.replica.strict_reconfiguration = false;
@@ -157,10 +157,10 @@ fn auto_compaction(gathered: &Gathered) -> Result<Option<AutoCompaction>, Error>
     Ok(Some(compaction).filter(|kept| *kept != AutoCompaction::Periodic(Duration::ZERO)))
 }
 
-fn warnings(gathered: Gathered, config: &Config) -> Vec<String> {
+fn warnings(gathered: &mut Gathered, config: &Config) -> Vec<String> {
     const GATEWAY: &str = "enable-grpc-gateway";
     let asks_for_gateway = gathered.is_given(GATEWAY) && config.http.gateway;
-    let mut warnings = gathered.warnings;
+    let mut warnings = std::mem::take(&mut gathered.warnings);
     let is_open = |url: &Url| matches!(url.address(), Address::Tcp { host, .. } if host != "localhost" && !is_loopback(host));
     if config.addresses.listen_client.iter().any(is_open) {
         let text = "clients are served without TLS and without users on an open address";

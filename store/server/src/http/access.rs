@@ -15,10 +15,8 @@ pub(super) fn refuse(config: &Config, parts: &Parts) -> Option<Response<Body>> {
     if config.http.hosts.is_empty() {
         return None;
     }
-    let host = parts
-        .headers
-        .get(header::HOST)
-        .and_then(|host| host.to_str().ok());
+    let host = parts.headers.get(header::HOST);
+    let host = host.and_then(|host| host.to_str().ok());
     let host = host.or_else(|| parts.uri.host()).unwrap_or_default();
     let name = without_port(host);
     if config.http.hosts.iter().any(|known| known == name) {
@@ -31,22 +29,17 @@ pub(super) fn refuse(config: &Config, parts: &Parts) -> Option<Response<Body>> {
 
 /// Adds the header that allows a browser's page to read the answer, if its origin is listed.
 pub(super) fn allow_origin(config: &Config, parts: &Parts, headers: &mut HeaderMap) {
-    let origin = if config.http.origins.is_empty() {
-        HeaderValue::from_static("*")
-    } else {
-        match parts.headers.get(header::ORIGIN) {
-            Some(origin)
-                if config
-                    .http
-                    .origins
-                    .iter()
-                    .any(|known| origin == known.as_str()) =>
-            {
-                origin.clone()
-            }
-            _ => return,
-        }
+    let allowed = &config.http.origins;
+    let is_allowed = |origin: &&HeaderValue| allowed.iter().any(|it| *origin == it.as_str());
+    let origin = match allowed.is_empty() {
+        true => Some(HeaderValue::from_static("*")),
+        false => parts
+            .headers
+            .get(header::ORIGIN)
+            .filter(is_allowed)
+            .cloned(),
     };
+    let Some(origin) = origin else { return };
     let methods = HeaderValue::from_static("POST, GET, OPTIONS, PUT, DELETE");
     headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);

@@ -4,9 +4,10 @@
 //! checks, each of which also has a path of its own, and with `?verbose` list the outcome
 //! of each. `?exclude=` leaves out an alarm or a check.
 
+use std::fmt::Write;
 use std::sync::Arc;
 
-use etcd_api::etcdserverpb::{AlarmType, RangeRequest};
+use etcd_api::etcdserverpb::{AlarmMember, AlarmType, RangeRequest};
 use tonic::body::Body;
 use tonic::codegen::http::request::Parts;
 use tonic::codegen::http::{Method, Response, StatusCode};
@@ -72,14 +73,12 @@ async fn health(backend: &Arc<Backend>, query: &str) -> Response<Body> {
     let metrics = &backend.metrics;
     match reason {
         None => {
-            metrics.health_success.add(1);
-            plain(
-                StatusCode::OK,
-                r#"{"health":"true","reason":""}"#.to_owned(),
-            )
+            metrics.health.passed.add(1);
+            let text = r#"{"health":"true","reason":""}"#;
+            plain(StatusCode::OK, text.to_owned())
         }
         Some(reason) => {
-            metrics.health_failures.add(1);
+            metrics.health.failed.add(1);
             let reason = serde_json::Value::String(reason);
             let text = format!(r#"{{"health":"false","reason":{reason}}}"#);
             warn!(output = text, "/health error");
@@ -102,30 +101,23 @@ async fn unhealthy(backend: &Arc<Backend>, query: &str, serializable: bool) -> O
     if !serializable && backend.leader() == 0 {
         return Some("RAFT NO LEADER".to_owned());
     }
-    read(backend, serializable)
-        .await
-        .err()
-        .map(|error| format!("RANGE ERROR:{error}"))
+    let failed = read(backend, serializable).await.err();
+    failed.map(|error| format!("RANGE ERROR:{error}"))
 }
 
 /// Reads a key that does not exist.
 async fn read(backend: &Arc<Backend>, serializable: bool) -> Result<(), String> {
     if !serializable {
-        backend
-            .confirm_reads()
-            .await
-            .map_err(|status| status.message().to_owned())?;
+        let confirmed = backend.confirm_reads().await;
+        confirmed.map_err(|status| status.message().to_owned())?;
     }
     let request = RangeRequest {
         keys_only: true,
         limit: 1,
         ..RangeRequest::default()
     };
-    backend
-        .reader()
-        .range(&request)
-        .map(drop)
-        .map_err(|error| error.to_string())
+    let read = backend.reader().range(&request);
+    read.map(drop).map_err(|error| error.to_string())
 }
 
 async fn run(
@@ -142,28 +134,22 @@ async fn run(
             continue;
         }
         let outcome = check.run(backend).await;
-        backend
-            .metrics
-            .checks
-            .count(root, check.name(), outcome.is_ok());
-        match outcome {
-            Ok(()) => report.push_str(&format!("[+]{} ok\n", check.name())),
-            Err(reason) => {
-                healthy = false;
-                report.push_str(&format!("[-]{} failed: {reason}\n", check.name()));
-            }
-        }
+        let (checks, name) = (&backend.metrics.checks, check.name());
+        checks.count(root, name, outcome.is_ok());
+        healthy &= outcome.is_ok();
+        let _ = match outcome {
+            Ok(()) => writeln!(report, "[+]{name} ok"),
+            Err(reason) => writeln!(report, "[-]{name} failed: {reason}"),
+        };
     }
     if !healthy {
         warn!(path = root, reason = report, "health check error");
         return refusal(StatusCode::SERVICE_UNAVAILABLE, &report);
     }
-    let detail = if values(query, "verbose").next().is_some() {
-        report.as_str()
-    } else {
-        ""
-    };
-    let mut response = plain(StatusCode::OK, format!("{detail}ok\n"));
+    if values(query, "verbose").next().is_none() {
+        report.clear();
+    }
+    let mut response = plain(StatusCode::OK, report + "ok\n");
     no_sniffing(&mut response);
     response
 }
@@ -182,13 +168,9 @@ impl Check {
     async fn run(self, backend: &Arc<Backend>) -> Result<(), String> {
         match self {
             Check::DataCorruption => {
-                let corrupt = AlarmType::Corrupt as i32;
-                match backend
-                    .reader()
-                    .alarms()
-                    .iter()
-                    .any(|alarm| alarm.alarm == corrupt)
-                {
+                let alarms = backend.reader().alarms();
+                let is_corrupt = |alarm: &AlarmMember| alarm.alarm == AlarmType::Corrupt as i32;
+                match alarms.iter().any(is_corrupt) {
                     true => Err("alarm activated: CORRUPT".to_owned()),
                     false => Ok(()),
                 }
@@ -200,7 +182,9 @@ impl Check {
                 }
                 read(backend, false).await
             }
-            Check::NonLearner if backend.is_learner() => Err("this member is a learner".to_owned()),
+            Check::NonLearner if backend.node.is_learner() => {
+                Err("this member is a learner".to_owned())
+            }
             Check::NonLearner => Ok(()),
         }
     }

@@ -1,11 +1,11 @@
 //! One event as one line.
 
-use std::fmt::{Debug, Write};
+use std::fmt::Write;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tracing::field::{Field, Visit};
 use tracing::{Event, Level};
+use tracing_serde::fields::AsMap;
 
 use super::time::rfc3339;
 
@@ -16,22 +16,27 @@ pub(super) struct Line {
     /// Crate, file and line.
     caller: String,
     message: String,
-    /// In the order of the `tracing` macro's arguments.
+    /// By name.
     fields: Map<String, Value>,
 }
 
 impl Line {
     pub(super) fn of(event: &Event<'_>, unix: Duration) -> Line {
         let metadata = event.metadata();
-        let mut line = Line {
+        let Ok(Value::Object(mut fields)) = serde_json::to_value(event.field_map()) else {
+            unreachable!("a map of fields is a JSON object");
+        };
+        let message = match fields.remove("message") {
+            Some(Value::String(text)) => text,
+            _ => String::new(),
+        };
+        Line {
             level: level(*metadata.level()),
             time: rfc3339(unix),
             caller: caller(metadata.file().unwrap_or("?"), metadata.line().unwrap_or(0)),
-            message: String::new(),
-            fields: Map::new(),
-        };
-        event.record(&mut line);
-        line
+            message,
+            fields,
+        }
     }
 
     /// One JSON object.
@@ -69,39 +74,6 @@ impl Line {
         }
         text.push('\n');
         text
-    }
-
-    fn put(&mut self, field: &Field, value: Value) {
-        match (field.name(), value) {
-            ("message", Value::String(text)) => self.message = text,
-            (name, value) => drop(self.fields.insert(name.to_owned(), value)),
-        }
-    }
-}
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.put(field, Value::String(format!("{value:?}")));
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field, value.into());
-    }
-
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.put(field, value.into());
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.put(field, value.into());
-    }
-
-    fn record_f64(&mut self, field: &Field, value: f64) {
-        self.put(field, value.into());
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.put(field, value.into());
     }
 }
 

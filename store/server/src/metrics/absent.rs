@@ -71,11 +71,11 @@ pub(super) fn write(page: &mut Page) {
         page.gauge(name, HELP, 0);
     }
     for (name, bounds) in HISTOGRAMS {
-        page.histogram(name, HELP, &Histogram::new(bounds).read());
+        page.histogram(name, HELP, &Histogram::new(bounds));
     }
-    let name = "etcd_server_feature_enabled";
-    page.family(name, "gauge", "etcd's feature gates; none exists here.");
+    let help = "etcd's feature gates; none exists here.";
+    let mut family = page.family("etcd_server_feature_enabled", "gauge", help);
     for (feature, stage) in FEATURES {
-        page.sample(name, &[("name", feature), ("stage", stage)], 0);
+        family.sample(&[("name", feature), ("stage", stage)], 0);
     }
 }

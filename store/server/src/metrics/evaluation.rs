@@ -7,7 +7,7 @@ use environment::Clock;
 use revisions::Command;
 
 use super::Counter;
-use super::histogram::{COMPACTION_MILLISECONDS, Histogram, MEMORY_SECONDS, Reading};
+use super::histogram::{COMPACTION_MILLISECONDS, Histogram, MEMORY_SECONDS};
 
 /// Commands by name, in etcd's words.
 const OPERATIONS: [&str; 8] = [
@@ -71,16 +71,12 @@ impl EvaluationMetrics {
     }
 
     /// Name, success and times of each kind of command that was evaluated at least once.
-    pub(super) fn each(&self) -> impl Iterator<Item = (&'static str, &'static str, Reading)> {
+    pub(super) fn each(&self) -> impl Iterator<Item = (&'static str, &'static str, &Histogram)> {
         let named = OPERATIONS.into_iter().zip(&self.times);
-        named
-            .flat_map(|(name, times)| {
-                [
-                    (name, "true", times.done.read()),
-                    (name, "false", times.refused.read()),
-                ]
-            })
-            .filter(|(_, _, reading)| reading.count > 0)
+        let each = named.flat_map(|(name, times)| {
+            [(name, "true", &times.done), (name, "false", &times.refused)]
+        });
+        each.filter(|(_, _, times)| !times.is_empty())
     }
 }
 

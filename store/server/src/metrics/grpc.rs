@@ -8,27 +8,6 @@ use tonic::Code;
 /// Number of gRPC's status codes.
 const CODES: usize = 17;
 
-/// Labels of the codes; the index is the code's number.
-pub(super) const CODE_LABELS: [&str; CODES] = [
-    "OK",
-    "Canceled",
-    "Unknown",
-    "InvalidArgument",
-    "DeadlineExceeded",
-    "NotFound",
-    "AlreadyExists",
-    "PermissionDenied",
-    "ResourceExhausted",
-    "FailedPrecondition",
-    "Aborted",
-    "OutOfRange",
-    "Unimplemented",
-    "Internal",
-    "Unavailable",
-    "DataLoss",
-    "Unauthenticated",
-];
-
 /// One call's counters.
 #[derive(Debug)]
 pub(crate) struct MethodMetrics {
@@ -68,11 +47,16 @@ impl MethodMetrics {
         &self.handled[code as usize]
     }
 
-    /// Labels of the codes with the calls that ended with them.
-    pub(super) fn each_handled(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        CODE_LABELS
-            .into_iter()
-            .zip(self.handled.iter().map(Counter::get))
+    /// The codes, as gRPC's library for Go calls them, with the calls that ended with them.
+    pub(super) fn each_handled(&self) -> impl Iterator<Item = (String, u64)> {
+        self.handled.iter().enumerate().map(|(code, calls)| {
+            let label = match Code::from(code as i32) {
+                Code::Ok => "OK".to_owned(),
+                Code::Cancelled => "Canceled".to_owned(),
+                code => format!("{code:?}"),
+            };
+            (label, calls.get())
+        })
     }
 }
 
@@ -82,12 +66,8 @@ pub(crate) struct GrpcMetrics(Vec<MethodMetrics>);
 
 impl Default for GrpcMetrics {
     fn default() -> GrpcMetrics {
-        GrpcMetrics(
-            Method::ALL
-                .iter()
-                .map(|_| MethodMetrics::default())
-                .collect(),
-        )
+        let methods = Method::ALL.iter();
+        GrpcMetrics(methods.map(|_| MethodMetrics::default()).collect())
     }
 }
 

@@ -93,6 +93,11 @@ impl Histogram {
         }
     }
 
+    /// Whether no value was counted.
+    pub(super) fn is_empty(&self) -> bool {
+        self.buckets.iter().all(|bucket| bucket.get() == 0)
+    }
+
     /// The current values.
     pub(super) fn read(&self) -> Reading {
         let mut count = 0;

@@ -4,7 +4,6 @@ use cluster::Traffic;
 
 use super::Counter;
 use super::grpc::MethodMetrics;
-use super::histogram::Histogram;
 use super::text::Page;
 use crate::backend::Backend;
 use crate::config::AutoCompaction;
@@ -32,28 +31,29 @@ fn facts(page: &mut Page, backend: &Backend) {
     let id = format!("{:x}", backend.identity.member);
     // etcd shows the agreed version without its last step.
     let cluster = etcd_api::CLUSTER_VERSION.trim_end_matches(".0");
-    for (name, label, text) in [
-        (
-            "etcd_server_version",
-            "server_version",
-            etcd_api::ETCD_VERSION,
-        ),
-        ("etcd_cluster_version", "cluster_version", cluster),
-        ("etcd_server_id", "server_id", &id),
-        ("etcd_server_go_version", "server_go_version", "rust"),
-        ("inkstone_version", "version", env!("CARGO_PKG_VERSION")),
+    let own = env!("CARGO_PKG_VERSION");
+    for (prefix, label, text) in [
+        ("etcd", "server_version", etcd_api::ETCD_VERSION),
+        ("etcd", "cluster_version", cluster),
+        ("etcd", "server_id", &id),
+        ("etcd", "server_go_version", "rust"),
+        ("inkstone", "version", own),
     ] {
-        page.family(name, "gauge", "Always 1; the value is in the label.");
-        page.sample(name, &[(label, text)], 1);
+        let name = format!("{prefix}_{label}");
+        let mut family = page.family(&name, "gauge", "Always 1; the value is in the label.");
+        family.sample(&[(label, text)], 1);
     }
     let (mode, kept) = match backend.config.auto_compaction {
         None => ("off", 0.0),
         Some(AutoCompaction::Periodic(kept)) => ("periodic", kept.as_secs_f64()),
         Some(AutoCompaction::Revision(kept)) => ("revision", kept as f64),
     };
-    let name = "inkstone_auto_compaction_retention";
-    page.family(name, "gauge", "History kept: seconds or revisions.");
-    page.sample(name, &[("mode", mode)], kept);
+    let (name, help) = (
+        "inkstone_auto_compaction_retention",
+        "History kept: seconds or revisions.",
+    );
+    page.family(name, "gauge", help)
+        .sample(&[("mode", mode)], kept);
 }
 
 /// The members of the cluster, this one included, and the traffic between it and each
@@ -67,90 +67,52 @@ fn peers(page: &mut Page, backend: &Backend) {
     }
     known.sort_unstable();
     known.dedup();
-    let name = "etcd_network_known_peers";
-    page.family(name, "gauge", "1 for each member.");
-    for id in &known {
-        let remote = format!("{id:x}");
-        page.sample(name, &[("Local", &local), ("Remote", &remote)], 1);
+    let names = known.iter().map(|id| format!("{id:x}"));
+    let known: Vec<(String, Option<Traffic>)> = names
+        .zip(known.iter().map(|id| backend.node.traffic(*id)))
+        .collect();
+    let mut family = page.family("etcd_network_known_peers", "gauge", "1 for each member.");
+    for (remote, _) in &known {
+        family.sample(&[("Local", &local), ("Remote", remote)], 1);
     }
-    let traffic = |id| backend.node.traffic(id).map(|traffic| (id, traffic));
-    peer_traffic(
-        page,
-        &local,
-        known.into_iter().filter_map(traffic).collect(),
-    );
-}
-
-/// Selects the sent or the received bytes.
-type BytesOf = fn(&Traffic) -> u64;
-
-fn peer_traffic(page: &mut Page, local: &str, others: Vec<(u64, Traffic)>) {
-    let name = "etcd_network_active_peers";
-    page.family(name, "gauge", "1 for each other member that is connected.");
-    for (id, traffic) in &others {
-        let remote = format!("{id:x}");
-        let labels = [("Local", local), ("Remote", &remote[..])];
-        page.sample(name, &labels, u64::from(traffic.connected));
+    let others = || {
+        let others = known.iter();
+        others.filter_map(|(remote, traffic)| Some((remote, traffic.as_ref()?)))
+    };
+    let help = "1 for each other member that is connected.";
+    let mut family = page.family("etcd_network_active_peers", "gauge", help);
+    for (remote, traffic) in others() {
+        let labels = [("Local", &*local), ("Remote", remote)];
+        family.sample(&labels, u8::from(traffic.connected));
     }
-    let families: [(&str, &str, &str, BytesOf); 2] = [
-        (
-            "etcd_network_peer_sent_bytes_total",
-            "To",
-            "Bytes of messages to other members; snapshots are left out.",
-            |traffic| traffic.sent_bytes,
-        ),
-        (
-            "etcd_network_peer_received_bytes_total",
-            "From",
-            "Bytes from other members; snapshots are left out.",
-            |traffic| traffic.received_bytes,
-        ),
-    ];
-    for (name, label, help, bytes_of) in families {
-        page.family(name, "counter", help);
-        for (id, traffic) in &others {
-            page.sample(name, &[(label, &format!("{id:x}"))], bytes_of(traffic));
-        }
+    let help = "Bytes of messages to other members; snapshots are left out.";
+    let mut family = page.family("etcd_network_peer_sent_bytes_total", "counter", help);
+    for (remote, traffic) in others() {
+        family.sample(&[("To", remote)], traffic.sent_bytes);
+    }
+    let help = "Bytes from other members; snapshots are left out.";
+    let mut family = page.family("etcd_network_peer_received_bytes_total", "counter", help);
+    for (remote, traffic) in others() {
+        family.sample(&[("From", remote)], traffic.received_bytes);
     }
 }
 
 fn durations(page: &mut Page, backend: &Backend) {
     let times = &backend.metrics.times;
-    let rows: [(&str, &str, &Histogram); 6] = [
-        (
-            "etcd_disk_wal_fsync_duration_seconds",
-            "Time of the log's flushes.",
-            &times.flushes,
-        ),
-        (
-            "etcd_disk_backend_defrag_duration_seconds",
-            "Time of Defragment.",
-            &times.defragmentations,
-        ),
-        (
-            "etcd_mvcc_hash_duration_seconds",
-            "Time of Hash.",
-            &times.hashes,
-        ),
-        (
-            "etcd_mvcc_hash_rev_duration_seconds",
-            "Time of HashKV.",
-            &times.hashes_at_revision,
-        ),
-        (
-            "etcd_debugging_lease_ttl_total",
-            "Times to live of granted leases, in seconds.",
-            &times.leases,
-        ),
-        (
-            "etcd_debugging_mvcc_db_compaction_total_duration_milliseconds",
-            "Time from a compaction to the end of its sweep.",
-            &backend.evaluations.sweeps,
-        ),
-    ];
-    for (name, help, times) in rows {
-        page.histogram(name, help, &times.read());
-    }
+    let help = "Time of the log's flushes.";
+    page.histogram("etcd_disk_wal_fsync_duration_seconds", help, &times.flushes);
+    let (help, defragmentations) = ("Time of Defragment.", &times.defragmentations);
+    let name = "etcd_disk_backend_defrag_duration_seconds";
+    page.histogram(name, help, defragmentations);
+    let name = "etcd_mvcc_hash_duration_seconds";
+    page.histogram(name, "Time of Hash.", &times.hashes);
+    let name = "etcd_mvcc_hash_rev_duration_seconds";
+    page.histogram(name, "Time of HashKV.", &times.hashes_at_revision);
+    let help = "Times to live of granted leases, in seconds.";
+    page.histogram("etcd_debugging_lease_ttl_total", help, &times.leases);
+    let name = "etcd_debugging_mvcc_db_compaction_total_duration_milliseconds";
+    let help = "Time from a compaction to the end of its sweep.";
+    page.histogram(name, help, &backend.evaluations.sweeps);
 }
 
 /// Selects one of a method's counters.
@@ -158,22 +120,15 @@ type CounterOf = fn(&MethodMetrics) -> &Counter;
 
 fn calls(page: &mut Page, backend: &Backend) {
     let families: [(&str, &str, CounterOf); 3] = [
-        ("grpc_server_started_total", "Calls begun.", |method| {
-            &method.started
-        }),
-        (
-            "grpc_server_msg_received_total",
-            "Messages received.",
-            |method| &method.received,
-        ),
-        ("grpc_server_msg_sent_total", "Messages sent.", |method| {
-            &method.sent
-        }),
+        ("started", "Calls begun.", |method| &method.started),
+        ("msg_received", "Messages received.", |it| &it.received),
+        ("msg_sent", "Messages sent.", |method| &method.sent),
     ];
-    for (name, help, counter) in families {
-        page.family(name, "counter", help);
+    for (what, help, counter) in families {
+        let name = format!("grpc_server_{what}_total");
+        let mut family = page.family(&name, "counter", help);
         for (method, counters) in shown(backend) {
-            page.sample(name, &labels(method), counter(counters).get());
+            family.sample(&labels(method), counter(counters).get());
         }
     }
 }
@@ -181,12 +136,11 @@ fn calls(page: &mut Page, backend: &Backend) {
 /// A row for each method and code from the start, as etcd has: `rate()` of a row that appears
 /// with its first error would miss that error.
 fn handled(page: &mut Page, backend: &Backend) {
-    let name = "grpc_server_handled_total";
-    page.family(name, "counter", "Calls ended.");
+    let mut family = page.family("grpc_server_handled_total", "counter", "Calls ended.");
     for (method, counters) in shown(backend) {
         for (code, count) in counters.each_handled() {
             let [method, service, kind] = labels(method);
-            page.sample(name, &[("grpc_code", code), method, service, kind], count);
+            family.sample(&[("grpc_code", &*code), method, service, kind], count);
         }
     }
 }
@@ -210,31 +164,29 @@ fn labels(method: Method) -> [(&'static str, &'static str); 3] {
 }
 
 fn clients(page: &mut Page, backend: &Backend) {
-    let name = "etcd_server_client_requests_total";
-    page.family(name, "counter", "Calls by the version the client speaks.");
+    let help = "Calls by the version the client speaks.";
+    let mut family = page.family("etcd_server_client_requests_total", "counter", help);
     for (version, unary, stream) in backend.metrics.client_versions.each() {
         for (kind, count) in [("unary", unary), ("stream", stream)] {
             if count > 0 {
-                page.sample(
-                    name,
-                    &[("client_api_version", version), ("type", kind)],
-                    count,
-                );
+                family.sample(&[("client_api_version", version), ("type", kind)], count);
             }
         }
     }
 }
 
 fn request_durations(page: &mut Page, backend: &Backend) {
-    let name = "etcd_server_request_duration_seconds";
-    page.family(name, "histogram", "Time from request to answer.");
+    let (name, help) = (
+        "etcd_server_request_duration_seconds",
+        "Time from request to answer.",
+    );
+    let mut family = page.family(name, "histogram", help);
     for method in Method::ALL {
         let (_, kind, _) = method.about();
         let counters = backend.metrics.grpc.of(*method);
         for (success, times) in [("true", &counters.succeeded), ("false", &counters.failed)] {
-            let reading = times.read();
-            if reading.count > 0 {
-                page.histogram_samples(name, &[("success", success), ("type", kind)], &reading);
+            if !times.is_empty() {
+                family.histogram(&[("success", success), ("type", kind)], times);
             }
         }
     }
@@ -243,67 +195,58 @@ fn request_durations(page: &mut Page, backend: &Backend) {
 /// etcd measures how long it applies a command, which includes evaluating it. Here a command
 /// is evaluated before it is proposed, so the time of its evaluation is shown.
 fn evaluations(page: &mut Page, backend: &Backend) {
-    let name = "etcd_server_apply_duration_seconds";
-    page.family(
-        name,
-        "histogram",
-        "Time of evaluating a command of a client.",
-    );
-    for (operation, success, reading) in backend.evaluations.each() {
+    let help = "Time of evaluating a command of a client.";
+    let mut family = page.family("etcd_server_apply_duration_seconds", "histogram", help);
+    for (operation, success, times) in backend.evaluations.each() {
         let labels = [("op", operation), ("success", success), ("version", "v3")];
-        page.histogram_samples(name, &labels, &reading);
+        family.histogram(&labels, times);
     }
 }
 
 fn ranges(page: &mut Page, backend: &Backend) {
     let name = "etcd_server_range_duration_seconds";
-    page.family(name, "histogram", "Time of ranges.");
+    let mut family = page.family(name, "histogram", "Time of ranges.");
     let times = &backend.metrics.times;
     for (success, times) in [("true", &times.ranges), ("false", &times.ranges_failed)] {
-        let reading = times.read();
-        if reading.count > 0 {
-            page.histogram_samples(name, &[("success", success)], &reading);
+        if !times.is_empty() {
+            family.histogram(&[("success", success)], times);
         }
     }
 }
 
 fn handling(page: &mut Page, backend: &Backend) {
-    let name = "grpc_server_handling_seconds";
-    page.family(name, "histogram", "Time from request to the call's end.");
+    let help = "Time from request to the call's end.";
+    let mut family = page.family("grpc_server_handling_seconds", "histogram", help);
     for (method, counters) in shown(backend) {
-        page.histogram_samples(name, &labels(method), &counters.handling.read());
+        family.histogram(&labels(method), &counters.handling);
     }
 }
 
 /// Metrics of scrapes, as the Prometheus library of etcd counts them.
 fn scrapes(page: &mut Page, backend: &Backend) {
-    let metrics = &backend.metrics;
+    let scrapes = &backend.metrics.scrapes;
     let name = "promhttp_metric_handler_requests_in_flight";
-    page.gauge(name, "Scrapes under way.", metrics.scraping.get());
+    page.gauge(name, "Scrapes under way.", scrapes.under_way.get());
     let name = "promhttp_metric_handler_requests_total";
-    page.family(name, "counter", "Scrapes answered.");
-    let refused = metrics.scrapes_refused.get();
-    for (code, count) in [("200", metrics.scrapes.get()), ("503", refused)] {
-        page.sample(name, &[("code", code)], count);
-    }
+    let mut family = page.family(name, "counter", "Scrapes answered.");
+    family.sample(&[("code", "200")], scrapes.answered.get());
+    family.sample(&[("code", "503")], scrapes.refused.get());
 }
 
 fn checks(page: &mut Page, backend: &Backend) {
-    let name = "etcd_server_healthcheck";
-    page.family(name, "gauge", "1: the newest run of a check passed.");
-    for (kind, check, runs) in backend.metrics.checks.each() {
-        let passed = u64::from(runs.passed_last());
-        page.sample(name, &[("name", check), ("type", &kind)], passed);
+    let checks = backend.metrics.checks.each();
+    let help = "1: the newest run of a check passed.";
+    let mut family = page.family("etcd_server_healthcheck", "gauge", help);
+    for (kind, check, runs) in &checks {
+        let passed = u8::from(runs.passed_last());
+        family.sample(&[("name", check), ("type", kind)], passed);
     }
     let name = "etcd_server_healthchecks_total";
-    page.family(name, "counter", "Runs of the checks.");
-    for (kind, check, runs) in backend.metrics.checks.each() {
-        for (status, count) in [("success", runs.passed.get()), ("error", runs.failed.get())] {
-            page.sample(
-                name,
-                &[("name", check), ("status", status), ("type", &kind)],
-                count,
-            );
+    let mut family = page.family(name, "counter", "Runs of the checks.");
+    for (kind, check, runs) in &checks {
+        for (status, count) in [("success", &runs.passed), ("error", &runs.failed)] {
+            let labels = [("name", *check), ("status", status), ("type", kind)];
+            family.sample(&labels, count.get());
         }
     }
 }

@@ -2,71 +2,73 @@
 
 use std::fmt::{Display, Write};
 
-use super::histogram::Reading;
+use super::histogram::Histogram;
 
 /// A page of metrics under construction.
 #[derive(Default)]
 pub(super) struct Page(String);
+
+/// A metric family, whose help and type are on the page.
+pub(super) struct Family<'a> {
+    page: &'a mut String,
+    name: &'a str,
+}
 
 impl Page {
     pub(super) fn into_text(self) -> String {
         self.0
     }
 
-    /// Begins a metric family: its help line and its type line.
-    pub(super) fn family(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
-    }
-
-    /// Adds a line of the family that was begun last.
-    pub(super) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
-        self.0.push_str(name);
-        for (place, (label, text)) in labels.iter().enumerate() {
-            let open = if place == 0 { '{' } else { ',' };
-            let _ = write!(self.0, "{open}{label}=\"{}\"", escaped(text));
-        }
-        if !labels.is_empty() {
-            self.0.push('}');
-        }
-        let _ = writeln!(self.0, " {value}");
+    /// Begins a family: its help line and its type line.
+    pub(super) fn family<'a>(&'a mut self, name: &'a str, kind: &str, help: &str) -> Family<'a> {
+        let page = &mut self.0;
+        let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+        Family { page, name }
     }
 
     /// Adds a family of one counter.
     pub(super) fn counter(&mut self, name: &str, help: &str, value: impl Display) {
-        self.family(name, "counter", help);
-        self.sample(name, &[], value);
+        self.family(name, "counter", help).sample(&[], value);
     }
 
     /// Adds a family of one gauge.
     pub(super) fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
-        self.family(name, "gauge", help);
-        self.sample(name, &[], value);
+        self.family(name, "gauge", help).sample(&[], value);
     }
 
     /// Adds a family of one histogram.
-    pub(super) fn histogram(&mut self, name: &str, help: &str, reading: &Reading) {
-        self.family(name, "histogram", help);
-        self.histogram_samples(name, &[], reading);
+    pub(super) fn histogram(&mut self, name: &str, help: &str, values: &Histogram) {
+        self.family(name, "histogram", help).histogram(&[], values);
+    }
+}
+
+impl Family<'_> {
+    /// Adds a line.
+    pub(super) fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
+        self.line("", labels, value);
     }
 
-    /// Adds the lines of one histogram to the family that was begun last.
-    pub(super) fn histogram_samples(
-        &mut self,
-        name: &str,
-        labels: &[(&str, &str)],
-        reading: &Reading,
-    ) {
-        let bucket = format!("{name}_bucket");
-        let below = |bound: &str, page: &mut Page, count| {
-            let labels: Vec<_> = labels.iter().copied().chain([("le", bound)]).collect();
-            page.sample(&bucket, &labels, count);
-        };
-        for (bound, count) in &reading.buckets {
-            below(&go_number(*bound), self, *count);
+    fn line(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
+        let _ = write!(self.page, "{}{suffix}", self.name);
+        for (place, (label, text)) in labels.iter().enumerate() {
+            let open = if place == 0 { '{' } else { ',' };
+            let _ = write!(self.page, "{open}{label}=\"{}\"", escaped(text));
         }
-        below("+Inf", self, reading.count);
-        self.sample(&format!("{name}_sum"), labels, reading.sum);
-        self.sample(&format!("{name}_count"), labels, reading.count);
+        let close = if labels.is_empty() { "" } else { "}" };
+        let _ = writeln!(self.page, "{close} {value}");
+    }
+
+    /// Adds the lines of one histogram.
+    pub(super) fn histogram(&mut self, labels: &[(&str, &str)], values: &Histogram) {
+        let reading = values.read();
+        let finite = reading.buckets.iter();
+        let finite = finite.map(|(bound, count)| (go_number(*bound), *count));
+        for (bound, count) in finite.chain([("+Inf".to_owned(), reading.count)]) {
+            let below = [("le", &*bound)];
+            self.line("_bucket", &[labels, &below].concat(), count);
+        }
+        self.line("_sum", labels, reading.sum);
+        self.line("_count", labels, reading.count);
     }
 }
 
@@ -106,8 +108,8 @@ mod tests {
     fn families_labels_and_escapes() {
         let mut page = Page::default();
         page.counter("a_total", "Things.", 3);
-        page.family("b", "gauge", "Others.");
-        page.sample("b", &[("x", "1"), ("y", "q\"\\\n")], 0.5);
+        let mut family = page.family("b", "gauge", "Others.");
+        family.sample(&[("x", "1"), ("y", "q\"\\\n")], 0.5);
         assert_eq!(
             page.into_text(),
             "# HELP a_total Things.\n# TYPE a_total counter\na_total 3\n\
