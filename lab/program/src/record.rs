@@ -103,6 +103,11 @@ impl Record {
         self.runs.iter().filter(|run| run.counts())
     }
 
+    /// The runs of a cell that count.
+    pub fn valid_runs_of(&self, cell: &Cell) -> impl Iterator<Item = &Run> {
+        self.valid_runs().filter(|run| run.cell.name == cell.name)
+    }
+
     /// Cells that were run, in the order in which the user named them.
     pub fn cells(&self) -> Vec<&Cell> {
         let mut cells: Vec<&Cell> = Vec::new();

@@ -8,8 +8,8 @@ use crate::record::Unreadable;
 /// Error for a report that cannot be made; the text names the place and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    #[error("report.html: {0:#}")]
-    Page(#[from] minijinja::Error),
+    #[error("the report's template: {0:#}")]
+    Template(#[from] minijinja::Error),
     #[error(transparent)]
     Workload(#[from] toml::ser::Error),
     #[error(transparent)]

@@ -1,5 +1,7 @@
 //! Quantities of a run (throughput, latencies, costs), which are the columns of all tables.
 
+use serde::Serialize;
+
 use super::ReportError;
 use crate::record::Run;
 use crate::report::number::{bytes, grouped, time};
@@ -7,6 +9,7 @@ use crate::statistics::summary::{median, quantile};
 use crate::verdict::measures::{peak_memory, percentile};
 
 /// A quantity of a run.
+#[derive(Serialize)]
 pub struct Quantity {
     /// Name in commands and markers.
     pub key: &'static str,
@@ -17,8 +20,10 @@ pub struct Quantity {
     /// Meaning, as a sentence.
     pub meaning: &'static str,
     /// The value of a run; `None` where the run has none.
+    #[serde(skip)]
     pub of: fn(&Run) -> Option<f64>,
     /// Formats a value.
+    #[serde(skip)]
     pub show: fn(f64) -> String,
     /// Name of the metric in verdicts; empty where verdicts do not judge it.
     pub metric: &'static str,

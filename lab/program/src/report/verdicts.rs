@@ -15,39 +15,14 @@ use crate::verdict::{Better, Conclusion, Exit, MapVerdict, Rules, Verdict, judge
 /// differ too much in percent.
 const ALIKE_PERCENT: f64 = 12.0;
 
-/// Category of a verdict, which determines its colour: it is a style class of the page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Tone {
-    Better,
-    Worse,
-    /// The difference is too small to matter.
-    Same,
-    /// The pairs do not decide.
-    Open,
-    /// There is no verdict, because the runs are not valid.
-    Refused,
-}
-
-impl Tone {
-    pub fn of(conclusion: &Conclusion) -> Tone {
-        match conclusion {
-            Conclusion::Better => Tone::Better,
-            Conclusion::Worse => Tone::Worse,
-            Conclusion::Same => Tone::Same,
-            Conclusion::Inconclusive { .. } => Tone::Open,
-            Conclusion::Refused(_) => Tone::Refused,
-        }
-    }
-}
-
 /// The verdict on one metric.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
     pub metric: String,
     /// The verdict in one or two words.
     pub word: String,
-    pub tone: Tone,
+    /// Style class of the verdict's colour in the page.
+    pub tone: &'static str,
     /// Relative change with its interval, such as `+7 % [4, 10]`; empty without numbers.
     pub change: String,
     /// Difference that A and its copy show by chance, such as `±2.1 %`; empty without a copy.
@@ -63,35 +38,33 @@ pub struct Line {
 }
 
 /// The verdicts of one cell.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct CellVerdicts {
     pub cell: String,
+    /// The line that represents the cell: the first that decides, or else the first.
+    pub headline: Option<Line>,
     /// Verdicts on the metrics, the most important first.
     pub lines: Vec<Line>,
     /// Remarks on order effects and repeated triples.
     pub remarks: Vec<String>,
     /// Exit code of a record with this cell alone.
+    #[serde(skip)]
     pub exit: Exit,
 }
 
-impl CellVerdicts {
-    /// The line that represents the cell: the first that decides, or else the first.
-    pub fn headline(&self) -> Option<&Line> {
-        let deciding = self.lines.iter().find(|line| line.decides);
-        deciding.or(self.lines.first())
-    }
-}
-
 /// The verdict on a map.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct MapVerdicts {
     /// The verdict as a sentence.
     pub sentence: String,
-    pub tone: Tone,
+    /// Style class of the verdict's colour in the page.
+    pub tone: &'static str,
     /// The verdict in one or two words.
     pub word: String,
     /// Verdicts on the cells, in the order of [`map_cells`].
+    #[serde(skip)]
     pub verdict: MapVerdict,
+    #[serde(skip)]
     pub exit: Exit,
 }
 
@@ -107,13 +80,13 @@ pub fn verdicts(record: &Record) -> Vec<CellVerdicts> {
 fn of_cell(record: &Record, cell: &Cell) -> CellVerdicts {
     let names = names(record);
     let judgement = comparison(record, cell).judge(&Rules::default());
+    let lines = judgement.verdicts.iter().map(|it| line(it, &names));
+    let lines: Vec<Line> = lines.collect();
+    let deciding = lines.iter().find(|line| line.decides);
     CellVerdicts {
         cell: cell.name.clone(),
-        lines: judgement
-            .verdicts
-            .iter()
-            .map(|verdict| line(verdict, &names))
-            .collect(),
+        headline: deciding.or(lines.first()).cloned(),
+        lines,
         remarks: judgement.remarks,
         exit: judgement.exit,
     }
@@ -140,7 +113,7 @@ fn line(verdict: &Verdict, names: &[String; 2]) -> Line {
         sentence: sentence(verdict, names, &change, &band),
         metric: metric.name.clone(),
         word: word.to_owned(),
-        tone: Tone::of(&verdict.conclusion),
+        tone: verdict.conclusion.tone(),
         medians: verdict.medians.map(median),
         change,
         band,
@@ -223,7 +196,7 @@ pub fn map_verdicts(record: &Record) -> Option<MapVerdicts> {
     let word = verdict.conclusion.short(Better::MoreIsFaster).to_owned();
     Some(MapVerdicts {
         sentence: map_sentence(&verdict, &word, &names(record)[1]),
-        tone: Tone::of(&verdict.conclusion),
+        tone: verdict.conclusion.tone(),
         word,
         exit: Exit::gravest(exits).unwrap_or(Exit::Fine),
         verdict,

@@ -63,6 +63,17 @@ impl Conclusion {
         }
     }
 
+    /// Style class of the conclusion's colour in the page.
+    pub fn tone(&self) -> &'static str {
+        match self {
+            Conclusion::Better => "better",
+            Conclusion::Worse => "worse",
+            Conclusion::Same => "same",
+            Conclusion::Inconclusive { .. } => "open",
+            Conclusion::Refused(_) => "refused",
+        }
+    }
+
     /// The next step, or the reason for a refusal; `None` where the conclusion is clear.
     pub fn remark(&self) -> Option<String> {
         match self {

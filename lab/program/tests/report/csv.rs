@@ -54,7 +54,7 @@ fn a_file_of_the_full_size_is_exported_byte_for_byte() {
 fn an_imported_file_is_shown_and_its_failures_are_named() {
     let map = parse("result.csv", RESULT).unwrap();
     let record = from_map("result.csv", &map, "etcd").unwrap();
-    let text = markdown::render(&record);
+    let text = markdown::render(&record).unwrap();
     assert!(text.contains("imported from etcd's rw-heatmap"));
     assert!(text.contains("failed: the file has 0:0"));
     let page = page::render(&record).unwrap();
