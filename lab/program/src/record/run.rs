@@ -222,6 +222,11 @@ impl Run {
         }
     }
 
+    /// Bytes that the data occupied on disk at the end of the measured part.
+    pub fn footprint(&self) -> Option<f64> {
+        self.footprint_bytes.map(|bytes| bytes as f64)
+    }
+
     /// Operations of the client with the fewest over those of the client with the most;
     /// `None` for a single client.
     pub fn least_over_most(&self) -> Option<f64> {

@@ -69,12 +69,5 @@ fn sides(record: &Record) -> Vec<&str> {
     sides
 }
 
-/// The median; `None` of no values.
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let count = values.len();
-    (count > 0).then(|| f64::midpoint(values[(count - 1) / 2], values[count / 2]))
-}
-
 #[cfg(test)]
 mod tests;

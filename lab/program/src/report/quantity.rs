@@ -162,7 +162,7 @@ pub const QUANTITIES: [Quantity; 13] = [
         head: "on disk",
         short: "on disk",
         meaning: "bytes that the data occupied when the measured part had ended",
-        of: |run| run.footprint_bytes.map(|bytes| bytes as f64),
+        of: Run::footprint,
         show: bytes,
         metric: "on disk",
         of_device: false,
@@ -173,6 +173,13 @@ pub const QUANTITIES: [Quantity; 13] = [
 pub fn quantity(key: &str) -> Result<&'static Quantity, ReportError> {
     let known = QUANTITIES.iter().find(|it| it.key == key);
     known.ok_or_else(|| ReportError::NoColumn { key: key.into() })
+}
+
+/// Formats a value of a metric. A metric that is no quantity is a time.
+pub fn shown(metric: &str, value: Option<f64>) -> String {
+    let quantity = QUANTITIES.iter().find(|it| it.metric == metric);
+    let show = quantity.map_or(time as fn(f64) -> String, |it| it.show);
+    value.map_or("–".to_owned(), show)
 }
 
 /// The values of a quantity over the runs of a side.

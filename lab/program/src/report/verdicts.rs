@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::number::{change, change_within, counted};
-use super::quantity::QUANTITIES;
+use super::quantity;
 use super::sides::names;
 use crate::record::{Cell, Record};
 use crate::statistics::log_ratio::{LogRatio, percent};
@@ -101,20 +101,13 @@ fn line(verdict: &Verdict, names: &[String; 2]) -> Line {
         band if band > 0.0 && band.is_finite() => within(band),
         _ => String::new(),
     };
-    let show = QUANTITIES.iter().find(|it| it.metric == metric.name);
-    let median = |value: Option<f64>| match (value, show) {
-        (None, _) => "–".to_owned(),
-        (Some(value), Some(quantity)) => (quantity.show)(value),
-        (Some(value), None) if metric.unit.starts_with("µs") => super::number::time(value),
-        (Some(value), None) => super::number::short(value),
-    };
     let remark = verdict.conclusion.remark().unwrap_or_default();
     Line {
         sentence: sentence(verdict, names, &change, &band),
         metric: metric.name.clone(),
         word: word.to_owned(),
         tone: verdict.conclusion.tone(),
-        medians: verdict.medians.map(median),
+        medians: verdict.medians.map(|it| quantity::shown(&metric.name, it)),
         change,
         band,
         remark,
@@ -124,7 +117,7 @@ fn line(verdict: &Verdict, names: &[String; 2]) -> Line {
 
 /// The change of the metric itself with its interval. In the logarithms, positive always
 /// means better; `sign` turns them back.
-fn shown(ratio: &LogRatio, sign: f64) -> String {
+pub fn shown(ratio: &LogRatio, sign: f64) -> String {
     let ends = [ratio.low, ratio.high].map(|end| percent(sign * end));
     change_within(
         percent(sign * ratio.middle),

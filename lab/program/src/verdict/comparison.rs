@@ -99,7 +99,6 @@ fn refuse(verdict: &mut Verdict, refusal: &Refusal) {
     verdict.conclusion = Conclusion::Refused(refusal.clone());
     if matches!(refusal, Refusal::DataLost { .. }) {
         verdict.effect = None;
-        verdict.control = None;
         verdict.medians = [None, None];
     }
 }
@@ -116,16 +115,11 @@ pub fn order_remark(verdict: &Verdict) -> Option<String> {
         verdict.metric.name,
         least + 1,
         most + 1,
-        probability(order.p),
+        match order.p {
+            p if p < 0.0001 => "p < 0.0001".to_owned(),
+            p => format!("p = {p:.4}"),
+        },
     ))
-}
-
-fn probability(p: f64) -> String {
-    if p < 0.0001 {
-        "p < 0.0001".to_owned()
-    } else {
-        format!("p = {p:.4}")
-    }
 }
 
 #[cfg(test)]
@@ -134,7 +128,7 @@ mod tests {
     use super::*;
 
     fn comparison(second: f64) -> Comparison {
-        let metric = Metric::new("throughput", "1/s", Better::MoreIsFaster).deciding();
+        let metric = Metric::new("throughput", Better::MoreIsFaster).deciding();
         let runs = (0..6)
             .flat_map(|group| {
                 [1.0, 1.0, second]
