@@ -45,7 +45,7 @@ pub const ARM_B: &str = "B";
 pub const ARM_NULL: &str = "null";
 
 /// The contents of [`FILE`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// [`FORMAT`] of the lab that wrote the record.
     pub format: u32,

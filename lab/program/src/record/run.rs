@@ -11,7 +11,7 @@ use super::{
 use crate::workload::Workload;
 
 /// Conditions and results of one run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     pub cell: Cell,
     /// The side that was measured: see [`crate::record::Planned::arm`].
@@ -64,7 +64,7 @@ pub struct Run {
 
 /// One point of an experiment. A field that the experiment does not vary is
 /// the same in all its cells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// Name for reports; runs with the same name belong to the same cell.
     pub name: String,
