@@ -16,7 +16,7 @@ use crate::record::{ARM_A, ARM_A_AGAIN, ARM_B, ARM_NULL, Cell, Environment, Outc
 use crate::statistics::log_ratio::percent;
 use crate::verdict::evidence::map_cell;
 use crate::verdict::measures::measures;
-use crate::verdict::{Exit, Rules, Unpaired, compare_unpaired};
+use crate::verdict::{Exit, Unpaired, compare_unpaired, effect_min};
 
 /// Two records side by side.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ pub fn across(old: &Record, new: &Record) -> Result<Across, ReportError> {
         .filter(|cell| new.cells().iter().any(|other| other.name == cell.name))
         .collect();
     if shared.is_empty() {
-        return Err(ReportError::Incomparable(format!(
+        return Err(ReportError::Impossible(format!(
             "the records have no cell in common: {} there, {} here; compare records of one workload",
             names(old),
             names(new)
@@ -85,7 +85,7 @@ pub fn across(old: &Record, new: &Record) -> Result<Across, ReportError> {
             measured_sides(new)
         )];
         why.append(&mut found.cautions);
-        return Err(ReportError::Incomparable(format!(
+        return Err(ReportError::Impossible(format!(
             "the records have no side with numbers in common: {}",
             why.join("; ")
         )));
@@ -196,7 +196,7 @@ fn of_side(old: &Record, new: &Record, cell: &Cell, arm: &str, decides: bool) ->
             let values = runs[at].iter().filter_map(|run| (measure.of)(run));
             values.filter(|value| *value > 0.0).collect()
         });
-        let found = compare_unpaired(&values[0], &values[1], Rules::default().effect_min())?;
+        let found = compare_unpaired(&values[0], &values[1], effect_min())?;
         let metric = &measure.metric;
         Some(Row {
             cell: cell.name.clone(),
@@ -227,7 +227,7 @@ fn ratio_row(old: &Record, new: &Record, cell: &Cell) -> Option<Row> {
         let pairs = map_cell(record, cell).effects;
         pairs.into_iter().map(f64::exp).collect()
     });
-    let found = compare_unpaired(&ratios[0], &ratios[1], Rules::default().effect_min())?;
+    let found = compare_unpaired(&ratios[0], &ratios[1], effect_min())?;
     let over = |ratio: Option<f64>| ratio.map_or("–".to_owned(), |it| change((it - 1.0) * 100.0));
     Some(Row {
         cell: cell.name.clone(),

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::ReportError;
+use super::ReportError::{self, Impossible};
 use super::sides::arms;
 use crate::heatmap_csv::{Iteration, RwCell, RwHeatmap};
 use crate::record::{
@@ -22,10 +22,6 @@ pub const NOMINAL_SECONDS: f64 = 10_000.0;
 /// Name of the script that wrote the file, which stands for the command line of an imported
 /// record.
 const SCRIPT: &str = "rw-benchmark.sh";
-
-fn no_map(what: String) -> ReportError {
-    ReportError::NoMap(what)
-}
 
 /// A record of the file's runs; reports call their side `side`.
 pub fn from_map(file: &str, map: &RwHeatmap, side: &str) -> Result<Record, ReportError> {
@@ -47,14 +43,14 @@ pub fn from_map(file: &str, map: &RwHeatmap, side: &str) -> Result<Record, Repor
         ..Record::default()
     };
     if map.cells.is_empty() {
-        return Err(no_map(format!(
+        return Err(Impossible(format!(
             "{file}: there is no DATA row; the script writes one for each cell that it finished"
         )));
     }
     for (point, row) in map.cells.iter().enumerate() {
         let cell = cell_of(file, row)?;
         if record.cells().iter().any(|known| known.name == cell.name) {
-            return Err(no_map(format!(
+            return Err(Impossible(format!(
                 "{file}: two rows are the cell `{}`; keep one of them",
                 cell.name
             )));
@@ -84,7 +80,7 @@ fn parameter<'a>(map: &'a RwHeatmap, name: &str) -> Option<&'a str> {
 
 fn cell_of(file: &str, row: &RwCell) -> Result<Cell, ReportError> {
     let connections = u32::try_from(row.connections).map_err(|_| {
-        no_map(format!(
+        Impossible(format!(
             "{file}: conn_size is `{}`; no machine has as many connections",
             row.connections
         ))
@@ -188,7 +184,7 @@ fn workload_of(map: &RwHeatmap, row: &RwCell, cell: &Cell) -> Workload {
 pub fn to_map(record: &Record, side: Option<&str>) -> Result<RwHeatmap, ReportError> {
     let cells = map_cells(record);
     if cells.is_empty() {
-        return Err(no_map(format!(
+        return Err(Impossible(format!(
             "`{}` is no map of reads over writes: `inkstone-lab heatmap` makes one",
             record.verb
         )));
@@ -207,20 +203,20 @@ fn chosen<'a>(record: &'a Record, side: Option<&str>) -> Result<&'a str, ReportE
     let listed = sides.join(", ");
     match (side, sides.as_slice()) {
         (None, [one]) => Ok(one),
-        (None, _) => Err(no_map(format!(
+        (None, _) => Err(Impossible(format!(
             "the file holds one side: write --side with one of {listed}"
         ))),
         (Some(side), _) => sides
             .into_iter()
             .find(|known| *known == side)
-            .ok_or_else(|| no_map(format!("there is no side `{side}`: write one of {listed}"))),
+            .ok_or_else(|| Impossible(format!("there is no side `{side}`: write one of {listed}"))),
     }
 }
 
 fn row_of(record: &Record, cell: &Cell, arm: &str) -> Result<RwCell, ReportError> {
     let ratio = cell.rw_ratio.unwrap_or_default();
     if ratio < 0.0001 {
-        return Err(no_map(format!(
+        return Err(Impossible(format!(
             "{}: the file has four decimals for the ratio and cannot say {ratio}",
             cell.name
         )));
@@ -242,6 +238,7 @@ fn row_of(record: &Record, cell: &Cell, arm: &str) -> Result<RwCell, ReportError
 }
 
 fn iteration(run: &Run) -> Iteration {
+    // A run that failed has a rate of zero.
     let seconds = match run.outcome {
         Outcome::Measured => run.load.seconds.max(f64::MIN_POSITIVE),
         _ => f64::INFINITY,

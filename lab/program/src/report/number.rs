@@ -1,48 +1,39 @@
 //! Formatting of numbers for readers.
 
-/// Units of a number: the least size that has the unit, the unit's own size, and its sign.
-type Units = [(f64, f64, &'static str); 4];
+/// Sizes of the units of a number with their signs, from the greatest.
+type Units = [(f64, &'static str); 4];
 
-const COUNTS: Units = [
-    (1e9, 1e9, " G"),
-    (1e6, 1e6, " M"),
-    (1e4, 1e3, " k"),
-    (0.0, 1.0, ""),
-];
-const TIMES: Units = [
-    (1e6, 1e6, " s"),
-    (1e3, 1e3, " ms"),
-    (1.0, 1.0, " µs"),
-    (0.0, 1e-3, " ns"),
-];
-const KIB: f64 = 1024.0;
-const MIB: f64 = KIB * KIB;
-const GIB: f64 = MIB * KIB;
+const COUNTS: Units = [(1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, "")];
+const TIMES: Units = [(1e6, " s"), (1e3, " ms"), (1.0, " µs"), (1e-3, " ns")];
 const BYTES: Units = [
-    (GIB, GIB, " GiB"),
-    (MIB, MIB, " MiB"),
-    (KIB, KIB, " KiB"),
-    (0.0, 1.0, " B"),
+    (1_073_741_824.0, " GiB"),
+    (1_048_576.0, " MiB"),
+    (1024.0, " KiB"),
+    (1.0, " B"),
 ];
 
-/// Three significant digits, in the unit that suits the size.
+/// Three significant digits, in the greatest unit that is not above the size.
 fn in_unit(value: f64, units: Units) -> String {
-    let fitting = units.into_iter().find(|(least, ..)| value.abs() >= *least);
-    match fitting.filter(|_| value.is_finite()) {
-        Some((_, size, sign)) => format!("{}{sign}", three_digits(value / size)),
-        None => "–".to_owned(),
+    let fitting = units.into_iter().find(|(size, _)| value.abs() >= *size);
+    match fitting.unwrap_or(units[3]) {
+        _ if !value.is_finite() => "–".to_owned(),
+        (size, sign) => format!("{}{sign}", three_digits(value / size)),
     }
 }
 
 /// Three significant digits, with the suffix `k`, `M` or `G`: `1.25 M`.
 pub fn short(value: f64) -> String {
-    in_unit(value, COUNTS)
+    match value.abs() {
+        // Four digits are as short as three with a suffix.
+        size if size < 1e4 => three_digits(value),
+        _ => in_unit(value, COUNTS),
+    }
 }
 
 /// Digits in groups: `1,234,567`; numbers below 1000 with three significant digits.
 pub fn grouped(value: f64) -> String {
     if value.abs() < 1000.0 || !value.is_finite() {
-        return in_unit(value, [(0.0, 1.0, ""); 4]);
+        return short(value);
     }
     let digits = format!("{:.0}", value.abs());
     let mut text = String::from(if value < 0.0 { "-" } else { "" });

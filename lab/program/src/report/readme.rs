@@ -42,7 +42,7 @@ pub fn rewrite(paths: PagePaths, text: &str) -> Result<String, ReportError> {
     let page = paths.page;
     let wrong = |at: usize, what: &dyn std::fmt::Display| {
         let place = format!("{}:{}", page.display(), at + 1);
-        Err(ReportError::Marker(format!("{place}: {what}")))
+        Err(ReportError::Impossible(format!("{place}: {what}")))
     };
     let mut written = String::with_capacity(text.len());
     let mut lines = text.lines().enumerate();
@@ -80,7 +80,7 @@ pub fn rewrite(paths: PagePaths, text: &str) -> Result<String, ReportError> {
 
 fn of_marker(paths: PagePaths, marker: &str) -> Result<String, ReportError> {
     let mut words = marker.split_whitespace();
-    let marker = |what: String| ReportError::Marker(what);
+    let marker = |what: String| ReportError::Impossible(what);
     let folder = words
         .next()
         .ok_or_else(|| marker("the marker names no record: write the name of its folder".into()))?;

@@ -9,7 +9,7 @@ use crate::record::{Cell, Record};
 use crate::statistics::log_ratio::{LogRatio, percent};
 use crate::verdict::evidence::{compares, comparison, map_cell};
 use crate::verdict::exit::exit_of_conclusion;
-use crate::verdict::{Better, Conclusion, Exit, MapVerdict, Rules, Verdict, judge_map};
+use crate::verdict::{Better, Conclusion, Exit, MapVerdict, Verdict, judge_map};
 
 /// Greatest band that is written as `±`: beyond it, the distances of its two ends from zero
 /// differ too much in percent.
@@ -79,7 +79,7 @@ pub fn verdicts(record: &Record) -> Vec<CellVerdicts> {
 
 fn of_cell(record: &Record, cell: &Cell) -> CellVerdicts {
     let names = names(record);
-    let judgement = comparison(record, cell).judge(&Rules::default());
+    let judgement = comparison(record, cell).judge();
     let lines = judgement.verdicts.iter().map(|it| line(it, &names));
     let lines: Vec<Line> = lines.collect();
     let deciding = lines.iter().find(|line| line.decides);
@@ -178,7 +178,7 @@ pub fn map_verdicts(record: &Record) -> Option<MapVerdicts> {
         return None;
     }
     let found: Vec<_> = cells.iter().map(|cell| map_cell(record, cell)).collect();
-    let verdict = judge_map(&found, &Rules::default());
+    let verdict = judge_map(&found);
     let exits = [
         exit_of_conclusion(&verdict.conclusion),
         match verdict.changed[1] {

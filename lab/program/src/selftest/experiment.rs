@@ -3,8 +3,7 @@
 use super::machine::{Drift, Machine};
 use crate::schedule::RunPlan;
 use crate::verdict::{
-    ArmReport, Better, Comparison, Judgement, Measured, Metric, Rules, Unpaired, arm,
-    compare_unpaired,
+    ArmReport, Better, Comparison, Judgement, Measured, Metric, Unpaired, arm, compare_unpaired,
 };
 
 /// State of the directory that a run gets.
@@ -86,7 +85,7 @@ pub fn interleaved(world: &World, triples: usize, seed: u64) -> Judgement {
         metrics: vec![(metric, runs)],
         repeated: Vec::new(),
     };
-    comparison.judge(&Rules::default())
+    comparison.judge()
 }
 
 /// The result of a script that runs all of A and then all of B in one directory that is

@@ -7,15 +7,6 @@
 use super::log_ratio::{LogRatio, log_ratio};
 use super::summary::mean;
 
-/// The geometric mean; `None` where there are no values or one of them is not positive.
-pub fn geometric_mean(values: &[f64]) -> Option<f64> {
-    if values.is_empty() || values.iter().any(|value| *value <= 0.0) {
-        return None;
-    }
-    let logs: f64 = values.iter().map(|value| value.ln()).sum();
-    Some((logs / values.len() as f64).exp())
-}
-
 /// The geometric mean over cells of a ratio, with an interval.
 ///
 /// `cells` holds, for each cell, one log-ratio per repetition. A repetition runs all cells
@@ -38,17 +29,6 @@ pub fn geometric_over_cells<'a>(cells: impl Iterator<Item = &'a Vec<f64>>) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn twice_and_half_cancel() {
-        assert_eq!(geometric_mean(&[2.0, 0.5]), Some(1.0));
-    }
-
-    #[test]
-    fn no_values_or_a_zero_have_no_geometric_mean() {
-        assert_eq!(geometric_mean(&[]), None);
-        assert_eq!(geometric_mean(&[1.0, 0.0]), None);
-    }
 
     #[test]
     fn noise_of_the_cells_averages_out_within_a_repetition() {

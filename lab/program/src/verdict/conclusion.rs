@@ -1,6 +1,6 @@
 //! Conclusions of verdicts, and their words in reports.
 
-use super::judge::Rules;
+use super::judge::effect_min;
 use super::metric::Better;
 use crate::report::number::change;
 use crate::statistics::further_pairs;
@@ -61,8 +61,8 @@ pub enum Refusal {
 impl Conclusion {
     /// The conclusion on an effect outside of which A and its copy show `band`; without
     /// certainty there is no difference.
-    pub fn on(effect: &LogRatio, is_certain: bool, band: f64, rules: &Rules) -> Conclusion {
-        let effect_min = rules.effect_min();
+    pub fn on(effect: &LogRatio, is_certain: bool, band: f64) -> Conclusion {
+        let effect_min = effect_min();
         let size = effect.middle.abs();
         match effect.middle > 0.0 {
             is_better if is_certain && size > band && size >= effect_min => match is_better {
@@ -77,8 +77,8 @@ impl Conclusion {
     }
 
     /// A refusal where A differs from its own copy.
-    pub fn refused_by(control: &LogRatio, rules: &Rules) -> Option<Conclusion> {
-        let differs = control.excludes_equal() && control.middle.abs() >= rules.effect_min();
+    pub fn refused_by(control: &LogRatio) -> Option<Conclusion> {
+        let differs = control.excludes_equal() && control.middle.abs() >= effect_min();
         differs.then(|| {
             let percent = percent(control.middle);
             Conclusion::Refused(Refusal::MachineCannotTell { percent })

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::comparison::{ArmReport, Comparison};
 use super::heatmap::Cell as MapCell;
-use super::judge::Rules;
+use super::judge::CEILING_SHARE_MAX;
 use super::measures::{Measure, measures};
 use super::{Measured, arm};
 use crate::record::{ARM_A, ARM_A_AGAIN, ARM_B, ARM_NULL, Cell, Outcome, Record, Run, TaintKind};
@@ -155,11 +155,12 @@ pub fn taints_of(run: &Run) -> Vec<String> {
 pub fn map_cell(record: &Record, cell: &Cell) -> MapCell {
     let runs: Vec<&Run> = record.valid_runs_of(cell).collect();
     let ceiling = ceiling(&runs);
-    let share_max = Rules::default().ceiling_share_max;
     let rate = |pair: u32, arm: &str| {
         runs.iter()
             .find(|run| run.pair == pair && run.arm == arm)
-            .filter(|run| ceiling_share(run, ceiling).is_none_or(|share| share <= share_max))
+            .filter(|run| {
+                ceiling_share(run, ceiling).is_none_or(|share| share <= CEILING_SHARE_MAX)
+            })
             .map(|run| run.operations_per_second())
             .filter(|rate| *rate > 0.0)
             .map(f64::ln)

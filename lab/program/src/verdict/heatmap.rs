@@ -7,7 +7,6 @@
 //! than a single cell; the least and the greatest cell grow with the noise.
 
 use super::conclusion::{Conclusion, Refusal};
-use super::judge::Rules;
 use crate::statistics::discovery::adjusted;
 use crate::statistics::geometric::geometric_over_cells;
 use crate::statistics::log_ratio::{LogRatio, log_ratio};
@@ -48,7 +47,7 @@ pub struct MapVerdict {
 }
 
 /// Judges a map.
-pub fn judge_map(cells: &[Cell], rules: &Rules) -> MapVerdict {
+pub fn judge_map(cells: &[Cell]) -> MapVerdict {
     let effects = || cells.iter().map(|cell| log_ratio(&cell.effects, 0));
     let band = cell_band(cells);
     // Cells without pairs do not count for the correction of the others.
@@ -58,7 +57,7 @@ pub fn judge_map(cells: &[Cell], rules: &Rules) -> MapVerdict {
         let adjusted_p = effect.and_then(|_| adjusted.next()).unwrap_or(1.0);
         let not_measured = Conclusion::Refused(Refusal::NotMeasured);
         let conclusion = effect.map_or(not_measured, |effect| {
-            Conclusion::on(&effect, adjusted_p <= FALSE_SHARE, band, rules)
+            Conclusion::on(&effect, adjusted_p <= FALSE_SHARE, band)
         });
         CellVerdict { effect, conclusion }
     });
@@ -72,7 +71,7 @@ pub fn judge_map(cells: &[Cell], rules: &Rules) -> MapVerdict {
     };
     MapVerdict {
         changed: [count(Conclusion::Better), count(Conclusion::Worse)],
-        conclusion: map_conclusion(headline.as_ref(), control.as_ref(), rules),
+        conclusion: map_conclusion(headline.as_ref(), control.as_ref()),
         cells: verdicts,
         headline,
     }
@@ -99,18 +98,14 @@ fn cell_band(cells: &[Cell]) -> f64 {
     student_quantile(0.975, freedom) * (squares / freedom / repetitions as f64).sqrt()
 }
 
-fn map_conclusion(
-    headline: Option<&LogRatio>,
-    control: Option<&LogRatio>,
-    rules: &Rules,
-) -> Conclusion {
+fn map_conclusion(headline: Option<&LogRatio>, control: Option<&LogRatio>) -> Conclusion {
     let Some(headline) = headline else {
         return Conclusion::Refused(Refusal::NotMeasured);
     };
-    let refused = control.and_then(|control| Conclusion::refused_by(control, rules));
+    let refused = control.and_then(|control| Conclusion::refused_by(control));
     refused.unwrap_or_else(|| {
         let band = control.map_or(0.0, |control| (control.high - control.low) / 2.0);
-        Conclusion::on(headline, headline.excludes_equal(), band, rules)
+        Conclusion::on(headline, headline.excludes_equal(), band)
     })
 }
 
@@ -137,24 +132,21 @@ mod tests {
 
     #[test]
     fn one_cell_that_changed_is_found_and_the_others_are_not() {
-        let verdict = judge_map(
-            &cells(|cell| if cell == 4 { -0.3 } else { 0.0 }),
-            &Rules::default(),
-        );
+        let verdict = judge_map(&cells(|cell| if cell == 4 { -0.3 } else { 0.0 }));
         assert_eq!(verdict.changed, [0, 1], "{verdict:?}");
         assert_eq!(verdict.cells[4].conclusion, Conclusion::Worse);
     }
 
     #[test]
     fn a_change_of_all_cells_is_the_headline() {
-        let verdict = judge_map(&cells(|_| 0.1), &Rules::default());
+        let verdict = judge_map(&cells(|_| 0.1));
         assert_eq!(verdict.conclusion, Conclusion::Better);
         assert!((percent(verdict.headline.unwrap().middle) - 10.5).abs() < 1.0);
     }
 
     #[test]
     fn equal_maps_are_the_same() {
-        let verdict = judge_map(&cells(|_| 0.0), &Rules::default());
+        let verdict = judge_map(&cells(|_| 0.0));
         assert_eq!(
             (verdict.conclusion, verdict.changed),
             (Conclusion::Same, [0, 0])
@@ -165,13 +157,13 @@ mod tests {
     fn cells_that_did_not_run_are_refused_and_do_not_change_the_others() {
         let mut cells = cells(|_| 0.1);
         cells[3] = Cell::default();
-        let verdict = judge_map(&cells, &Rules::default());
+        let verdict = judge_map(&cells);
         assert_eq!(
             verdict.cells[3].conclusion,
             Conclusion::Refused(Refusal::NotMeasured)
         );
         assert_eq!(verdict.conclusion, Conclusion::Better);
-        let empty = judge_map(&[], &Rules::default());
+        let empty = judge_map(&[]);
         assert_eq!(empty.conclusion, Conclusion::Refused(Refusal::NotMeasured));
     }
 }

@@ -9,33 +9,15 @@ use crate::statistics::{Placed, PositionEffect, position_effect, sign_flip};
 /// Least number of pairs for the sign-flip test: with fewer, no pattern is rare enough.
 const SIGN_FLIP_PAIRS_MIN: usize = 6;
 
-/// Thresholds of verdicts.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rules {
-    /// Minimum effect in percent: smaller effects count as "same".
-    pub effect_min_percent: f64,
-    /// Standard deviation of an A/A pair's log-ratio that was measured earlier on this
-    /// machine. It widens the band where the minutes of a comparison happen to be quiet.
-    pub noise_floor: Option<f64>,
-    /// Share of the generator's own limit above which an arm gets no verdict.
-    pub ceiling_share_max: f64,
-}
+/// Minimum effect in percent: smaller effects count as "same".
+const EFFECT_MIN_PERCENT: f64 = 2.0;
 
-impl Default for Rules {
-    fn default() -> Rules {
-        Rules {
-            effect_min_percent: 2.0,
-            noise_floor: None,
-            ceiling_share_max: 0.5,
-        }
-    }
-}
+/// Share of the generator's own limit above which an arm gets no verdict.
+pub const CEILING_SHARE_MAX: f64 = 0.5;
 
-impl Rules {
-    /// The minimum effect as a logarithm.
-    pub fn effect_min(&self) -> f64 {
-        log_of_percent(self.effect_min_percent)
-    }
+/// The minimum effect as a logarithm.
+pub fn effect_min() -> f64 {
+    log_of_percent(EFFECT_MIN_PERCENT)
 }
 
 /// The verdict on a metric. In all log-ratios, positive means that B is better.
@@ -54,7 +36,7 @@ pub struct Verdict {
 }
 
 /// Judges one metric. Groups without all three arms are left out.
-pub fn judge(metric: &Metric, measured: &[Measured], rules: &Rules) -> Verdict {
+pub fn judge(metric: &Metric, measured: &[Measured]) -> Verdict {
     let groups = complete(measured);
     let runs = || groups.iter().flatten();
     let nothing_at_all = !groups.is_empty() && runs().all(|run| run.value == 0.0);
@@ -72,7 +54,7 @@ pub fn judge(metric: &Metric, measured: &[Measured], rules: &Rules) -> Verdict {
     if runs().any(|run| !run.value.is_finite() || run.value <= 0.0) {
         return without_effect;
     }
-    let order = found_order(&groups, rules);
+    let order = found_order(&groups);
     let spent = order.as_ref().map_or(0, |order| order.logs.len() - 1);
     let logs = groups
         .iter()
@@ -83,12 +65,11 @@ pub fn judge(metric: &Metric, measured: &[Measured], rules: &Rules) -> Verdict {
     let Some((effect, control)) = log_ratio(&effects, spent).zip(log_ratio(&control, spent)) else {
         return without_effect;
     };
-    let known = rules.noise_floor.unwrap_or(0.0) * 1.96 / (control.pairs as f64).sqrt();
-    let band = control.band().max(known);
+    let band = control.band();
     let signs = sign_flip(&effects).filter(|_| effects.len() >= SIGN_FLIP_PAIRS_MIN);
     let is_certain = effect.excludes_equal() && signs.is_none_or(|p| p <= 0.05);
-    let conclusion = Conclusion::refused_by(&control, rules)
-        .unwrap_or_else(|| Conclusion::on(&effect, is_certain, band, rules));
+    let conclusion = Conclusion::refused_by(&control)
+        .unwrap_or_else(|| Conclusion::on(&effect, is_certain, band));
     Verdict {
         conclusion,
         effect: Some(effect),
@@ -117,7 +98,7 @@ fn median_of(groups: &[[Measured; arm::COUNT]], arm: usize) -> Option<f64> {
 }
 
 /// The order effect, if it is significant and at least the minimum effect.
-fn found_order(groups: &[[Measured; arm::COUNT]], rules: &Rules) -> Option<PositionEffect> {
+fn found_order(groups: &[[Measured; arm::COUNT]]) -> Option<PositionEffect> {
     let placed = groups.iter().enumerate().flat_map(|(group, runs)| {
         runs.iter().map(move |run| Placed {
             group,
@@ -127,7 +108,7 @@ fn found_order(groups: &[[Measured; arm::COUNT]], rules: &Rules) -> Option<Posit
         })
     });
     position_effect(&placed.collect::<Vec<_>>())
-        .filter(|order| order.significant() && order.span() >= rules.effect_min())
+        .filter(|order| order.significant() && order.span() >= effect_min())
 }
 
 fn corrected(
@@ -171,24 +152,23 @@ mod tests {
 
     #[test]
     fn clear_effects_have_a_direction() {
-        let rules = Rules::default();
-        let faster = judge(&rate(), &runs([1.0, 1.0, 1.2], 1.0), &rules);
+        let faster = judge(&rate(), &runs([1.0, 1.0, 1.2], 1.0));
         assert_eq!(faster.conclusion, Conclusion::Better, "{faster:?}");
         let latency = Metric::new("p99", Better::LessIsFaster);
-        let slower = judge(&latency, &runs([1.0, 1.0, 1.2], 1.0), &rules);
+        let slower = judge(&latency, &runs([1.0, 1.0, 1.2], 1.0));
         assert_eq!(slower.conclusion, Conclusion::Worse);
         assert!(slower.effect.unwrap().high < 0.0);
     }
 
     #[test]
     fn quiet_equals_are_the_same() {
-        let verdict = judge(&rate(), &runs([1.0; 3], 1.0), &Rules::default());
+        let verdict = judge(&rate(), &runs([1.0; 3], 1.0));
         assert_eq!(verdict.conclusion, Conclusion::Same, "{verdict:?}");
     }
 
     #[test]
     fn noisy_equals_are_inconclusive_and_need_more_pairs() {
-        let verdict = judge(&rate(), &runs([1.0; 3], 8.0), &Rules::default());
+        let verdict = judge(&rate(), &runs([1.0; 3], 8.0));
         let Conclusion::Inconclusive {
             further: Some(pairs),
         } = verdict.conclusion
@@ -200,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_copy_that_differs_refuses_the_verdict() {
-        let verdict = judge(&rate(), &runs([1.0, 0.8, 1.2], 1.0), &Rules::default());
+        let verdict = judge(&rate(), &runs([1.0, 0.8, 1.2], 1.0));
         assert!(
             matches!(
                 verdict.conclusion,
@@ -211,22 +191,8 @@ mod tests {
     }
 
     #[test]
-    fn an_effect_inside_the_known_noise_is_inconclusive() {
-        let rules = Rules {
-            noise_floor: Some(0.2),
-            ..Rules::default()
-        };
-        let verdict = judge(&rate(), &runs([1.0, 1.0, 1.06], 1.0), &rules);
-        assert!(matches!(
-            verdict.conclusion,
-            Conclusion::Inconclusive { .. }
-        ));
-        assert!(verdict.band > 0.1);
-    }
-
-    #[test]
     fn an_effect_below_the_minimum_is_the_same() {
-        let verdict = judge(&rate(), &runs([1.0, 1.0, 1.012], 0.3), &Rules::default());
+        let verdict = judge(&rate(), &runs([1.0, 1.0, 1.012], 0.3));
         assert_eq!(verdict.conclusion, Conclusion::Same, "{verdict:?}");
     }
 
@@ -235,21 +201,20 @@ mod tests {
         let flushes = Metric::new("flushes per operation", Better::LessIsThriftier);
         let mut runs = runs([2.0, 2.0, 1.0], 0.0);
         runs.truncate(9);
-        let verdict = judge(&flushes, &runs, &Rules::default());
+        let verdict = judge(&flushes, &runs);
         assert_eq!(verdict.conclusion, Conclusion::Better, "{verdict:?}");
     }
 
     #[test]
     fn zero_on_both_sides_is_the_same_and_on_one_side_is_refused() {
-        let rules = Rules::default();
         assert_eq!(
-            judge(&rate(), &runs([0.0; 3], 1.0), &rules).conclusion,
+            judge(&rate(), &runs([0.0; 3], 1.0)).conclusion,
             Conclusion::Same
         );
-        let one = judge(&rate(), &runs([1.0, 1.0, 0.0], 1.0), &rules);
+        let one = judge(&rate(), &runs([1.0, 1.0, 0.0], 1.0));
         assert_eq!(one.conclusion, Conclusion::Refused(Refusal::NotMeasured));
         assert_eq!(
-            judge(&rate(), &[], &rules).conclusion,
+            judge(&rate(), &[]).conclusion,
             Conclusion::Refused(Refusal::NotMeasured)
         );
     }
@@ -258,7 +223,7 @@ mod tests {
     fn a_triple_with_a_missing_run_is_left_out() {
         let mut runs = runs([1.0, 1.0, 1.2], 1.0);
         runs.remove(4);
-        let verdict = judge(&rate(), &runs, &Rules::default());
+        let verdict = judge(&rate(), &runs);
         assert_eq!(verdict.effect.unwrap().pairs, 7);
     }
 
@@ -270,7 +235,7 @@ mod tests {
                 run.value *= 0.7;
             }
         }
-        let verdict = judge(&rate(), &runs, &Rules::default());
+        let verdict = judge(&rate(), &runs);
         assert_eq!(verdict.conclusion, Conclusion::Same, "{verdict:?}");
         let order = verdict.order.unwrap();
         assert_eq!(order.extremes().0, 0);
