@@ -49,23 +49,11 @@ pub struct Iteration {
 impl Iteration {
     /// Whether the iteration failed, which the file writes as a rate of zero.
     pub fn failed(&self) -> bool {
-        self.total() <= 0.0
-    }
-
-    /// Reads and writes per second together. etcd's tool issues both from one loop in the
-    /// cell's ratio, so the two rates separately carry no further information.
-    pub fn total(&self) -> f64 {
-        self.reads + self.writes
+        self.reads + self.writes <= 0.0
     }
 }
 
 impl RwCell {
-    /// Operations per second of the iterations that did not fail.
-    pub fn rates(&self) -> Vec<f64> {
-        let kept = self.iterations.iter().filter(|it| !it.failed());
-        kept.map(Iteration::total).collect()
-    }
-
     pub fn failures(&self) -> usize {
         self.iterations.iter().filter(|it| it.failed()).count()
     }

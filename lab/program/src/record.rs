@@ -45,7 +45,7 @@ pub const ARM_B: &str = "B";
 pub const ARM_NULL: &str = "null";
 
 /// The contents of [`FILE`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// [`FORMAT`] of the lab that wrote the record.
     pub format: u32,
@@ -101,6 +101,11 @@ impl Record {
     /// The runs that count: measured, and not replaced by a repetition.
     pub fn valid_runs(&self) -> impl Iterator<Item = &Run> {
         self.runs.iter().filter(|run| run.counts())
+    }
+
+    /// The runs of a cell that count.
+    pub fn valid_runs_of(&self, cell: &Cell) -> impl Iterator<Item = &Run> {
+        self.valid_runs().filter(|run| run.cell.name == cell.name)
     }
 
     /// Cells that were run, in the order in which the user named them.

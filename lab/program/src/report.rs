@@ -1,15 +1,17 @@
 //! Records as tables, plots and pages.
 //!
 //! ```text
-//!   Record ─┬─ sides, quantity ─► results ─┬─► terminal
-//!           ├─ verdicts, noise ────────────┼─► markdown (summary.md)
-//!           ├─ plots ──► svg ──────────────┼─► page (report.html)
-//!           ├─ runs_csv (runs.csv)         └─► readme (between markers)
-//!           ├─ published (the predecessor's figures beside ours, in all three)
+//!   Record ─┬─ sides, quantity ─► results ─┐            ┌─► terminal
+//!           ├─ verdicts, noise ────────────┼─► words ───┼─► markdown (summary.md)
+//!           ├─ published ──────────────────┘            ├─► page (report.html)
+//!           ├─ plots ──► svg ───────────────────────────┘
+//!           ├─ readme (between markers)
+//!           ├─ runs_csv (runs.csv)
 //!           └─ etcd_csv ◄─► etcd's rw-heatmap CSV
 //! ```
 //!
-//! All reports are made from the record alone, so that they can be made again on any machine.
+//! The texts are in `templates/`, one for each output; `words` has the variables that they
+//! share. All reports are made from the record alone, so that they can be made again on any machine.
 
 mod error;
 
@@ -29,7 +31,9 @@ pub mod results;
 pub mod runs_csv;
 pub mod sides;
 pub mod svg;
+mod template;
 pub mod terminal;
 pub mod verdicts;
+mod words;
 
 pub use error::ReportError;

@@ -31,10 +31,8 @@ pub mod steady;
 pub mod student;
 pub mod summary;
 
-pub use discovery::discoveries;
 pub use fairness::jain;
 pub use further::further_pairs;
-pub use geometric::geometric_mean;
 pub use log_ratio::{LogRatio, log_ratio};
 pub use position::{Placed, PositionEffect, position_effect};
 pub use sign_flip::sign_flip;

@@ -31,7 +31,7 @@ pub use conclusion::{Conclusion, Refusal};
 pub use durability::durability;
 pub use exit::{Exit, FailOn};
 pub use heatmap::{Cell, CellVerdict, MapVerdict, judge_map};
-pub use judge::{Rules, Verdict, judge};
+pub use judge::{Verdict, effect_min, judge};
 pub use metric::{Better, Metric};
 pub use unpaired::{Unpaired, compare_unpaired};
 

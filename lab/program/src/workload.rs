@@ -50,7 +50,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 /// A workload; `clients` may name several points of a curve.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     /// Name in results.

@@ -79,7 +79,7 @@ pub fn finish(record: &Record, folder: &Path, fail_on: FailOn) -> Outcome {
     let written = files::write(record, folder);
     print_text!(
         "{}",
-        terminal::render_within(record, terminal::line_letters())
+        terminal::render_within(record, terminal::line_letters())?
     );
     if let Some(because) = &record.incomplete_because {
         print_error!("incomplete: {because}; what was measured is kept");

@@ -67,24 +67,15 @@ pub fn parse(file: &str, text: &str) -> Result<RwHeatmap, Mistake> {
 }
 
 fn iterations_of(file: &str, header: &csv::StringRecord) -> Result<usize, Mistake> {
-    let names = ["type", "ratio", "conn_size", "value_size"];
-    let iterations = header
-        .iter()
-        .skip(COLUMNS_BEFORE)
-        .filter(|name| name.starts_with("iter"))
-        .count();
-    let known = names
-        .iter()
-        .enumerate()
-        .all(|(at, name)| header.get(at) == Some(name));
-    if known && iterations > 0 {
-        return Ok(iterations);
-    }
     let found: Vec<&str> = header.iter().collect();
-    Err(Mistake::Header {
-        file: file.to_owned(),
-        found: found.join(","),
-    })
+    let others = found.strip_prefix(&["type", "ratio", "conn_size", "value_size"]);
+    let iterations = others.map(|names| names.iter().filter(|it| it.starts_with("iter")).count());
+    iterations
+        .filter(|count| *count > 0)
+        .ok_or_else(|| Mistake::Header {
+            file: file.to_owned(),
+            found: found.join(","),
+        })
 }
 
 struct Line<'a> {
@@ -99,50 +90,29 @@ impl Line<'_> {
     }
 
     fn cell(&self, iterations: usize) -> Result<RwCell, Mistake> {
+        let iterations = (0..iterations).map(|at| {
+            let name = format!("iter{}", at + 1);
+            self.parsed(&name, COLUMNS_BEFORE + at, "reads:writes per second", rates)
+        });
+        let whole = |text: &str| text.parse().ok().filter(|number| *number > 0);
+        let above_zero = |text: &str| number(text).filter(|number| *number > 0.0);
         Ok(RwCell {
-            reads_per_write: self.number_above_zero("ratio", 1)?,
-            connections: self.whole("conn_size", 2)?,
-            value_bytes: self.whole("value_size", 3)?,
-            iterations: (0..iterations)
-                .map(|at| self.iteration(at))
-                .collect::<Result<_, _>>()?,
-            comment: self.text(COLUMNS_BEFORE + iterations).to_owned(),
+            reads_per_write: self.parsed("ratio", 1, "a number above 0", above_zero)?,
+            connections: self.parsed("conn_size", 2, "a whole number above 0", whole)?,
+            value_bytes: self.parsed("value_size", 3, "a whole number above 0", whole)?,
+            comment: self.text(COLUMNS_BEFORE + iterations.len()).to_owned(),
+            iterations: iterations.collect::<Result<_, _>>()?,
         })
     }
 
-    fn number_above_zero(&self, field: &str, column: usize) -> Result<f64, Mistake> {
-        match self.text(column).parse::<f64>() {
-            Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
-            _ => Err(self.mistake(field, column, "a number above 0")),
-        }
-    }
-
-    fn whole(&self, field: &str, column: usize) -> Result<u64, Mistake> {
-        match self.text(column).parse::<u64>() {
-            Ok(number) if number > 0 => Ok(number),
-            _ => Err(self.mistake(field, column, "a whole number above 0")),
-        }
-    }
-
-    fn iteration(&self, at: usize) -> Result<Iteration, Mistake> {
-        let column = COLUMNS_BEFORE + at;
-        let rate = |text: &str| {
-            text.parse::<f64>()
-                .ok()
-                .filter(|rate| rate.is_finite() && *rate >= 0.0)
-        };
-        self.text(column)
-            .split_once(':')
-            .and_then(|(reads, writes)| {
-                Some(Iteration {
-                    reads: rate(reads)?,
-                    writes: rate(writes)?,
-                })
-            })
-            .ok_or_else(|| {
-                let field = format!("iter{}", at + 1);
-                self.mistake(&field, column, "reads:writes per second")
-            })
+    fn parsed<T>(
+        &self,
+        field: &str,
+        column: usize,
+        expected: &'static str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, Mistake> {
+        parse(self.text(column)).ok_or_else(|| self.mistake(field, column, expected))
     }
 
     fn mistake(&self, field: &str, column: usize, expected: &'static str) -> Mistake {
@@ -154,4 +124,17 @@ impl Line<'_> {
             expected,
         }
     }
+}
+
+fn number(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+fn rates(text: &str) -> Option<Iteration> {
+    let (reads, writes) = text.split_once(':')?;
+    let rate = |text: &str| number(text).filter(|rate| *rate >= 0.0);
+    Some(Iteration {
+        reads: rate(reads)?,
+        writes: rate(writes)?,
+    })
 }

@@ -1,44 +1,36 @@
 //! Writer of the CSV, in the format of etcd's script.
 
 use super::{RwCell, RwHeatmap};
-use std::fmt::Write;
 
 /// The text of a file. A cell with fewer iterations than others is filled up with failed
 /// ones, because the format cannot express that an iteration did not run.
 pub fn to_csv(map: &RwHeatmap) -> String {
     let iterations = map.cells.iter().map(|cell| cell.iterations.len());
     let iterations = iterations.max().unwrap_or(1).max(1);
-    let mut text = header(iterations);
+    let names: String = (1..=iterations).map(|at| format!("iter{at},")).collect();
     let blanks = ",".repeat(iterations);
-    let _ = writeln!(text, "PARAM,,,{blanks},{}", always_quoted(&map.parameters));
-    for cell in &map.cells {
-        text.push_str(&data(cell, iterations));
-    }
-    text
-}
-
-fn header(iterations: usize) -> String {
-    let mut text = "type,ratio,conn_size,value_size".to_owned();
-    for iteration in 1..=iterations {
-        let _ = write!(text, ",iter{iteration}");
-    }
-    text.push_str(",comment\n");
-    text
+    let parameters = always_quoted(&map.parameters);
+    let rows: String = map
+        .cells
+        .iter()
+        .map(|cell| data(cell, iterations))
+        .collect();
+    format!("type,ratio,conn_size,value_size,{names}comment\nPARAM,,,{blanks},{parameters}\n{rows}")
 }
 
 fn data(cell: &RwCell, iterations: usize) -> String {
-    let ratio = as_bc_prints(cell.reads_per_write);
-    let mut text = format!("DATA,{ratio},{},{}", cell.connections, cell.value_bytes);
-    for at in 0..iterations {
-        match cell.iterations.get(at).filter(|it| !it.failed()) {
-            Some(it) => {
-                let _ = write!(text, ",{:.4}:{:.4}", it.reads, it.writes);
-            }
-            None => text.push_str(",0:0"),
-        }
-    }
-    let _ = writeln!(text, ",{}", quoted_if_needed(&cell.comment));
-    text
+    let rates = (0..iterations).map(|at| match cell.iterations.get(at) {
+        Some(it) if !it.failed() => format!("{:.4}:{:.4},", it.reads, it.writes),
+        _ => "0:0,".to_owned(),
+    });
+    format!(
+        "DATA,{},{},{},{}{}\n",
+        as_bc_prints(cell.reads_per_write),
+        cell.connections,
+        cell.value_bytes,
+        rates.collect::<String>(),
+        quoted_if_needed(&cell.comment)
+    )
 }
 
 /// `bc` cuts the digits off instead of rounding, and prints no zero before the

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Outcome of a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "lowercase")]
 pub enum Outcome {
     /// The run was measured; its numbers may be used.
@@ -19,6 +19,7 @@ pub enum Outcome {
         because: String,
     },
     /// A signal (Ctrl-C) ended the run.
+    #[default]
     Interrupted,
 }
 
@@ -79,7 +80,7 @@ pub struct Verification {
 }
 
 /// Judgement whether the target flushed as often as its level of durability requires.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DurabilityJudgement {
     pub judged: Judged,
     /// The reason, for reports.
@@ -87,7 +88,7 @@ pub struct DurabilityJudgement {
 }
 
 /// Verdict on durability.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Judged {
     /// The device was flushed as often as the acknowledged writes require.
@@ -97,6 +98,7 @@ pub enum Judged {
     /// The workload does not ask for durable writes.
     NotAsked,
     /// The device's counters do not decide: other processes share it, or it needs no flushes.
+    #[default]
     Unknown,
 }
 

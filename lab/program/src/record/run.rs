@@ -11,7 +11,7 @@ use super::{
 use crate::workload::Workload;
 
 /// Conditions and results of one run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     pub cell: Cell,
     /// The side that was measured: see [`crate::record::Planned::arm`].
@@ -64,7 +64,7 @@ pub struct Run {
 
 /// One point of an experiment. A field that the experiment does not vary is
 /// the same in all its cells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// Name for reports; runs with the same name belong to the same cell.
     pub name: String,
@@ -220,6 +220,11 @@ impl Run {
             true => Some(self.client.cpu_seconds() / available),
             false => Some(self.operations_per_second() / self.ceiling.filter(|it| *it > 0.0)?),
         }
+    }
+
+    /// Bytes that the data occupied on disk at the end of the measured part.
+    pub fn footprint(&self) -> Option<f64> {
+        self.footprint_bytes.map(|bytes| bytes as f64)
     }
 
     /// Operations of the client with the fewest over those of the client with the most;

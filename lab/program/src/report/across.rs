@@ -10,14 +10,13 @@ use std::collections::BTreeSet;
 
 use super::ReportError;
 use super::number::{change, change_within};
-use super::quantity::QUANTITIES;
+use super::quantity;
 use super::sides::{arms, label};
-use crate::record::{ARM_A, ARM_A_AGAIN, ARM_B, ARM_NULL, Cell, Outcome, Record, Run};
+use crate::record::{ARM_A, ARM_A_AGAIN, ARM_B, ARM_NULL, Cell, Environment, Outcome, Record, Run};
 use crate::statistics::log_ratio::percent;
 use crate::verdict::evidence::map_cell;
-use crate::verdict::measures::{Measure, measures};
-use crate::verdict::{Exit, Rules, Unpaired, compare_unpaired};
-use crate::workload::Workload;
+use crate::verdict::measures::measures;
+use crate::verdict::{Exit, Unpaired, compare_unpaired, effect_min};
 
 /// Two records side by side.
 #[derive(Clone, Debug)]
@@ -58,7 +57,7 @@ pub fn across(old: &Record, new: &Record) -> Result<Across, ReportError> {
         .filter(|cell| new.cells().iter().any(|other| other.name == cell.name))
         .collect();
     if shared.is_empty() {
-        return Err(ReportError::Incomparable(format!(
+        return Err(ReportError::Impossible(format!(
             "the records have no cell in common: {} there, {} here; compare records of one workload",
             names(old),
             names(new)
@@ -86,7 +85,7 @@ pub fn across(old: &Record, new: &Record) -> Result<Across, ReportError> {
             measured_sides(new)
         )];
         why.append(&mut found.cautions);
-        return Err(ReportError::Incomparable(format!(
+        return Err(ReportError::Impossible(format!(
             "the records have no side with numbers in common: {}",
             why.join("; ")
         )));
@@ -96,11 +95,14 @@ pub fn across(old: &Record, new: &Record) -> Result<Across, ReportError> {
 }
 
 fn names(record: &Record) -> String {
-    let cells = record.cells();
-    let names: Vec<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
-    match names.is_empty() {
-        true => "none".to_owned(),
-        false => format!("`{}`", names.join("`, `")),
+    let cells = record.cells().into_iter();
+    listed(cells.map(|cell| cell.name.as_str()))
+}
+
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    match Vec::from_iter(names) {
+        names if names.is_empty() => "none".to_owned(),
+        names => format!("`{}`", names.join("`, `")),
     }
 }
 
@@ -108,49 +110,38 @@ fn names(record: &Record) -> String {
 fn measured_sides(record: &Record) -> String {
     let runs = record.valid_runs().filter(|run| run.arm != ARM_NULL);
     let sides: BTreeSet<&str> = runs.map(|run| run.arm.as_str()).collect();
-    match sides.is_empty() {
-        true => "none".to_owned(),
-        false => format!("`{}`", Vec::from_iter(sides).join("`, `")),
-    }
+    listed(sides.into_iter())
 }
 
 fn other_machine(old: &Record, new: &Record) -> Vec<String> {
-    let (old, new) = (&old.environment, &new.environment);
-    let device = |it: &crate::record::Environment| match &it.device {
-        Some(device) => format!("{} ({})", device.name, device.cache),
-        None => "none".to_owned(),
-    };
-    let facts = [
-        ("processor", old.processor.clone(), new.processor.clone()),
-        ("cores", old.cores.to_string(), new.cores.to_string()),
-        (
-            "memory",
-            old.memory_bytes.to_string(),
-            new.memory_bytes.to_string(),
-        ),
-        ("kernel", old.kernel.clone(), new.kernel.clone()),
-        ("governor", old.governor.clone(), new.governor.clone()),
-        (
-            "file system",
-            old.file_system.clone(),
-            new.file_system.clone(),
-        ),
-        ("device", device(old), device(new)),
+    let facts: [(&str, fn(&Environment) -> String); 7] = [
+        ("processor", |it| it.processor.clone()),
+        ("cores", |it| it.cores.to_string()),
+        ("memory", |it| it.memory_bytes.to_string()),
+        ("kernel", |it| it.kernel.clone()),
+        ("governor", |it| it.governor.clone()),
+        ("file system", |it| it.file_system.clone()),
+        ("device", |it| match &it.device {
+            Some(device) => format!("{} ({})", device.name, device.cache),
+            None => "none".to_owned(),
+        }),
     ];
-    let differing = facts.into_iter().filter(|(_, old, new)| old != new);
-    differing
-        .map(|(name, old, new)| format!("not the same machine: {name} `{old}`, then `{new}`"))
-        .collect()
+    let differing = facts.into_iter().filter_map(|(name, fact)| {
+        let [old, new] = [old, new].map(|record| fact(&record.environment));
+        let differ = || format!("not the same machine: {name} `{old}`, then `{new}`");
+        (old != new).then(differ)
+    });
+    differing.collect()
 }
 
 /// A sentence if the two records ran different work in a cell.
 fn other_work(old: &Record, new: &Record, cell: &Cell) -> Option<String> {
-    let of = |record: &Record| -> Option<Workload> {
+    let [old, new] = [old, new].map(|record| {
         let mut runs = record.runs.iter();
         let here = runs.find(|run| run.cell.name == cell.name && run.arm != ARM_NULL);
-        here.map(|run| run.workload.clone())
-    };
-    let (old, new) = (of(old)?, of(new)?);
+        here.map(|run| &run.workload)
+    });
+    let (old, new) = old.zip(new)?;
     let parts = [
         ("load", old.load == new.load),
         ("mix", old.mix == new.mix),
@@ -159,11 +150,8 @@ fn other_work(old: &Record, new: &Record, cell: &Cell) -> Option<String> {
         ("arrival", old.arrival == new.arrival),
         ("durability", old.durability == new.durability),
     ];
-    let differing: Vec<&str> = parts
-        .iter()
-        .filter(|(_, same)| !same)
-        .map(|(name, _)| *name)
-        .collect();
+    let differing = parts.into_iter().filter(|(_, same)| !same);
+    let differing: Vec<&str> = differing.map(|(name, _)| name).collect();
     (!differing.is_empty()).then(|| {
         format!(
             "{}: not the same work ({} differ): left out",
@@ -174,16 +162,14 @@ fn other_work(old: &Record, new: &Record, cell: &Cell) -> Option<String> {
 }
 
 fn left_out(old: &Record, new: &Record, shared: &[&Cell]) -> Vec<String> {
-    let only_in = |record: &Record, which: &str| -> Vec<String> {
-        let cells = record.cells();
-        let alone = cells
-            .iter()
-            .filter(|cell| !shared.iter().any(|known| known.name == cell.name));
-        alone
-            .map(|cell| format!("{}: only in the {which} record", cell.name))
-            .collect()
-    };
-    [only_in(old, "first"), only_in(new, "second")].concat()
+    let of_both = [(old, "first"), (new, "second")].into_iter();
+    let alone = of_both.flat_map(|(record, which)| {
+        let mut cells = record.cells();
+        cells.retain(|cell| !shared.iter().any(|known| known.name == cell.name));
+        let cells = cells.into_iter();
+        cells.map(move |cell| format!("{}: only in the {which} record", cell.name))
+    });
+    alone.collect()
 }
 
 fn of_cell(old: &Record, new: &Record, cell: &Cell, one_machine: bool) -> Vec<Row> {
@@ -199,27 +185,24 @@ fn of_cell(old: &Record, new: &Record, cell: &Cell, one_machine: bool) -> Vec<Ro
     rows
 }
 
-fn runs_of<'a>(record: &'a Record, cell: &Cell, arm: &str) -> Vec<&'a Run> {
-    record
-        .valid_runs()
-        .filter(|run| run.cell.name == cell.name && run.arm == arm)
-        .collect()
-}
-
 fn of_side(old: &Record, new: &Record, cell: &Cell, arm: &str, decides: bool) -> Vec<Row> {
-    let runs = [runs_of(old, cell, arm), runs_of(new, cell, arm)];
+    let runs = [old, new].map(|record| -> Vec<&Run> {
+        let here = record.valid_runs_of(cell);
+        here.filter(|run| run.arm == arm).collect()
+    });
     let open_loop = runs[1].iter().any(|run| run.load.rate_offered.is_some());
     let rows = measures(open_loop).into_iter().filter_map(|measure| {
-        let values = runs.clone().map(|runs| values(&runs, &measure));
-        let found = compare_unpaired(&values[0], &values[1], Rules::default().effect_min())?;
+        let values = [0, 1].map(|at| -> Vec<f64> {
+            let values = runs[at].iter().filter_map(|run| (measure.of)(run));
+            values.filter(|value| *value > 0.0).collect()
+        });
+        let found = compare_unpaired(&values[0], &values[1], effect_min())?;
         let metric = &measure.metric;
-        let show = QUANTITIES.iter().find(|it| it.metric == metric.name);
-        let show = show.map_or(super::number::time as fn(f64) -> String, |it| it.show);
         Some(Row {
             cell: cell.name.clone(),
             side: label(new, arm),
             metric: metric.name.clone(),
-            medians: found.medians.map(|it| it.map_or("–".to_owned(), show)),
+            medians: found.medians.map(|it| quantity::shown(&metric.name, it)),
             runs: [values[0].len(), values[1].len()],
             change: shown(&found),
             word: found.word(),
@@ -228,11 +211,6 @@ fn of_side(old: &Record, new: &Record, cell: &Cell, arm: &str, decides: bool) ->
         })
     });
     rows.collect()
-}
-
-fn values(runs: &[&Run], measure: &Measure) -> Vec<f64> {
-    let values = runs.iter().filter_map(|run| (measure.of)(run));
-    values.filter(|value| *value > 0.0).collect()
 }
 
 fn shown(found: &Unpaired) -> String {
@@ -249,7 +227,7 @@ fn ratio_row(old: &Record, new: &Record, cell: &Cell) -> Option<Row> {
         let pairs = map_cell(record, cell).effects;
         pairs.into_iter().map(f64::exp).collect()
     });
-    let found = compare_unpaired(&ratios[0], &ratios[1], Rules::default().effect_min())?;
+    let found = compare_unpaired(&ratios[0], &ratios[1], effect_min())?;
     let over = |ratio: Option<f64>| ratio.map_or("–".to_owned(), |it| change((it - 1.0) * 100.0));
     Some(Row {
         cell: cell.name.clone(),

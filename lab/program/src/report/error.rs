@@ -8,8 +8,8 @@ use crate::record::Unreadable;
 /// Error for a report that cannot be made; the text names the place and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    #[error("report.html: {0:#}")]
-    Page(#[from] minijinja::Error),
+    #[error("the report's template: {0:#}")]
+    Template(#[from] minijinja::Error),
     #[error(transparent)]
     Workload(#[from] toml::ser::Error),
     #[error(transparent)]
@@ -23,13 +23,8 @@ pub enum ReportError {
     },
     #[error("there is no column `{key}`: write one of {}", QUANTITIES.map(|it| it.key).join(", "))]
     NoColumn { key: String },
-    /// A marker of a page is wrong.
+    /// A marker of a page is wrong, a record and etcd's CSV cannot be turned into each other,
+    /// or two records have nothing in common.
     #[error("{0}")]
-    Marker(String),
-    /// A record and etcd's rw-heatmap CSV cannot be turned into each other.
-    #[error("{0}")]
-    NoMap(String),
-    /// Two records have nothing in common.
-    #[error("{0}")]
-    Incomparable(String),
+    Impossible(String),
 }

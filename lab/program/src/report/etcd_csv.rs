@@ -6,28 +6,22 @@
 
 use std::collections::BTreeMap;
 
-use super::ReportError;
+use super::ReportError::{self, Impossible};
 use super::sides::arms;
 use crate::heatmap_csv::{Iteration, RwCell, RwHeatmap};
 use crate::record::{
-    ARM_NULL, Cell, Disturbance, DurabilityJudgement, Environment, FORMAT, Judged, Kind,
-    KindResult, LoadResult, Outcome, Planned, ProcessCosts, Record, Run, Steadiness,
-    TargetIdentity, Verification,
+    ARM_NULL, Cell, DurabilityJudgement, Environment, FORMAT, Judged, Kind, KindResult, LoadResult,
+    Outcome, Planned, Record, Run, TargetIdentity, Verification,
 };
 use crate::report::number::counted;
 use crate::report::verdicts::map_cells;
-use crate::workload::{Access, Arrival, Clients, Durability, Load, Mix, RangeSpec, Time};
-use crate::workload::{ValueLength, ValueSpec, Workload};
+use crate::workload::{Clients, Load, Mix, RangeSpec, ValueLength, ValueSpec, Workload};
 
 /// Length that imported runs get.
 pub const NOMINAL_SECONDS: f64 = 10_000.0;
 /// Name of the script that wrote the file, which stands for the command line of an imported
 /// record.
 const SCRIPT: &str = "rw-benchmark.sh";
-
-fn no_map(what: String) -> ReportError {
-    ReportError::NoMap(what)
-}
 
 /// A record of the file's runs; reports call their side `side`.
 pub fn from_map(file: &str, map: &RwHeatmap, side: &str) -> Result<Record, ReportError> {
@@ -38,9 +32,6 @@ pub fn from_map(file: &str, map: &RwHeatmap, side: &str) -> Result<Record, Repor
         command_line: vec![SCRIPT.to_owned(), map.parameters.clone()],
         tool: env!("CARGO_PKG_VERSION").to_owned(),
         complete: true,
-        incomplete_because: None,
-        started_unix_ms: 0,
-        seed: 0,
         environment: Environment {
             commit: parameter(map, "commit").unwrap_or_default().to_owned(),
             warnings: vec![
@@ -49,18 +40,17 @@ pub fn from_map(file: &str, map: &RwHeatmap, side: &str) -> Result<Record, Repor
             ],
             ..Environment::default()
         },
-        schedule: Vec::new(),
-        runs: Vec::new(),
+        ..Record::default()
     };
     if map.cells.is_empty() {
-        return Err(no_map(format!(
+        return Err(Impossible(format!(
             "{file}: there is no DATA row; the script writes one for each cell that it finished"
         )));
     }
     for (point, row) in map.cells.iter().enumerate() {
         let cell = cell_of(file, row)?;
         if record.cells().iter().any(|known| known.name == cell.name) {
-            return Err(no_map(format!(
+            return Err(Impossible(format!(
                 "{file}: two rows are the cell `{}`; keep one of them",
                 cell.name
             )));
@@ -73,11 +63,10 @@ pub fn from_map(file: &str, map: &RwHeatmap, side: &str) -> Result<Record, Repor
                 pair: pair as u32,
                 point: point as u32,
             });
-            let run = run_of(map, row, &cell, iteration, side);
             record.runs.push(Run {
                 pair: pair as u32,
                 number,
-                ..run
+                ..run_of(map, row, &cell, iteration, side)
             });
         }
     }
@@ -91,7 +80,7 @@ fn parameter<'a>(map: &'a RwHeatmap, name: &str) -> Option<&'a str> {
 
 fn cell_of(file: &str, row: &RwCell) -> Result<Cell, ReportError> {
     let connections = u32::try_from(row.connections).map_err(|_| {
-        no_map(format!(
+        Impossible(format!(
             "{file}: conn_size is `{}`; no machine has as many connections",
             row.connections
         ))
@@ -120,14 +109,10 @@ fn run_of(map: &RwHeatmap, row: &RwCell, cell: &Cell, it: &Iteration, side: &str
         (Kind::Range, operations(it.reads)),
         (Kind::Put, operations(it.writes)),
     ]);
-    let remark = (!row.comment.is_empty()).then(|| row.comment.clone());
+    let remark = Some(row.comment.clone()).filter(|comment| !comment.is_empty());
     Run {
         cell: cell.clone(),
         arm: side.to_owned(),
-        pair: 0,
-        attempt: 0,
-        number: 0,
-        replaced: false,
         target: TargetIdentity {
             name: side.to_owned(),
             product: side.to_owned(),
@@ -136,30 +121,18 @@ fn run_of(map: &RwHeatmap, row: &RwCell, cell: &Cell, it: &Iteration, side: &str
             ..TargetIdentity::default()
         },
         workload: workload_of(map, row, cell),
-        seed: 0,
-        started_unix_ms: 0,
         outcome: match it.failed() {
             false => Outcome::Measured,
             true => Outcome::Failed {
                 because: "the file has 0:0, which its script writes for a run that failed".into(),
             },
         },
-        ceiling: None,
         load: LoadResult {
             seconds: NOMINAL_SECONDS,
             kinds,
             errors: remark.into_iter().collect(),
             ..LoadResult::default()
         },
-        steadiness: Steadiness::default(),
-        client: ProcessCosts::default(),
-        server: None,
-        device: None,
-        device_settled: None,
-        user_bytes_written: 0,
-        footprint_bytes: None,
-        disturbance: Disturbance::default(),
-        taints: Vec::new(),
         verification: Verification {
             skipped_because: Some("imported".to_owned()),
             ..Verification::default()
@@ -168,6 +141,7 @@ fn run_of(map: &RwHeatmap, row: &RwCell, cell: &Cell, it: &Iteration, side: &str
             judged: Judged::Unknown,
             because: "imported: the file does not say".to_owned(),
         },
+        ..Run::default()
     }
 }
 
@@ -197,15 +171,12 @@ fn workload_of(map: &RwHeatmap, row: &RwCell, cell: &Cell) -> Workload {
             },
             ..Mix::default()
         },
-        access: Access::default(),
         clients: Clients {
             connections: cell.connections,
             clients: vec![cell.clients],
             generator: None,
         },
-        arrival: Arrival::default(),
-        durability: Durability::default(),
-        time: Time::default(),
+        ..Workload::default()
     }
 }
 
@@ -213,46 +184,39 @@ fn workload_of(map: &RwHeatmap, row: &RwCell, cell: &Cell) -> Workload {
 pub fn to_map(record: &Record, side: Option<&str>) -> Result<RwHeatmap, ReportError> {
     let cells = map_cells(record);
     if cells.is_empty() {
-        return Err(no_map(format!(
+        return Err(Impossible(format!(
             "`{}` is no map of reads over writes: `inkstone-lab heatmap` makes one",
             record.verb
         )));
     }
     let arm = chosen(record, side)?;
-    let cells: Result<Vec<RwCell>, ReportError> = cells
-        .into_iter()
-        .map(|cell| row_of(record, cell, arm))
-        .collect();
+    let rows = cells.into_iter().map(|cell| row_of(record, cell, arm));
     Ok(RwHeatmap {
         parameters: parameters(record),
-        cells: cells?,
+        cells: rows.collect::<Result<_, _>>()?,
     })
 }
 
 fn chosen<'a>(record: &'a Record, side: Option<&str>) -> Result<&'a str, ReportError> {
-    let sides: Vec<&str> = arms(record)
-        .into_iter()
-        .filter(|arm| *arm != ARM_NULL)
-        .collect();
+    let mut sides = arms(record);
+    sides.retain(|arm| *arm != ARM_NULL);
     let listed = sides.join(", ");
     match (side, sides.as_slice()) {
         (None, [one]) => Ok(one),
-        (None, _) => Err(no_map(format!(
+        (None, _) => Err(Impossible(format!(
             "the file holds one side: write --side with one of {listed}"
         ))),
-        (Some(side), sides) => {
-            let found = sides.iter().find(|known| **known == side);
-            found
-                .copied()
-                .ok_or_else(|| no_map(format!("there is no side `{side}`: write one of {listed}")))
-        }
+        (Some(side), _) => sides
+            .into_iter()
+            .find(|known| *known == side)
+            .ok_or_else(|| Impossible(format!("there is no side `{side}`: write one of {listed}"))),
     }
 }
 
 fn row_of(record: &Record, cell: &Cell, arm: &str) -> Result<RwCell, ReportError> {
     let ratio = cell.rw_ratio.unwrap_or_default();
     if ratio < 0.0001 {
-        return Err(no_map(format!(
+        return Err(Impossible(format!(
             "{}: the file has four decimals for the ratio and cannot say {ratio}",
             cell.name
         )));
@@ -274,23 +238,20 @@ fn row_of(record: &Record, cell: &Cell, arm: &str) -> Result<RwCell, ReportError
 }
 
 fn iteration(run: &Run) -> Iteration {
-    let seconds = run.load.seconds.max(f64::MIN_POSITIVE);
+    // A run that failed has a rate of zero.
+    let seconds = match run.outcome {
+        Outcome::Measured => run.load.seconds.max(f64::MIN_POSITIVE),
+        _ => f64::INFINITY,
+    };
     let rate = |is_write: bool| {
         let kinds = run.load.kinds.iter();
         let alike = kinds.filter(|(kind, _)| (**kind == Kind::Put) == is_write);
-        alike
-            .map(|(_, result)| result.operations as f64 / seconds)
-            .sum()
+        let rates = alike.map(|(_, result)| result.operations as f64 / seconds);
+        rates.sum()
     };
-    match run.outcome {
-        Outcome::Measured => Iteration {
-            reads: rate(false),
-            writes: rate(true),
-        },
-        _ => Iteration {
-            reads: 0.0,
-            writes: 0.0,
-        },
+    Iteration {
+        reads: rate(false),
+        writes: rate(true),
     }
 }
 
@@ -302,8 +263,7 @@ fn parameters(record: &Record) -> String {
     {
         return parameters.clone();
     }
-    let run = record.runs.iter().find(|run| run.arm != ARM_NULL);
-    let Some(run) = run else {
+    let Some(run) = record.runs.iter().find(|run| run.arm != ARM_NULL) else {
         return String::new();
     };
     let (load, mix) = (&run.workload.load, &run.workload.mix);

@@ -13,7 +13,7 @@ pub const NAMES: [&str; 3] = [PAGE, "summary.md", "runs.csv"];
 /// Writes all files; each is replaced as a whole.
 pub fn write(record: &Record, folder: &Path) -> Result<(), ReportError> {
     let csv = runs_csv::to_csv(record)?;
-    let texts = [page::render(record)?, markdown::render(record), csv];
+    let texts = [page::render(record)?, markdown::render(record)?, csv];
     for (name, text) in NAMES.into_iter().zip(texts) {
         let path = folder.join(name);
         replace(&path, &text).map_err(|error| ReportError::File { path, error })?;

@@ -2,11 +2,9 @@
 
 use serde::Serialize;
 
-use super::number::change_within;
-use super::verdicts::within;
+use super::verdicts::{shown, within};
 use crate::record::{ARM_A, ARM_A_AGAIN, Cell, Record, Run};
-use crate::statistics::log_ratio::{log_ratio, percent};
-use crate::statistics::student::student_quantile;
+use crate::statistics::log_ratio::log_ratio;
 use crate::verdict::evidence::compares;
 use crate::verdict::measures::measures;
 
@@ -36,16 +34,12 @@ pub fn noise(record: &Record) -> Vec<NoiseLine> {
 }
 
 fn of_cell(record: &Record, cell: &Cell) -> Vec<NoiseLine> {
-    let here: Vec<&Run> = record
-        .valid_runs()
-        .filter(|run| run.cell.name == cell.name)
-        .collect();
+    let here: Vec<&Run> = record.valid_runs_of(cell).collect();
     let open_loop = here.iter().any(|run| run.load.rate_offered.is_some());
     let lines = measures(open_loop).into_iter().filter_map(|measure| {
         let log = |run: &Run| {
-            (measure.of)(run)
-                .filter(|it| *it > 0.0 && it.is_finite())
-                .map(f64::ln)
+            let value = (measure.of)(run).filter(|it| *it > 0.0 && it.is_finite());
+            value.map(f64::ln)
         };
         let copies = here.iter().filter(|run| run.arm == ARM_A_AGAIN);
         let logs: Vec<f64> = copies
@@ -56,16 +50,11 @@ fn of_cell(record: &Record, cell: &Cell) -> Vec<NoiseLine> {
             })
             .collect();
         let ratio = log_ratio(&logs, 0).filter(|ratio| ratio.freedom > 0)?;
-        let reach = student_quantile(0.975, ratio.freedom as f64) * ratio.deviation;
         Some(NoiseLine {
             cell: cell.name.clone(),
             metric: measure.metric.name.clone(),
-            change: change_within(
-                percent(ratio.middle),
-                percent(ratio.low),
-                percent(ratio.high),
-            ),
-            band: within(reach / (ratio.pairs as f64).sqrt()),
+            change: shown(&ratio, 1.0),
+            band: within(ratio.band()),
             deviation: within(ratio.deviation),
             pairs: ratio.pairs,
         })

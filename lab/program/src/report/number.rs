@@ -1,39 +1,49 @@
 //! Formatting of numbers for readers.
 
+/// Sizes of the units of a number with their signs, from the greatest.
+type Units = [(f64, &'static str); 4];
+
+const COUNTS: Units = [(1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, "")];
+const TIMES: Units = [(1e6, " s"), (1e3, " ms"), (1.0, " µs"), (1e-3, " ns")];
+const BYTES: Units = [
+    (1_073_741_824.0, " GiB"),
+    (1_048_576.0, " MiB"),
+    (1024.0, " KiB"),
+    (1.0, " B"),
+];
+
+/// Three significant digits, in the greatest unit that is not above the size.
+fn in_unit(value: f64, units: Units) -> String {
+    let fitting = units.into_iter().find(|(size, _)| value.abs() >= *size);
+    match fitting.unwrap_or(units[3]) {
+        _ if !value.is_finite() => "–".to_owned(),
+        (size, sign) => format!("{}{sign}", three_digits(value / size)),
+    }
+}
+
 /// Three significant digits, with the suffix `k`, `M` or `G`: `1.25 M`.
 pub fn short(value: f64) -> String {
-    let size = value.abs();
-    let (scaled, suffix) = match size {
-        _ if !value.is_finite() => return "–".to_owned(),
-        _ if size >= 1e9 => (value / 1e9, " G"),
-        _ if size >= 1e6 => (value / 1e6, " M"),
-        _ if size >= 1e4 => (value / 1e3, " k"),
-        _ => (value, ""),
-    };
-    format!("{}{suffix}", three_digits(scaled))
+    match value.abs() {
+        // Four digits are as short as three with a suffix.
+        size if size < 1e4 => three_digits(value),
+        _ => in_unit(value, COUNTS),
+    }
 }
 
 /// Digits in groups: `1,234,567`; numbers below 1000 with three significant digits.
 pub fn grouped(value: f64) -> String {
-    if !value.is_finite() {
-        return "–".to_owned();
-    }
-    if value.abs() < 1000.0 {
-        return three_digits(value);
+    if value.abs() < 1000.0 || !value.is_finite() {
+        return short(value);
     }
     let digits = format!("{:.0}", value.abs());
-    let mut text = String::new();
+    let mut text = String::from(if value < 0.0 { "-" } else { "" });
     for (at, digit) in digits.chars().enumerate() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
     }
-    if value < 0.0 {
-        format!("-{text}")
-    } else {
-        text
-    }
+    text
 }
 
 /// A number of things, with a plural in s: `1 client`, `4 clients`.
@@ -46,29 +56,15 @@ pub fn counted(count: u64, thing: &str) -> String {
 
 /// A time given in microseconds, in the unit that suits it.
 pub fn time(microseconds: f64) -> String {
-    match microseconds.abs() {
-        _ if !microseconds.is_finite() => "–".to_owned(),
+    match microseconds {
         0.0 => "0".to_owned(),
-        size if size >= 1e6 => format!("{} s", three_digits(microseconds / 1e6)),
-        size if size >= 1e3 => format!("{} ms", three_digits(microseconds / 1e3)),
-        size if size >= 1.0 => format!("{} µs", three_digits(microseconds)),
-        _ => format!("{} ns", three_digits(microseconds * 1e3)),
+        _ => in_unit(microseconds, TIMES),
     }
 }
 
 /// A number of bytes: `4 KiB`, `1.5 MiB`.
 pub fn bytes(bytes: f64) -> String {
-    match bytes.abs() {
-        _ if !bytes.is_finite() => "–".to_owned(),
-        size if size >= 1024.0 * 1024.0 * 1024.0 => {
-            format!("{} GiB", three_digits(bytes / 1024.0 / 1024.0 / 1024.0))
-        }
-        size if size >= 1024.0 * 1024.0 => {
-            format!("{} MiB", three_digits(bytes / 1024.0 / 1024.0))
-        }
-        size if size >= 1024.0 => format!("{} KiB", three_digits(bytes / 1024.0)),
-        _ => format!("{} B", three_digits(bytes)),
-    }
+    in_unit(bytes, BYTES)
 }
 
 /// A change: `+7 %`, `-0.4 %`.

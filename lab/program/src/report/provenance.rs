@@ -1,12 +1,14 @@
 //! Provenance of numbers: machine, device, commit and command, which reports show beside
 //! every table.
 
+use serde::Serialize;
+
 use super::number::{bytes, counted};
 use super::sides::arms;
 use crate::record::{ARM_NULL, Record};
 
 /// Provenance of a record, as texts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Provenance {
     /// Day of the measurement, UTC.
     pub date: String,
@@ -48,14 +50,6 @@ impl Provenance {
             tool: format!("inkstone-lab {}", record.tool),
             repetitions: repetitions(record),
         }
-    }
-
-    /// Everything except the command, in one line.
-    pub fn line(&self) -> String {
-        format!(
-            "{}, {}, {}, commit {}, {}",
-            self.date, self.machine, self.device, self.commit, self.repetitions
-        )
     }
 }
 

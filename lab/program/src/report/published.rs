@@ -4,12 +4,9 @@
 pub mod threads;
 pub mod write_ahead_log;
 
-use std::fmt::Write as _;
-
 use comfy_table::{CellAlignment, LineStyle, Table as Grid, TableStyle};
 use serde::Serialize;
 
-use super::markdown::{inline, table};
 use crate::record::Record;
 
 /// One table; its first column names the rows.
@@ -47,10 +44,9 @@ const STYLE: TableStyle = TableStyle::new()
     .bottom_border(LineStyle::none().fill('─').junction('─'));
 
 impl Beside {
-    /// The tables for a terminal.
-    pub fn text(&self) -> String {
-        let mut text = String::new();
-        for table in &self.tables {
+    /// Title and text of each table for a terminal.
+    pub fn grids(&self) -> Vec<(&str, String)> {
+        let grid = |table: &Table| {
             let mut grid = Grid::new();
             grid.load_style(STYLE);
             grid.set_header(table.header.clone());
@@ -58,21 +54,10 @@ impl Beside {
             for column in grid.column_iter_mut().skip(1) {
                 column.set_cell_alignment(CellAlignment::Right);
             }
-            let _ = writeln!(text, "\n{}\n{grid}", table.title);
-        }
-        let _ = writeln!(text, "{}", self.note);
-        text
-    }
-
-    /// The tables as a section of Markdown.
-    pub fn markdown(&self) -> String {
-        let mut text = String::from("## Beside what was published\n\n");
-        for it in &self.tables {
-            let _ = writeln!(text, "{}:\n", inline(&it.title));
-            text.push_str(&table(1, &it.header, &it.rows));
-        }
-        let _ = writeln!(text, "{}\n", inline(self.note));
-        text
+            grid.to_string()
+        };
+        let tables = self.tables.iter();
+        tables.map(|it| (it.title.as_str(), grid(it))).collect()
     }
 }
 
@@ -82,13 +67,6 @@ fn sides(record: &Record) -> Vec<&str> {
     sides.sort_unstable();
     sides.dedup();
     sides
-}
-
-/// The median; `None` of no values.
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let count = values.len();
-    (count > 0).then(|| f64::midpoint(values[(count - 1) / 2], values[count / 2]))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Quantities of a run (throughput, latencies, costs), which are the columns of all tables.
 
+use serde::Serialize;
+
 use super::ReportError;
 use crate::record::Run;
 use crate::report::number::{bytes, grouped, time};
@@ -7,6 +9,7 @@ use crate::statistics::summary::{median, quantile};
 use crate::verdict::measures::{peak_memory, percentile};
 
 /// A quantity of a run.
+#[derive(Serialize)]
 pub struct Quantity {
     /// Name in commands and markers.
     pub key: &'static str,
@@ -17,8 +20,10 @@ pub struct Quantity {
     /// Meaning, as a sentence.
     pub meaning: &'static str,
     /// The value of a run; `None` where the run has none.
+    #[serde(skip)]
     pub of: fn(&Run) -> Option<f64>,
     /// Formats a value.
+    #[serde(skip)]
     pub show: fn(f64) -> String,
     /// Name of the metric in verdicts; empty where verdicts do not judge it.
     pub metric: &'static str,
@@ -157,7 +162,7 @@ pub const QUANTITIES: [Quantity; 13] = [
         head: "on disk",
         short: "on disk",
         meaning: "bytes that the data occupied when the measured part had ended",
-        of: |run| run.footprint_bytes.map(|bytes| bytes as f64),
+        of: Run::footprint,
         show: bytes,
         metric: "on disk",
         of_device: false,
@@ -168,6 +173,13 @@ pub const QUANTITIES: [Quantity; 13] = [
 pub fn quantity(key: &str) -> Result<&'static Quantity, ReportError> {
     let known = QUANTITIES.iter().find(|it| it.key == key);
     known.ok_or_else(|| ReportError::NoColumn { key: key.into() })
+}
+
+/// Formats a value of a metric. A metric that is no quantity is a time.
+pub fn shown(metric: &str, value: Option<f64>) -> String {
+    let quantity = QUANTITIES.iter().find(|it| it.metric == metric);
+    let show = quantity.map_or(time as fn(f64) -> String, |it| it.show);
+    value.map_or("–".to_owned(), show)
 }
 
 /// The values of a quantity over the runs of a side.

@@ -9,13 +9,15 @@
 
 use std::path::{Component, Path};
 
-use super::ReportError;
-use super::markdown::{inline, table};
+use minijinja::context;
+use minijinja::value::Serde;
+
 use super::provenance::Provenance;
 use super::quantity::{Quantity, THROUGHPUT, quantity};
 use super::sides::{Side, label, sides};
 use super::verdicts::{CellVerdicts, map_verdicts, verdicts};
-use crate::record::{ARM_A, ARM_A_AGAIN, ARM_B, Cell, Record};
+use super::{ReportError, template};
+use crate::record::{ARM_A, ARM_B, ARM_NULL, Cell, Judged, Record};
 
 const BEGIN: &str = "<!-- lab:";
 const END: &str = "<!-- lab end -->";
@@ -40,7 +42,7 @@ pub fn rewrite(paths: PagePaths, text: &str) -> Result<String, ReportError> {
     let page = paths.page;
     let wrong = |at: usize, what: &dyn std::fmt::Display| {
         let place = format!("{}:{}", page.display(), at + 1);
-        Err(ReportError::Marker(format!("{place}: {what}")))
+        Err(ReportError::Impossible(format!("{place}: {what}")))
     };
     let mut written = String::with_capacity(text.len());
     let mut lines = text.lines().enumerate();
@@ -78,7 +80,7 @@ pub fn rewrite(paths: PagePaths, text: &str) -> Result<String, ReportError> {
 
 fn of_marker(paths: PagePaths, marker: &str) -> Result<String, ReportError> {
     let mut words = marker.split_whitespace();
-    let marker = |what: String| ReportError::Marker(what);
+    let marker = |what: String| ReportError::Impossible(what);
     let folder = words
         .next()
         .ok_or_else(|| marker("the marker names no record: write the name of its folder".into()))?;
@@ -96,7 +98,7 @@ fn of_marker(paths: PagePaths, marker: &str) -> Result<String, ReportError> {
     let records = paths.root.join(paths.records);
     let record = Record::load(&records.join(folder))?;
     let link = link(paths.page, &paths.records.join(folder).join("summary.md"));
-    Ok(section(&record, &columns, &link))
+    section(&record, &columns, &link)
 }
 
 /// A relative link from the page to a file of the record.
@@ -116,54 +118,38 @@ fn link(page: &Path, target: &Path) -> String {
 }
 
 /// The table and the provenance of its numbers.
-pub fn section(record: &Record, columns: &[&Quantity], link: &str) -> String {
+pub fn section(record: &Record, columns: &[&Quantity], link: &str) -> Result<String, ReportError> {
     let verdicts = verdicts(record);
-    let table = match verdicts.is_empty() {
+    let (header, rows) = match verdicts.is_empty() {
         true => beside(record, columns),
         false => compared(record, columns, &verdicts),
     };
-    let provenance = Provenance::of(record);
-    let mut text = format!("\n{table}");
-    if let Some(map) = map_verdicts(record) {
-        text.push_str(&format!("{}\n\n", inline(&map.sentence)));
-    }
-    if let Some(because) = &record.incomplete_because {
-        text.push_str(&format!("Incomplete: {}.\n\n", inline(because)));
-    }
-    let durable = undurable(record);
-    text.push_str(&format!(
-        "[Record]({link}): {}; `{}`.{durable}\n\n",
-        inline(&provenance.line()),
-        provenance.command.replace('`', "'")
-    ));
-    text
+    let variables = context! {
+        header => Serde(header),
+        rows => Serde(rows),
+        link,
+        map => Serde(map_verdicts(record)),
+        incomplete => &record.incomplete_because,
+        provenance => Serde(Provenance::of(record)),
+        undurable => Serde(undurable(record)),
+    };
+    template::render("section.md", variables)
 }
 
+/// Header and rows of a table.
+type Table = (Vec<String>, Vec<Vec<String>>);
+
 /// One row for each cell and column, one column for each side.
-fn beside(record: &Record, columns: &[&Quantity]) -> String {
+fn beside(record: &Record, columns: &[&Quantity]) -> Table {
+    let mut arms = super::sides::arms(record);
+    arms.retain(|arm| *arm != ARM_NULL);
     let mut header = vec![String::new()];
-    let arms: Vec<&str> = super::sides::arms(record)
-        .into_iter()
-        .filter(|arm| *arm != crate::record::ARM_NULL)
-        .collect();
     header.extend(arms.iter().map(|arm| label(record, arm)));
-    let mut rows = Vec::new();
-    for cell in record.cells() {
-        for column in columns {
-            let mut row = vec![work(cell, column, columns)];
-            row.extend(arms.iter().map(|arm| {
-                let sides = sides(record, cell);
-                let side = sides.into_iter().find(|side| side.arm == *arm);
-                side.map_or("–".to_owned(), |side| value(column, &side))
-            }));
-            rows.push(row);
-        }
-    }
-    table(1, &header, &rows)
+    (header, rows(record, columns, &arms))
 }
 
 /// One row for each cell and column: A, B, and the verdict.
-fn compared(record: &Record, columns: &[&Quantity], verdicts: &[CellVerdicts]) -> String {
+fn compared(record: &Record, columns: &[&Quantity], verdicts: &[CellVerdicts]) -> Table {
     let name = |arm: &str| label(record, arm).split_off(arm.len()).trim().to_owned();
     let header = [
         String::new(),
@@ -173,28 +159,35 @@ fn compared(record: &Record, columns: &[&Quantity], verdicts: &[CellVerdicts]) -
         "A/A band".to_owned(),
         "verdict".to_owned(),
     ];
+    let mut rows = rows(record, columns, &[ARM_A, ARM_B]);
+    let lines = verdicts.iter().flat_map(|cell| {
+        let line = |column: &&Quantity| cell.lines.iter().find(|it| it.metric == column.metric);
+        columns.iter().map(line)
+    });
+    for (row, line) in rows.iter_mut().zip(lines) {
+        row.extend(match line {
+            Some(line) => [&line.change, &line.band, &line.word].map(Clone::clone),
+            None => [const { String::new() }; 3],
+        });
+    }
+    (header.into(), rows)
+}
+
+/// The values of some sides, with a row for each cell and column.
+fn rows(record: &Record, columns: &[&Quantity], arms: &[&str]) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
-    for (cell, verdict) in record.cells().into_iter().zip(verdicts) {
+    for cell in record.cells() {
+        let sides = sides(record, cell);
         for column in columns {
             let mut row = vec![work(cell, column, columns)];
-            let mut sides = sides(record, cell);
-            sides.retain(|side| side.arm != ARM_A_AGAIN);
-            for arm in [ARM_A, ARM_B] {
-                let side = sides.iter().find(|side| side.arm == arm);
-                row.push(side.map_or("–".to_owned(), |side| value(column, side)));
-            }
-            let line = verdict
-                .lines
-                .iter()
-                .find(|line| line.metric == column.metric);
-            row.extend(match line {
-                Some(line) => [&line.change, &line.band, &line.word].map(Clone::clone),
-                None => [const { String::new() }; 3],
-            });
+            row.extend(arms.iter().map(|arm| {
+                let side = sides.iter().find(|side| side.arm == *arm);
+                side.map_or("–".to_owned(), |side| value(column, side))
+            }));
             rows.push(row);
         }
     }
-    table(1, &header, &rows)
+    rows
 }
 
 fn work(cell: &Cell, column: &Quantity, columns: &[&Quantity]) -> String {
@@ -214,19 +207,15 @@ fn value(column: &Quantity, side: &Side) -> String {
     }
 }
 
-/// A warning that names the targets which were not durable although the workload asks for
-/// durable writes.
-fn undurable(record: &Record) -> String {
+/// The targets that were not durable although the workload asks for durable writes.
+fn undurable(record: &Record) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for run in record.valid_runs() {
         let name = label(record, &run.arm);
-        let broken = run.durability.judged == crate::record::Judged::NotDurable;
-        if broken && run.arm != crate::record::ARM_NULL && !names.contains(&name) {
+        let broken = run.durability.judged == Judged::NotDurable;
+        if broken && run.arm != ARM_NULL && !names.contains(&name) {
             names.push(name);
         }
     }
-    match names.is_empty() {
-        true => String::new(),
-        false => format!(" **Not durable**: {}.", inline(&names.join(", "))),
-    }
+    names
 }

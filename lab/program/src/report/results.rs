@@ -1,32 +1,33 @@
 //! Results of a record: one row for each cell and side, with medians of its runs. Terminal,
 //! Markdown and page show the same rows.
 
-use super::quantity::{QUANTITIES, Quantity, Spread, THROUGHPUT};
+use serde::Serialize;
+
+use super::quantity::{QUANTITIES, Quantity, THROUGHPUT};
 use super::sides::{Side, label_parts, sides};
-use crate::record::{Judged, Outcome, Record, Run};
+use crate::record::{Cell, Judged, Outcome, Record, Run};
+
+/// The dash of a range, with a zero-width space that permits a line break behind it.
+const RANGE_DASH: &str = "–\u{200b}";
 
 /// The table of results.
-#[derive(Clone, Debug)]
+#[derive(Serialize)]
 pub struct Results {
     /// The columns for which some row has a value.
     pub columns: Vec<&'static Quantity>,
     pub rows: Vec<Row>,
 }
 
-impl std::fmt::Debug for Quantity {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.key)
-    }
-}
-
 /// One side in one cell.
-#[derive(Clone, Debug)]
+#[derive(Serialize)]
 pub struct Row {
     pub cell: String,
     /// Label of the side.
     pub side: String,
-    /// The label in two parts: see [`label_parts`].
-    pub side_parts: (String, String),
+    /// First part of the label: see [`label_parts`].
+    pub name: String,
+    /// Second part of the label.
+    pub explanation: String,
     /// Style class of the side's colour.
     pub class: String,
     /// The side is the null target, the generator's own ceiling.
@@ -35,8 +36,8 @@ pub struct Row {
     pub runs: usize,
     /// Number of runs that were disturbed and repeated.
     pub replaced: usize,
-    /// Values in the order of the columns.
-    pub values: Vec<Option<Spread>>,
+    /// Texts of median and range, in the order of the columns.
+    pub values: Vec<(String, String)>,
     /// Throughput as a share of the cell's fastest side; `None` for the ceiling.
     pub share: Option<f64>,
     /// Judgement of durability, in words.
@@ -47,9 +48,15 @@ pub struct Row {
 
 impl Results {
     pub fn of(record: &Record) -> Results {
-        let mut rows: Vec<Row> = Vec::new();
-        for cell in record.cells() {
-            let sides = sides(record, cell);
+        let cells = record.cells().into_iter();
+        let cells: Vec<_> = cells.map(|cell| (cell, sides(record, cell))).collect();
+        let known = |quantity: &&Quantity| {
+            let mut sides = cells.iter().flat_map(|(_, sides)| sides);
+            sides.any(|side| quantity.over(&side.runs).is_some())
+        };
+        let columns: Vec<&Quantity> = QUANTITIES.iter().filter(known).collect();
+        let mut rows = Vec::new();
+        for (cell, sides) in &cells {
             let rate = |side: &Side| THROUGHPUT.over(&side.runs).map(|spread| spread.median);
             let rivals = sides.iter().filter(|side| !side.is_ceiling());
             let fastest = rivals.filter_map(rate).fold(0.0, f64::max);
@@ -57,34 +64,34 @@ impl Results {
                 let share = rate(side).filter(|_| fastest > 0.0 && !side.is_ceiling());
                 Row {
                     share: share.map(|rate| rate / fastest),
-                    ..row(record, &cell.name, side)
+                    ..row(record, cell, side, &columns)
                 }
             }));
         }
-        let known = |at: &usize| rows.iter().any(|row| row.values[*at].is_some());
-        let kept: Vec<usize> = (0..QUANTITIES.len()).filter(known).collect();
-        for row in &mut rows {
-            row.values = kept.iter().map(|at| row.values[*at]).collect();
-        }
-        Results {
-            columns: kept.into_iter().map(|at| &QUANTITIES[at]).collect(),
-            rows,
-        }
+        Results { columns, rows }
     }
 }
 
-fn row(record: &Record, cell: &str, side: &Side) -> Row {
-    let here = |run: &&Run| run.cell.name == cell && run.arm == side.arm;
+fn row(record: &Record, cell: &Cell, side: &Side, columns: &[&Quantity]) -> Row {
+    let here = |run: &&Run| run.cell.name == cell.name && run.arm == side.arm;
     let all = || record.runs.iter().filter(here);
+    let (name, explanation) = label_parts(record, side.arm);
+    let values = columns.iter().map(|column| {
+        let spread = column.over(&side.runs);
+        let text = column.text(spread.as_ref());
+        let range = range_below(&column.range(spread.as_ref()), &text);
+        (text, range)
+    });
     Row {
-        cell: cell.to_owned(),
+        cell: cell.name.clone(),
         side: side.label.clone(),
-        side_parts: label_parts(record, side.arm),
+        name,
+        explanation,
         class: side.class.clone(),
         is_ceiling: side.is_ceiling(),
         runs: side.runs.len(),
         replaced: all().filter(|run| run.replaced).count(),
-        values: QUANTITIES.iter().map(|it| it.over(&side.runs)).collect(),
+        values: values.collect(),
         share: None,
         durable: match side.is_ceiling() {
             true => "–".to_owned(),
@@ -92,6 +99,18 @@ fn row(record: &Record, cell: &str, side: &Side) -> Row {
         },
         failure: all().find_map(|run| failure(&run.outcome)),
     }
+}
+
+/// A range for the line below its median, without the unit where it equals the median's.
+fn range_below(range: &str, median: &str) -> String {
+    let words: Vec<&str> = range.split(' ').collect();
+    let text = match (words.as_slice(), median.rsplit_once(' ')) {
+        ([least, "to", most, unit], Some((_, of_median))) if *unit == of_median => {
+            format!("{least}{RANGE_DASH}{most}")
+        }
+        _ => range.replace(" to ", RANGE_DASH),
+    };
+    text.replace(' ', "\u{a0}")
 }
 
 /// The reason why a run has no numbers; `None` for a measured run.
@@ -116,4 +135,22 @@ pub fn durable(runs: &[&Run]) -> String {
     words.sort_unstable();
     words.dedup();
     words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_has_a_unit_only_where_it_differs_from_that_of_the_median() {
+        let below = |range, median| range_below(range, median).replace(RANGE_DASH, "–");
+        assert_eq!(below("1.17 to 1.31 ms", "1.27 ms"), "1.17–1.31");
+        assert_eq!(below("0.9 to 1.31 ms", "980 µs"), "0.9–1.31\u{a0}ms");
+        assert_eq!(
+            below("825 µs to 1.68 ms", "1.1 ms"),
+            "825\u{a0}µs–1.68\u{a0}ms"
+        );
+        assert_eq!(below("0.037 to 0.046", "≤ 0.038"), "0.037–0.046");
+        assert_eq!(below("", "1 ms"), "");
+    }
 }

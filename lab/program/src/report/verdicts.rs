@@ -3,43 +3,17 @@
 use serde::Serialize;
 
 use super::number::{change, change_within, counted};
-use super::quantity::QUANTITIES;
+use super::quantity;
 use super::sides::names;
 use crate::record::{Cell, Record};
 use crate::statistics::log_ratio::{LogRatio, percent};
 use crate::verdict::evidence::{compares, comparison, map_cell};
 use crate::verdict::exit::exit_of_conclusion;
-use crate::verdict::{Better, Conclusion, Exit, MapVerdict, Rules, Verdict, judge_map};
+use crate::verdict::{Better, Conclusion, Exit, MapVerdict, Verdict, judge_map};
 
 /// Greatest band that is written as `±`: beyond it, the distances of its two ends from zero
 /// differ too much in percent.
 const ALIKE_PERCENT: f64 = 12.0;
-
-/// Category of a verdict, which determines its colour: it is a style class of the page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Tone {
-    Better,
-    Worse,
-    /// The difference is too small to matter.
-    Same,
-    /// The pairs do not decide.
-    Open,
-    /// There is no verdict, because the runs are not valid.
-    Refused,
-}
-
-impl Tone {
-    pub fn of(conclusion: &Conclusion) -> Tone {
-        match conclusion {
-            Conclusion::Better => Tone::Better,
-            Conclusion::Worse => Tone::Worse,
-            Conclusion::Same => Tone::Same,
-            Conclusion::Inconclusive { .. } => Tone::Open,
-            Conclusion::Refused(_) => Tone::Refused,
-        }
-    }
-}
 
 /// The verdict on one metric.
 #[derive(Clone, Debug, Serialize)]
@@ -47,7 +21,8 @@ pub struct Line {
     pub metric: String,
     /// The verdict in one or two words.
     pub word: String,
-    pub tone: Tone,
+    /// Style class of the verdict's colour in the page.
+    pub tone: &'static str,
     /// Relative change with its interval, such as `+7 % [4, 10]`; empty without numbers.
     pub change: String,
     /// Difference that A and its copy show by chance, such as `±2.1 %`; empty without a copy.
@@ -63,35 +38,33 @@ pub struct Line {
 }
 
 /// The verdicts of one cell.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct CellVerdicts {
     pub cell: String,
+    /// The line that represents the cell: the first that decides, or else the first.
+    pub headline: Option<Line>,
     /// Verdicts on the metrics, the most important first.
     pub lines: Vec<Line>,
     /// Remarks on order effects and repeated triples.
     pub remarks: Vec<String>,
     /// Exit code of a record with this cell alone.
+    #[serde(skip)]
     pub exit: Exit,
 }
 
-impl CellVerdicts {
-    /// The line that represents the cell: the first that decides, or else the first.
-    pub fn headline(&self) -> Option<&Line> {
-        let deciding = self.lines.iter().find(|line| line.decides);
-        deciding.or(self.lines.first())
-    }
-}
-
 /// The verdict on a map.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct MapVerdicts {
     /// The verdict as a sentence.
     pub sentence: String,
-    pub tone: Tone,
+    /// Style class of the verdict's colour in the page.
+    pub tone: &'static str,
     /// The verdict in one or two words.
     pub word: String,
     /// Verdicts on the cells, in the order of [`map_cells`].
+    #[serde(skip)]
     pub verdict: MapVerdict,
+    #[serde(skip)]
     pub exit: Exit,
 }
 
@@ -106,14 +79,14 @@ pub fn verdicts(record: &Record) -> Vec<CellVerdicts> {
 
 fn of_cell(record: &Record, cell: &Cell) -> CellVerdicts {
     let names = names(record);
-    let judgement = comparison(record, cell).judge(&Rules::default());
+    let judgement = comparison(record, cell).judge();
+    let lines = judgement.verdicts.iter().map(|it| line(it, &names));
+    let lines: Vec<Line> = lines.collect();
+    let deciding = lines.iter().find(|line| line.decides);
     CellVerdicts {
         cell: cell.name.clone(),
-        lines: judgement
-            .verdicts
-            .iter()
-            .map(|verdict| line(verdict, &names))
-            .collect(),
+        headline: deciding.or(lines.first()).cloned(),
+        lines,
         remarks: judgement.remarks,
         exit: judgement.exit,
     }
@@ -128,20 +101,13 @@ fn line(verdict: &Verdict, names: &[String; 2]) -> Line {
         band if band > 0.0 && band.is_finite() => within(band),
         _ => String::new(),
     };
-    let show = QUANTITIES.iter().find(|it| it.metric == metric.name);
-    let median = |value: Option<f64>| match (value, show) {
-        (None, _) => "–".to_owned(),
-        (Some(value), Some(quantity)) => (quantity.show)(value),
-        (Some(value), None) if metric.unit.starts_with("µs") => super::number::time(value),
-        (Some(value), None) => super::number::short(value),
-    };
     let remark = verdict.conclusion.remark().unwrap_or_default();
     Line {
         sentence: sentence(verdict, names, &change, &band),
         metric: metric.name.clone(),
         word: word.to_owned(),
-        tone: Tone::of(&verdict.conclusion),
-        medians: verdict.medians.map(median),
+        tone: verdict.conclusion.tone(),
+        medians: verdict.medians.map(|it| quantity::shown(&metric.name, it)),
         change,
         band,
         remark,
@@ -151,7 +117,7 @@ fn line(verdict: &Verdict, names: &[String; 2]) -> Line {
 
 /// The change of the metric itself with its interval. In the logarithms, positive always
 /// means better; `sign` turns them back.
-fn shown(ratio: &LogRatio, sign: f64) -> String {
+pub fn shown(ratio: &LogRatio, sign: f64) -> String {
     let ends = [ratio.low, ratio.high].map(|end| percent(sign * end));
     change_within(
         percent(sign * ratio.middle),
@@ -212,7 +178,7 @@ pub fn map_verdicts(record: &Record) -> Option<MapVerdicts> {
         return None;
     }
     let found: Vec<_> = cells.iter().map(|cell| map_cell(record, cell)).collect();
-    let verdict = judge_map(&found, &Rules::default());
+    let verdict = judge_map(&found);
     let exits = [
         exit_of_conclusion(&verdict.conclusion),
         match verdict.changed[1] {
@@ -223,7 +189,7 @@ pub fn map_verdicts(record: &Record) -> Option<MapVerdicts> {
     let word = verdict.conclusion.short(Better::MoreIsFaster).to_owned();
     Some(MapVerdicts {
         sentence: map_sentence(&verdict, &word, &names(record)[1]),
-        tone: Tone::of(&verdict.conclusion),
+        tone: verdict.conclusion.tone(),
         word,
         exit: Exit::gravest(exits).unwrap_or(Exit::Fine),
         verdict,

@@ -2,10 +2,8 @@
 
 use super::machine::{Drift, Machine};
 use crate::schedule::RunPlan;
-use crate::statistics::log_ratio::percent;
 use crate::verdict::{
-    ArmReport, Better, Comparison, Judgement, Measured, Metric, Rules, Unpaired, arm,
-    compare_unpaired,
+    ArmReport, Better, Comparison, Judgement, Measured, Metric, Unpaired, arm, compare_unpaired,
 };
 
 /// State of the directory that a run gets.
@@ -45,12 +43,12 @@ impl World {
 
     fn log_speed_of(&self, arm: usize, earlier_users: usize) -> f64 {
         let truth = if arm == arm::SECOND { self.truth } else { 0.0 };
-        let user = if earlier_users > 0 {
-            self.second_user
-        } else {
-            0.0
-        };
-        truth + user
+        truth
+            + if earlier_users > 0 {
+                self.second_user
+            } else {
+                0.0
+            }
     }
 }
 
@@ -78,7 +76,7 @@ pub fn interleaved(world: &World, triples: usize, seed: u64) -> Judgement {
             }
         })
         .collect();
-    let metric = Metric::new("throughput", "1/s", Better::MoreIsFaster).deciding();
+    let metric = Metric::new("throughput", Better::MoreIsFaster).deciding();
     let comparison = Comparison {
         arms: ["A", "A again", "B"].map(|name| ArmReport {
             name: name.to_owned(),
@@ -87,7 +85,7 @@ pub fn interleaved(world: &World, triples: usize, seed: u64) -> Judgement {
         metrics: vec![(metric, runs)],
         repeated: Vec::new(),
     };
-    comparison.judge(&Rules::default())
+    comparison.judge()
 }
 
 /// The result of a script that runs all of A and then all of B in one directory that is
@@ -102,9 +100,4 @@ pub fn blocked(world: &World, runs: usize, seed: u64) -> Unpaired {
     };
     let (first, second) = (block(arm::FIRST, 0), block(arm::SECOND, 1));
     compare_unpaired(&first, &second, 0.0).expect("simulated speeds are positive")
-}
-
-/// The difference in percent that the blocked script would print.
-pub fn blocked_percent(found: &Unpaired) -> f64 {
-    percent(found.middle)
 }

@@ -94,47 +94,24 @@ pub fn lost_by(target: &dyn Embedded, writes: u64) -> Result<u64, Failure> {
     Ok(seen.keys_missing + seen.keys_wrong)
 }
 
-/// A store on a device that counts flushes; the store flushes for each write or never.
-pub struct CountingStore {
-    flushes: u64,
-    acknowledged: u64,
-    flushing: bool,
-}
-
-impl CountingStore {
-    /// A store that flushes before it acknowledges where `flushing` is true.
-    pub fn new(flushing: bool) -> CountingStore {
-        CountingStore {
-            flushes: 0,
-            acknowledged: 0,
-            flushing,
-        }
-    }
-
-    /// Acknowledges one write.
-    pub fn put(&mut self) {
-        self.flushes += u64::from(self.flushing);
-        self.acknowledged += 1;
-    }
-
-    /// The lab's judgement of the store's durability.
-    pub fn judgement(&self) -> DurabilityJudgement {
-        let device = BlockDevice {
-            name: "simulated".into(),
-            cache: "write back".into(),
-            private: true,
-            ..BlockDevice::default()
-        };
-        let mut run = Run::of(&Job::bare(workload("name = \"puts\"")));
-        let put = KindResult {
-            operations: self.acknowledged,
-            ..KindResult::default()
-        };
-        run.load.kinds.insert(Kind::Put, put);
-        run.device = Some(DeviceWork {
-            flushes: self.flushes,
-            ..DeviceWork::default()
-        });
-        durability(&run, Some(&device))
-    }
+/// The lab's judgement of a store that acknowledged `puts` writes, on a device that counted
+/// `flushes`.
+pub fn judged(puts: u64, flushes: u64) -> DurabilityJudgement {
+    let device = BlockDevice {
+        name: "simulated".into(),
+        cache: "write back".into(),
+        private: true,
+        ..BlockDevice::default()
+    };
+    let mut run = Run::of(&Job::bare(workload("name = \"puts\"")));
+    let put = KindResult {
+        operations: puts,
+        ..KindResult::default()
+    };
+    run.load.kinds.insert(Kind::Put, put);
+    run.device = Some(DeviceWork {
+        flushes,
+        ..DeviceWork::default()
+    });
+    durability(&run, Some(&device))
 }

@@ -4,13 +4,6 @@
 //! bound limits the errors among the cells that are *called* different: on average, at most
 //! the given share of them is wrong.
 
-/// Decides for each hypothesis whether it is rejected, when at most `share` of the
-/// rejections may be false. The result has the order of `probabilities`.
-pub fn discoveries(probabilities: &[f64], share: f64) -> Vec<bool> {
-    let adjusted = adjusted(probabilities);
-    adjusted.into_iter().map(|p| p <= share).collect()
-}
-
 /// Probabilities that can be compared with the share directly: the smallest
 /// share at which each would be rejected.
 pub fn adjusted(probabilities: &[f64]) -> Vec<f64> {
@@ -30,6 +23,11 @@ pub fn adjusted(probabilities: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn discoveries(probabilities: &[f64], share: f64) -> Vec<bool> {
+        let adjusted = adjusted(probabilities);
+        adjusted.into_iter().map(|p| p <= share).collect()
+    }
 
     /// The example of Benjamini and Hochberg's paper of 1995: fifteen
     /// comparisons, of which the bound of 5 % keeps four.

@@ -26,20 +26,10 @@ pub fn further_pairs(seen: &LogRatio, effect_min: f64) -> Option<usize> {
         // resolution of half the border.
         (effect_min - effect).max(effect_min / 2.0)
     };
-    let enough = |pairs: usize| reach(seen.deviation, pairs) <= distance;
     // The reach falls with the number of pairs, so bisection finds the least one.
-    let (mut too_few, mut pairs) = (1, PAIRS_SENSIBLE);
-    if !enough(pairs) {
-        return None;
-    }
-    while pairs - too_few > 1 {
-        let middle = usize::midpoint(too_few, pairs);
-        if enough(middle) {
-            pairs = middle;
-        } else {
-            too_few = middle;
-        }
-    }
+    let sensible: Vec<usize> = (2..=PAIRS_SENSIBLE).collect();
+    let least = sensible.partition_point(|pairs| reach(seen.deviation, *pairs) > distance);
+    let pairs = sensible.get(least)?;
     Some(pairs.saturating_sub(seen.pairs).max(1))
 }
 

@@ -5,15 +5,7 @@
 //! 49 cells, the mean is about seven times as precise as a single cell.
 
 use super::log_ratio::{LogRatio, log_ratio};
-
-/// The geometric mean; `None` where there are no values or one of them is not positive.
-pub fn geometric_mean(values: &[f64]) -> Option<f64> {
-    if values.is_empty() || values.iter().any(|value| *value <= 0.0) {
-        return None;
-    }
-    let logs: f64 = values.iter().map(|value| value.ln()).sum();
-    Some((logs / values.len() as f64).exp())
-}
+use super::summary::mean;
 
 /// The geometric mean over cells of a ratio, with an interval.
 ///
@@ -22,20 +14,16 @@ pub fn geometric_mean(values: &[f64]) -> Option<f64> {
 /// gives one mean over all cells, and the interval is computed from these means, which does
 /// not assume that cells are independent. With a single repetition, the spread between
 /// cells is used instead.
-pub fn geometric_over_cells(cells: &[Vec<f64>]) -> Option<LogRatio> {
-    let cells: Vec<&Vec<f64>> = cells.iter().filter(|cell| !cell.is_empty()).collect();
-    let repetitions = cells.iter().map(|cell| cell.len()).min()?;
-    let means: Vec<f64> = (0..repetitions)
-        .map(|repetition| {
-            let sum: f64 = cells.iter().map(|cell| cell[repetition]).sum();
-            sum / cells.len() as f64
-        })
-        .collect();
-    if repetitions == 1 {
-        let single: Vec<f64> = cells.iter().map(|cell| cell[0]).collect();
-        return log_ratio(&single, 0);
+pub fn geometric_over_cells<'a>(cells: impl Iterator<Item = &'a Vec<f64>>) -> Option<LogRatio> {
+    let cells: Vec<&Vec<f64>> = cells.filter(|cell| !cell.is_empty()).collect();
+    let of_repetition = |at: usize| -> Vec<f64> { cells.iter().map(|cell| cell[at]).collect() };
+    match cells.iter().map(|cell| cell.len()).min()? {
+        1 => log_ratio(&of_repetition(0), 0),
+        repetitions => {
+            let means = (0..repetitions).filter_map(|at| mean(&of_repetition(at)));
+            log_ratio(&means.collect::<Vec<_>>(), 0)
+        }
     }
-    log_ratio(&means, 0)
 }
 
 #[cfg(test)]
@@ -43,20 +31,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn twice_and_half_cancel() {
-        assert_eq!(geometric_mean(&[2.0, 0.5]), Some(1.0));
-    }
-
-    #[test]
-    fn no_values_or_a_zero_have_no_geometric_mean() {
-        assert_eq!(geometric_mean(&[]), None);
-        assert_eq!(geometric_mean(&[1.0, 0.0]), None);
-    }
-
-    #[test]
     fn noise_of_the_cells_averages_out_within_a_repetition() {
         let cells = vec![vec![0.10, 0.08, 0.12], vec![-0.06, -0.02, -0.10]];
-        let found = geometric_over_cells(&cells).unwrap();
+        let found = geometric_over_cells(cells.iter()).unwrap();
         assert!((found.middle - 0.02).abs() < 1e-12);
         assert_eq!(found.pairs, 3);
         assert!(found.deviation < 0.011, "{found:?}");
@@ -65,7 +42,7 @@ mod tests {
     #[test]
     fn cells_without_a_pair_are_left_out() {
         let cells = vec![vec![], vec![0.1, 0.1]];
-        assert_eq!(geometric_over_cells(&cells).unwrap().pairs, 2);
-        assert_eq!(geometric_over_cells(&[vec![]]), None);
+        assert_eq!(geometric_over_cells(cells.iter()).unwrap().pairs, 2);
+        assert_eq!(geometric_over_cells([vec![]].iter()), None);
     }
 }

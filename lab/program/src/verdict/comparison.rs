@@ -2,7 +2,7 @@
 
 use super::conclusion::{Conclusion, Refusal};
 use super::exit::{Exit, exit_of};
-use super::judge::{Rules, Verdict, judge};
+use super::judge::{CEILING_SHARE_MAX, Verdict, judge};
 use super::metric::Metric;
 use super::{Measured, arm};
 
@@ -42,13 +42,13 @@ pub struct Judgement {
 
 impl Comparison {
     /// Judges every metric.
-    pub fn judge(&self, rules: &Rules) -> Judgement {
-        let refusal = self.refusal(rules);
+    pub fn judge(&self) -> Judgement {
+        let refusal = self.refusal();
         let verdicts: Vec<Verdict> = self
             .metrics
             .iter()
             .map(|(metric, runs)| {
-                let mut verdict = judge(metric, runs, rules);
+                let mut verdict = judge(metric, runs);
                 if let Some(refusal) = &refusal {
                     refuse(&mut verdict, refusal);
                 }
@@ -63,7 +63,7 @@ impl Comparison {
     }
 
     /// A reason that makes all numbers of this comparison meaningless.
-    fn refusal(&self, rules: &Rules) -> Option<Refusal> {
+    fn refusal(&self) -> Option<Refusal> {
         if let Some(arm) = self.arms.iter().find(|arm| arm.lost_writes > 0) {
             return Some(Refusal::DataLost {
                 arm: arm.name.clone(),
@@ -72,7 +72,7 @@ impl Comparison {
         }
         self.arms.iter().find_map(|arm| {
             let share = arm.ceiling_share?;
-            (share > rules.ceiling_share_max).then(|| Refusal::GeneratorIsTheLimit {
+            (share > CEILING_SHARE_MAX).then(|| Refusal::GeneratorIsTheLimit {
                 arm: arm.name.clone(),
                 share,
             })
@@ -99,7 +99,6 @@ fn refuse(verdict: &mut Verdict, refusal: &Refusal) {
     verdict.conclusion = Conclusion::Refused(refusal.clone());
     if matches!(refusal, Refusal::DataLost { .. }) {
         verdict.effect = None;
-        verdict.control = None;
         verdict.medians = [None, None];
     }
 }
@@ -116,16 +115,11 @@ pub fn order_remark(verdict: &Verdict) -> Option<String> {
         verdict.metric.name,
         least + 1,
         most + 1,
-        probability(order.p),
+        match order.p {
+            p if p < 0.0001 => "p < 0.0001".to_owned(),
+            p => format!("p = {p:.4}"),
+        },
     ))
-}
-
-fn probability(p: f64) -> String {
-    if p < 0.0001 {
-        "p < 0.0001".to_owned()
-    } else {
-        format!("p = {p:.4}")
-    }
 }
 
 #[cfg(test)]
@@ -134,7 +128,7 @@ mod tests {
     use super::*;
 
     fn comparison(second: f64) -> Comparison {
-        let metric = Metric::new("throughput", "1/s", Better::MoreIsFaster).deciding();
+        let metric = Metric::new("throughput", Better::MoreIsFaster).deciding();
         let runs = (0..6)
             .flat_map(|group| {
                 [1.0, 1.0, second]
@@ -160,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_slower_build_is_a_regression() {
-        let judgement = comparison(0.8).judge(&Rules::default());
+        let judgement = comparison(0.8).judge();
         assert_eq!(judgement.exit, Exit::Regression);
         assert!(judgement.remarks.is_empty());
     }
@@ -169,7 +163,7 @@ mod tests {
     fn an_arm_that_lost_data_gets_no_number() {
         let mut comparison = comparison(1.5);
         comparison.arms[2].lost_writes = 3;
-        let judgement = comparison.judge(&Rules::default());
+        let judgement = comparison.judge();
         assert_eq!(judgement.exit, Exit::Error);
         let verdict = &judgement.verdicts[0];
         assert_eq!((verdict.effect, verdict.medians), (None, [None, None]));
@@ -180,11 +174,11 @@ mod tests {
     fn an_arm_above_half_of_the_generators_limit_gets_no_verdict() {
         let mut comparison = comparison(1.5);
         comparison.arms[2].ceiling_share = Some(0.51);
-        let judgement = comparison.judge(&Rules::default());
+        let judgement = comparison.judge();
         assert_eq!(judgement.exit, Exit::Inconclusive);
         assert!(judgement.verdicts[0].effect.is_some());
         comparison.arms[2].ceiling_share = Some(0.49);
-        let judgement = comparison.judge(&Rules::default());
+        let judgement = comparison.judge();
         assert_eq!(judgement.exit, Exit::Fine);
     }
 
@@ -192,7 +186,7 @@ mod tests {
     fn repeated_triples_are_remarked() {
         let mut comparison = comparison(1.0);
         comparison.repeated = vec!["triple 3: steal 4 %".to_owned()];
-        let judgement = comparison.judge(&Rules::default());
+        let judgement = comparison.judge();
         assert_eq!(
             judgement.remarks,
             ["1 disturbed triple was run again: triple 3: steal 4 %."]

@@ -1,8 +1,10 @@
 //! Extracts the values to be judged from a record.
 
+use std::collections::BTreeSet;
+
 use super::comparison::{ArmReport, Comparison};
 use super::heatmap::Cell as MapCell;
-use super::judge::Rules;
+use super::judge::CEILING_SHARE_MAX;
 use super::measures::{Measure, measures};
 use super::{Measured, arm};
 use crate::record::{ARM_A, ARM_A_AGAIN, ARM_B, ARM_NULL, Cell, Outcome, Record, Run, TaintKind};
@@ -58,7 +60,10 @@ fn arm_report(runs: &[&Run], name: &str, ceiling: Option<f64>) -> ArmReport {
         })
         .sum();
     ArmReport {
-        name: arm_label(runs, name),
+        name: match of_arm().next() {
+            Some(run) => format!("{name} ({})", product(run)),
+            None => name.to_owned(),
+        },
         lost_writes,
         ceiling_share: of_arm()
             .filter(|run| run.counts())
@@ -74,21 +79,12 @@ pub fn ceiling_share(run: &Run, ceiling: Option<f64>) -> Option<f64> {
     run.generator_share().or(of_rate)
 }
 
-/// Name of an arm with its product, such as `A (inkstone 0.1.0)`.
-fn arm_label(runs: &[&Run], name: &str) -> String {
-    match runs.iter().find(|run| run.arm == name) {
-        Some(run) => format!("{name} ({})", product(run)),
-        None => name.to_owned(),
-    }
-}
-
 /// Product and version of a run's target.
 pub fn product(run: &Run) -> String {
     let target = &run.target;
-    let product = if target.product.is_empty() {
-        &target.name
-    } else {
-        &target.product
+    let product = match target.product.is_empty() {
+        true => &target.name,
+        false => &target.product,
     };
     match target.version.as_str() {
         "" => product.clone(),
@@ -120,22 +116,20 @@ fn measured(counting: &[&Run], measure: &Measure) -> Vec<Measured> {
 fn repeated(runs: &[&Run]) -> Vec<String> {
     let mut reasons: Vec<(u32, u32, Vec<String>)> = Vec::new();
     for run in runs.iter().filter(|run| run.replaced) {
-        let known = reasons
-            .iter()
-            .position(|(pair, attempt, _)| (*pair, *attempt) == (run.pair, run.attempt));
-        let at = known.unwrap_or_else(|| {
-            reasons.push((run.pair, run.attempt, Vec::new()));
-            reasons.len() - 1
-        });
-        reasons[at].2.extend(taints_of(run));
+        let mut known = reasons.iter_mut();
+        match known.find(|it| (it.0, it.1) == (run.pair, run.attempt)) {
+            Some((.., taints)) => taints.extend(taints_of(run)),
+            None => reasons.push((run.pair, run.attempt, taints_of(run))),
+        }
     }
-    reasons
-        .into_iter()
-        .map(|(pair, _, taints)| match taints.is_empty() {
-            true => format!("triple {}: not measured", pair + 1),
-            false => format!("triple {}: {}", pair + 1, taints.join(", ")),
-        })
-        .collect()
+    let texts = reasons.into_iter().map(|(pair, _, taints)| {
+        let taints = match taints.is_empty() {
+            true => "not measured".to_owned(),
+            false => taints.join(", "),
+        };
+        format!("triple {}: {taints}", pair + 1)
+    });
+    texts.collect()
 }
 
 /// The disturbances of a run, in words.
@@ -159,28 +153,19 @@ pub fn taints_of(run: &Run) -> Vec<String> {
 /// Paired log-ratios of the throughput of a cell, for a map. Runs near the generator's own
 /// limit are left out, because they would compare the generator with itself.
 pub fn map_cell(record: &Record, cell: &Cell) -> MapCell {
-    let runs: Vec<&Run> = record
-        .valid_runs()
-        .filter(|run| run.cell.name == cell.name)
-        .collect();
+    let runs: Vec<&Run> = record.valid_runs_of(cell).collect();
     let ceiling = ceiling(&runs);
-    let share_max = Rules::default().ceiling_share_max;
     let rate = |pair: u32, arm: &str| {
         runs.iter()
             .find(|run| run.pair == pair && run.arm == arm)
-            .filter(|run| ceiling_share(run, ceiling).is_none_or(|share| share <= share_max))
+            .filter(|run| {
+                ceiling_share(run, ceiling).is_none_or(|share| share <= CEILING_SHARE_MAX)
+            })
             .map(|run| run.operations_per_second())
             .filter(|rate| *rate > 0.0)
             .map(f64::ln)
     };
-    let mut pairs: Vec<u32> = record
-        .runs
-        .iter()
-        .filter(|run| run.cell.name == cell.name)
-        .map(|run| run.pair)
-        .collect();
-    pairs.sort_unstable();
-    pairs.dedup();
+    let pairs: BTreeSet<u32> = runs.iter().map(|run| run.pair).collect();
     let mut found = MapCell::default();
     for pair in pairs {
         let (first, copy) = (rate(pair, ARM_A), rate(pair, ARM_A_AGAIN));

@@ -3,22 +3,22 @@
 use super::conclusion::{Conclusion, Refusal};
 use super::judge::Verdict;
 
-/// Exit code of a verb.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Exit code of a verb; the gravest is the greatest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
     /// Nothing got worse.
-    Fine = 0,
+    Fine,
     /// The runs do not decide.
-    Inconclusive = 4,
+    Inconclusive,
     /// A deciding metric got worse.
-    Regression = 3,
+    Regression,
     /// The lab failed, or a target lost data.
-    Error = 1,
+    Error,
 }
 
 impl Exit {
     pub fn code(self) -> u8 {
-        self as u8
+        [0, 4, 3, 1][self as usize]
     }
 
     /// The exit code under the option `--fail-on`.
@@ -32,12 +32,7 @@ impl Exit {
 
     /// The gravest of several codes; `None` of none.
     pub fn gravest(codes: impl IntoIterator<Item = Exit>) -> Option<Exit> {
-        codes.into_iter().max_by_key(|exit| match exit {
-            Exit::Fine => 0,
-            Exit::Inconclusive => 1,
-            Exit::Regression => 2,
-            Exit::Error => 3,
-        })
+        codes.into_iter().max()
     }
 }
 

@@ -7,11 +7,11 @@
 //! than a single cell; the least and the greatest cell grow with the noise.
 
 use super::conclusion::{Conclusion, Refusal};
-use super::judge::Rules;
 use crate::statistics::discovery::adjusted;
 use crate::statistics::geometric::geometric_over_cells;
-use crate::statistics::log_ratio::{LogRatio, log_ratio, percent};
-use crate::statistics::{further_pairs, student::student_quantile};
+use crate::statistics::log_ratio::{LogRatio, log_ratio};
+use crate::statistics::student::student_quantile;
+use crate::statistics::summary::deviation;
 
 /// Greatest mean share of wrong cells among those called different.
 const FALSE_SHARE: f64 = 0.05;
@@ -30,8 +30,6 @@ pub struct Cell {
 pub struct CellVerdict {
     /// B over A; `None` for a cell without pairs.
     pub effect: Option<LogRatio>,
-    /// Probability of the effect, corrected for the number of cells.
-    pub adjusted_p: f64,
     pub conclusion: Conclusion,
 }
 
@@ -42,11 +40,6 @@ pub struct MapVerdict {
     pub cells: Vec<CellVerdict>,
     /// The geometric mean of all cells.
     pub headline: Option<LogRatio>,
-    /// The geometric mean of the control.
-    pub control: Option<LogRatio>,
-    /// Effect that a single cell of A against A does not exceed in 95 of 100 experiments; 0
-    /// without a copy.
-    pub cell_band: f64,
     /// Numbers of cells that got better, and that got worse.
     pub changed: [usize; 2],
     /// The conclusion on the whole map.
@@ -54,64 +47,45 @@ pub struct MapVerdict {
 }
 
 /// Judges a map.
-pub fn judge_map(cells: &[Cell], rules: &Rules) -> MapVerdict {
-    let estimates: Vec<Option<LogRatio>> = cells
-        .iter()
-        .map(|cell| log_ratio(&cell.effects, 0))
-        .collect();
+pub fn judge_map(cells: &[Cell]) -> MapVerdict {
+    let effects = || cells.iter().map(|cell| log_ratio(&cell.effects, 0));
     let band = cell_band(cells);
-    let adjusted = adjusted_where_known(&estimates);
-    let verdicts: Vec<CellVerdict> = estimates
-        .into_iter()
-        .zip(adjusted)
-        .map(|(effect, adjusted_p)| CellVerdict {
-            conclusion: cell_conclusion(effect.as_ref(), adjusted_p, band, rules),
-            effect,
-            adjusted_p,
-        })
-        .collect();
-    let effects: Vec<Vec<f64>> = cells.iter().map(|cell| cell.effects.clone()).collect();
-    let controls: Vec<Vec<f64>> = cells.iter().map(|cell| cell.controls.clone()).collect();
-    let headline = geometric_over_cells(&effects);
-    let control = geometric_over_cells(&controls);
+    // Cells without pairs do not count for the correction of the others.
+    let known: Vec<f64> = effects().flatten().map(|it| it.p).collect();
+    let mut adjusted = adjusted(&known).into_iter();
+    let verdicts = effects().map(|effect| {
+        let adjusted_p = effect.and_then(|_| adjusted.next()).unwrap_or(1.0);
+        let not_measured = Conclusion::Refused(Refusal::NotMeasured);
+        let conclusion = effect.map_or(not_measured, |effect| {
+            Conclusion::on(&effect, adjusted_p <= FALSE_SHARE, band)
+        });
+        CellVerdict { effect, conclusion }
+    });
+    let verdicts: Vec<CellVerdict> = verdicts.collect();
+    let over_cells = |of: fn(&Cell) -> &Vec<f64>| geometric_over_cells(cells.iter().map(of));
+    let headline = over_cells(|cell| &cell.effects);
+    let control = over_cells(|cell| &cell.controls);
     let count = |wanted: Conclusion| {
         let alike = verdicts.iter().filter(|cell| cell.conclusion == wanted);
         alike.count()
     };
     MapVerdict {
         changed: [count(Conclusion::Better), count(Conclusion::Worse)],
-        conclusion: map_conclusion(headline.as_ref(), control.as_ref(), rules),
+        conclusion: map_conclusion(headline.as_ref(), control.as_ref()),
         cells: verdicts,
         headline,
-        control,
-        cell_band: band,
     }
 }
 
-/// Adjusted probabilities of the cells. Cells without pairs get 1 and do not count for the
-/// correction of the others.
-fn adjusted_where_known(estimates: &[Option<LogRatio>]) -> Vec<f64> {
-    let known: Vec<f64> = estimates.iter().flatten().map(|it| it.p).collect();
-    let mut corrected = adjusted(&known).into_iter();
-    estimates
-        .iter()
-        .map(|estimate| {
-            estimate
-                .as_ref()
-                .and_then(|_| corrected.next())
-                .unwrap_or(1.0)
-        })
-        .collect()
-}
-
-/// One band for all cells, from their pooled variance: a single cell has too few repetitions
+/// Effect that a single cell of A against A does not exceed in 95 of 100 experiments; 0
+/// without a copy. It is one band for all cells, from their pooled variance: a single cell has too few repetitions
 /// for a band of its own.
 fn cell_band(cells: &[Cell]) -> f64 {
     let mut squares = 0.0;
     let mut freedom = 0.0;
     let mut repetitions = usize::MAX;
     for control in cells.iter().map(|cell| &cell.controls) {
-        let Some(deviation) = crate::statistics::summary::deviation(control) else {
+        let Some(deviation) = deviation(control) else {
             continue;
         };
         squares += deviation.powi(2) * (control.len() - 1) as f64;
@@ -124,67 +98,21 @@ fn cell_band(cells: &[Cell]) -> f64 {
     student_quantile(0.975, freedom) * (squares / freedom / repetitions as f64).sqrt()
 }
 
-fn cell_conclusion(
-    effect: Option<&LogRatio>,
-    adjusted_p: f64,
-    band: f64,
-    rules: &Rules,
-) -> Conclusion {
-    let Some(effect) = effect else {
-        return Conclusion::Refused(Refusal::NotMeasured);
-    };
-    let size = effect.middle.abs();
-    if adjusted_p <= FALSE_SHARE && size > band && size >= rules.effect_min() {
-        return if effect.middle > 0.0 {
-            Conclusion::Better
-        } else {
-            Conclusion::Worse
-        };
-    }
-    if effect.within(rules.effect_min()) {
-        return Conclusion::Same;
-    }
-    Conclusion::Inconclusive {
-        further: further_pairs(effect, rules.effect_min()),
-    }
-}
-
-fn map_conclusion(
-    headline: Option<&LogRatio>,
-    control: Option<&LogRatio>,
-    rules: &Rules,
-) -> Conclusion {
+fn map_conclusion(headline: Option<&LogRatio>, control: Option<&LogRatio>) -> Conclusion {
     let Some(headline) = headline else {
         return Conclusion::Refused(Refusal::NotMeasured);
     };
-    let minimum = rules.effect_min();
-    if let Some(control) = control
-        && control.excludes_equal()
-        && control.middle.abs() >= minimum
-    {
-        let percent = percent(control.middle);
-        return Conclusion::Refused(Refusal::MachineCannotTell { percent });
-    }
-    let band = control.map_or(0.0, |control| (control.high - control.low) / 2.0);
-    let size = headline.middle.abs();
-    if headline.excludes_equal() && size > band && size >= minimum {
-        return if headline.middle > 0.0 {
-            Conclusion::Better
-        } else {
-            Conclusion::Worse
-        };
-    }
-    if headline.within(minimum) {
-        return Conclusion::Same;
-    }
-    Conclusion::Inconclusive {
-        further: further_pairs(headline, minimum),
-    }
+    let refused = control.and_then(|control| Conclusion::refused_by(control));
+    refused.unwrap_or_else(|| {
+        let band = control.map_or(0.0, |control| (control.high - control.low) / 2.0);
+        Conclusion::on(headline, headline.excludes_equal(), band)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::statistics::log_ratio::percent;
 
     fn cells(effect: impl Fn(usize) -> f64) -> Vec<Cell> {
         (0..12)
@@ -204,24 +132,21 @@ mod tests {
 
     #[test]
     fn one_cell_that_changed_is_found_and_the_others_are_not() {
-        let verdict = judge_map(
-            &cells(|cell| if cell == 4 { -0.3 } else { 0.0 }),
-            &Rules::default(),
-        );
+        let verdict = judge_map(&cells(|cell| if cell == 4 { -0.3 } else { 0.0 }));
         assert_eq!(verdict.changed, [0, 1], "{verdict:?}");
         assert_eq!(verdict.cells[4].conclusion, Conclusion::Worse);
     }
 
     #[test]
     fn a_change_of_all_cells_is_the_headline() {
-        let verdict = judge_map(&cells(|_| 0.1), &Rules::default());
+        let verdict = judge_map(&cells(|_| 0.1));
         assert_eq!(verdict.conclusion, Conclusion::Better);
         assert!((percent(verdict.headline.unwrap().middle) - 10.5).abs() < 1.0);
     }
 
     #[test]
     fn equal_maps_are_the_same() {
-        let verdict = judge_map(&cells(|_| 0.0), &Rules::default());
+        let verdict = judge_map(&cells(|_| 0.0));
         assert_eq!(
             (verdict.conclusion, verdict.changed),
             (Conclusion::Same, [0, 0])
@@ -232,13 +157,13 @@ mod tests {
     fn cells_that_did_not_run_are_refused_and_do_not_change_the_others() {
         let mut cells = cells(|_| 0.1);
         cells[3] = Cell::default();
-        let verdict = judge_map(&cells, &Rules::default());
+        let verdict = judge_map(&cells);
         assert_eq!(
             verdict.cells[3].conclusion,
             Conclusion::Refused(Refusal::NotMeasured)
         );
         assert_eq!(verdict.conclusion, Conclusion::Better);
-        let empty = judge_map(&[], &Rules::default());
+        let empty = judge_map(&[]);
         assert_eq!(empty.conclusion, Conclusion::Refused(Refusal::NotMeasured));
     }
 }

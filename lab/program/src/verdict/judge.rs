@@ -3,40 +3,21 @@
 use super::conclusion::{Conclusion, Refusal};
 use super::metric::Metric;
 use super::{Measured, arm};
-use crate::statistics::log_ratio::{LogRatio, log_of_percent, log_ratio, percent};
-use crate::statistics::student::student_quantile;
-use crate::statistics::{Placed, PositionEffect, further_pairs, position_effect, sign_flip};
+use crate::statistics::log_ratio::{LogRatio, log_of_percent, log_ratio};
+use crate::statistics::{Placed, PositionEffect, position_effect, sign_flip};
 
 /// Least number of pairs for the sign-flip test: with fewer, no pattern is rare enough.
 const SIGN_FLIP_PAIRS_MIN: usize = 6;
 
-/// Thresholds of verdicts.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rules {
-    /// Minimum effect in percent: smaller effects count as "same".
-    pub effect_min_percent: f64,
-    /// Standard deviation of an A/A pair's log-ratio that was measured earlier on this
-    /// machine. It widens the band where the minutes of a comparison happen to be quiet.
-    pub noise_floor: Option<f64>,
-    /// Share of the generator's own limit above which an arm gets no verdict.
-    pub ceiling_share_max: f64,
-}
+/// Minimum effect in percent: smaller effects count as "same".
+const EFFECT_MIN_PERCENT: f64 = 2.0;
 
-impl Default for Rules {
-    fn default() -> Rules {
-        Rules {
-            effect_min_percent: 2.0,
-            noise_floor: None,
-            ceiling_share_max: 0.5,
-        }
-    }
-}
+/// Share of the generator's own limit above which an arm gets no verdict.
+pub const CEILING_SHARE_MAX: f64 = 0.5;
 
-impl Rules {
-    /// The minimum effect as a logarithm.
-    pub fn effect_min(&self) -> f64 {
-        log_of_percent(self.effect_min_percent)
-    }
+/// The minimum effect as a logarithm.
+pub fn effect_min() -> f64 {
+    log_of_percent(EFFECT_MIN_PERCENT)
 }
 
 /// The verdict on a metric. In all log-ratios, positive means that B is better.
@@ -46,12 +27,8 @@ pub struct Verdict {
     pub conclusion: Conclusion,
     /// B against the geometric mean of A and its copy.
     pub effect: Option<LogRatio>,
-    /// The copy against A.
-    pub control: Option<LogRatio>,
     /// Effect that A against A does not exceed in 95 of 100 experiments with this many pairs.
     pub band: f64,
-    /// Probability of the observed signs if there is no difference.
-    pub sign_flip: Option<f64>,
     /// The order effect that was subtracted, if it was significant.
     pub order: Option<PositionEffect>,
     /// Medians of A and of B, in the metric's unit.
@@ -59,67 +36,46 @@ pub struct Verdict {
 }
 
 /// Judges one metric. Groups without all three arms are left out.
-pub fn judge(metric: &Metric, measured: &[Measured], rules: &Rules) -> Verdict {
+pub fn judge(metric: &Metric, measured: &[Measured]) -> Verdict {
     let groups = complete(measured);
-    let medians = [arm::FIRST, arm::SECOND].map(|arm| median_of(&groups, arm));
-    if groups.is_empty() || groups.iter().flatten().any(|run| !usable(run.value)) {
-        return without_effect(metric, medians, &groups);
-    }
-    let order = found_order(&groups, rules);
-    let spent = order.as_ref().map_or(0, |order| order.logs.len() - 1);
-    let logs: Vec<[f64; arm::COUNT]> = groups
-        .iter()
-        .map(|group| corrected(group, order.as_ref(), metric.sign()))
-        .collect();
-    let control: Vec<f64> = logs.iter().map(|log| log[1] - log[0]).collect();
-    let effects: Vec<f64> = logs
-        .iter()
-        .map(|log| log[2] - f64::midpoint(log[0], log[1]))
-        .collect();
-    let signs = sign_flip(&effects).filter(|_| effects.len() >= SIGN_FLIP_PAIRS_MIN);
-    let (effect, control) = (log_ratio(&effects, spent), log_ratio(&control, spent));
-    let band = control.as_ref().map_or(f64::INFINITY, |it| band(it, rules));
-    let conclusion = match (&effect, &control) {
-        (Some(effect), Some(control)) => decide(effect, control, band, signs, rules),
-        _ => Conclusion::Refused(Refusal::NotMeasured),
-    };
-    Verdict {
+    let runs = || groups.iter().flatten();
+    let nothing_at_all = !groups.is_empty() && runs().all(|run| run.value == 0.0);
+    let without_effect = Verdict {
         metric: metric.clone(),
-        conclusion,
-        effect,
-        control,
-        band,
-        sign_flip: signs,
-        order,
-        medians,
-    }
-}
-
-fn usable(value: f64) -> bool {
-    value.is_finite() && value > 0.0
-}
-
-/// The verdict without a ratio: "same" where all values are zero, otherwise refused.
-fn without_effect(
-    metric: &Metric,
-    medians: [Option<f64>; 2],
-    groups: &[[Measured; arm::COUNT]],
-) -> Verdict {
-    let nothing_at_all = !groups.is_empty() && groups.iter().flatten().all(|run| run.value == 0.0);
-    let conclusion = if nothing_at_all {
-        Conclusion::Same
-    } else {
-        Conclusion::Refused(Refusal::NotMeasured)
-    };
-    Verdict {
-        metric: metric.clone(),
-        conclusion,
+        conclusion: match nothing_at_all {
+            true => Conclusion::Same,
+            false => Conclusion::Refused(Refusal::NotMeasured),
+        },
         effect: None,
-        control: None,
         band: 0.0,
-        sign_flip: None,
         order: None,
-        medians,
+        medians: [arm::FIRST, arm::SECOND].map(|arm| median_of(&groups, arm)),
+    };
+    if runs().any(|run| !run.value.is_finite() || run.value <= 0.0) {
+        return without_effect;
+    }
+    let order = found_order(&groups);
+    let spent = order.as_ref().map_or(0, |order| order.logs.len() - 1);
+    let logs = groups
+        .iter()
+        .map(|group| corrected(group, order.as_ref(), metric.sign()));
+    let (control, effects): (Vec<f64>, Vec<f64>) = logs
+        .map(|[first, copy, second]| (copy - first, second - f64::midpoint(first, copy)))
+        .unzip();
+    let Some((effect, control)) = log_ratio(&effects, spent).zip(log_ratio(&control, spent)) else {
+        return without_effect;
+    };
+    let band = control.band();
+    let signs = sign_flip(&effects).filter(|_| effects.len() >= SIGN_FLIP_PAIRS_MIN);
+    let is_certain = effect.excludes_equal() && signs.is_none_or(|p| p <= 0.05);
+    let conclusion = Conclusion::refused_by(&control)
+        .unwrap_or_else(|| Conclusion::on(&effect, is_certain, band));
+    Verdict {
+        conclusion,
+        effect: Some(effect),
+        band,
+        order,
+        ..without_effect
     }
 }
 
@@ -142,21 +98,17 @@ fn median_of(groups: &[[Measured; arm::COUNT]], arm: usize) -> Option<f64> {
 }
 
 /// The order effect, if it is significant and at least the minimum effect.
-fn found_order(groups: &[[Measured; arm::COUNT]], rules: &Rules) -> Option<PositionEffect> {
-    let placed: Vec<Placed> = groups
-        .iter()
-        .enumerate()
-        .flat_map(|(group, runs)| {
-            runs.iter().map(move |run| Placed {
-                group,
-                position: run.position,
-                arm: run.arm,
-                log: run.value.ln(),
-            })
+fn found_order(groups: &[[Measured; arm::COUNT]]) -> Option<PositionEffect> {
+    let placed = groups.iter().enumerate().flat_map(|(group, runs)| {
+        runs.iter().map(move |run| Placed {
+            group,
+            position: run.position,
+            arm: run.arm,
+            log: run.value.ln(),
         })
-        .collect();
-    position_effect(&placed)
-        .filter(|order| order.significant() && order.span() >= rules.effect_min())
+    });
+    position_effect(&placed.collect::<Vec<_>>())
+        .filter(|order| order.significant() && order.span() >= effect_min())
 }
 
 fn corrected(
@@ -165,63 +117,22 @@ fn corrected(
     sign: f64,
 ) -> [f64; arm::COUNT] {
     group.map(|run| {
-        let of_position = order
-            .and_then(|order| order.logs.get(run.position))
-            .copied()
-            .unwrap_or(0.0);
-        (run.value.ln() - of_position) * sign
+        let of_position = order.and_then(|order| order.logs.get(run.position));
+        (run.value.ln() - of_position.unwrap_or(&0.0)) * sign
     })
-}
-
-/// Effect that equal arms do not exceed in 95 of 100 experiments, from the control pairs.
-fn band(control: &LogRatio, rules: &Rules) -> f64 {
-    if control.freedom == 0 {
-        return f64::INFINITY;
-    }
-    let error = 1.0 / (control.pairs as f64).sqrt();
-    let here = student_quantile(0.975, control.freedom as f64) * control.deviation * error;
-    let known = rules.noise_floor.map_or(0.0, |floor| 1.96 * floor * error);
-    here.max(known)
-}
-
-fn decide(
-    effect: &LogRatio,
-    control: &LogRatio,
-    band: f64,
-    signs: Option<f64>,
-    rules: &Rules,
-) -> Conclusion {
-    let effect_min = rules.effect_min();
-    if control.excludes_equal() && control.middle.abs() >= effect_min {
-        let percent = percent(control.middle);
-        return Conclusion::Refused(Refusal::MachineCannotTell { percent });
-    }
-    let different = effect.excludes_equal() && signs.is_none_or(|p| p <= 0.05);
-    if different && effect.middle.abs() > band && effect.middle.abs() >= effect_min {
-        return if effect.middle > 0.0 {
-            Conclusion::Better
-        } else {
-            Conclusion::Worse
-        };
-    }
-    if effect.within(effect_min) {
-        return Conclusion::Same;
-    }
-    Conclusion::Inconclusive {
-        further: further_pairs(effect, effect_min),
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::metric::Better;
     use super::*;
+    use crate::statistics::log_ratio::percent;
 
     /// Noise of about 1 % without a period that an order of arms could share.
     const NOISE: [f64; 8] = [0.0, 0.011, -0.009, 0.004, -0.012, 0.008, 0.002, -0.006];
 
     fn rate() -> Metric {
-        Metric::new("throughput", "1/s", Better::MoreIsFaster)
+        Metric::new("throughput", Better::MoreIsFaster)
     }
 
     fn runs(factors: [f64; 3], noise: f64) -> Vec<Measured> {
@@ -241,24 +152,23 @@ mod tests {
 
     #[test]
     fn clear_effects_have_a_direction() {
-        let rules = Rules::default();
-        let faster = judge(&rate(), &runs([1.0, 1.0, 1.2], 1.0), &rules);
+        let faster = judge(&rate(), &runs([1.0, 1.0, 1.2], 1.0));
         assert_eq!(faster.conclusion, Conclusion::Better, "{faster:?}");
-        let latency = Metric::new("p99", "ms", Better::LessIsFaster);
-        let slower = judge(&latency, &runs([1.0, 1.0, 1.2], 1.0), &rules);
+        let latency = Metric::new("p99", Better::LessIsFaster);
+        let slower = judge(&latency, &runs([1.0, 1.0, 1.2], 1.0));
         assert_eq!(slower.conclusion, Conclusion::Worse);
         assert!(slower.effect.unwrap().high < 0.0);
     }
 
     #[test]
     fn quiet_equals_are_the_same() {
-        let verdict = judge(&rate(), &runs([1.0; 3], 1.0), &Rules::default());
+        let verdict = judge(&rate(), &runs([1.0; 3], 1.0));
         assert_eq!(verdict.conclusion, Conclusion::Same, "{verdict:?}");
     }
 
     #[test]
     fn noisy_equals_are_inconclusive_and_need_more_pairs() {
-        let verdict = judge(&rate(), &runs([1.0; 3], 8.0), &Rules::default());
+        let verdict = judge(&rate(), &runs([1.0; 3], 8.0));
         let Conclusion::Inconclusive {
             further: Some(pairs),
         } = verdict.conclusion
@@ -270,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_copy_that_differs_refuses_the_verdict() {
-        let verdict = judge(&rate(), &runs([1.0, 0.8, 1.2], 1.0), &Rules::default());
+        let verdict = judge(&rate(), &runs([1.0, 0.8, 1.2], 1.0));
         assert!(
             matches!(
                 verdict.conclusion,
@@ -281,45 +191,30 @@ mod tests {
     }
 
     #[test]
-    fn an_effect_inside_the_known_noise_is_inconclusive() {
-        let rules = Rules {
-            noise_floor: Some(0.2),
-            ..Rules::default()
-        };
-        let verdict = judge(&rate(), &runs([1.0, 1.0, 1.06], 1.0), &rules);
-        assert!(matches!(
-            verdict.conclusion,
-            Conclusion::Inconclusive { .. }
-        ));
-        assert!(verdict.band > 0.1);
-    }
-
-    #[test]
     fn an_effect_below_the_minimum_is_the_same() {
-        let verdict = judge(&rate(), &runs([1.0, 1.0, 1.012], 0.3), &Rules::default());
+        let verdict = judge(&rate(), &runs([1.0, 1.0, 1.012], 0.3));
         assert_eq!(verdict.conclusion, Conclusion::Same, "{verdict:?}");
     }
 
     #[test]
     fn three_triples_of_exact_counts_suffice() {
-        let flushes = Metric::new("flushes per operation", "", Better::LessIsThriftier);
+        let flushes = Metric::new("flushes per operation", Better::LessIsThriftier);
         let mut runs = runs([2.0, 2.0, 1.0], 0.0);
         runs.truncate(9);
-        let verdict = judge(&flushes, &runs, &Rules::default());
+        let verdict = judge(&flushes, &runs);
         assert_eq!(verdict.conclusion, Conclusion::Better, "{verdict:?}");
     }
 
     #[test]
     fn zero_on_both_sides_is_the_same_and_on_one_side_is_refused() {
-        let rules = Rules::default();
         assert_eq!(
-            judge(&rate(), &runs([0.0; 3], 1.0), &rules).conclusion,
+            judge(&rate(), &runs([0.0; 3], 1.0)).conclusion,
             Conclusion::Same
         );
-        let one = judge(&rate(), &runs([1.0, 1.0, 0.0], 1.0), &rules);
+        let one = judge(&rate(), &runs([1.0, 1.0, 0.0], 1.0));
         assert_eq!(one.conclusion, Conclusion::Refused(Refusal::NotMeasured));
         assert_eq!(
-            judge(&rate(), &[], &rules).conclusion,
+            judge(&rate(), &[]).conclusion,
             Conclusion::Refused(Refusal::NotMeasured)
         );
     }
@@ -328,7 +223,7 @@ mod tests {
     fn a_triple_with_a_missing_run_is_left_out() {
         let mut runs = runs([1.0, 1.0, 1.2], 1.0);
         runs.remove(4);
-        let verdict = judge(&rate(), &runs, &Rules::default());
+        let verdict = judge(&rate(), &runs);
         assert_eq!(verdict.effect.unwrap().pairs, 7);
     }
 
@@ -340,7 +235,7 @@ mod tests {
                 run.value *= 0.7;
             }
         }
-        let verdict = judge(&rate(), &runs, &Rules::default());
+        let verdict = judge(&rate(), &runs);
         assert_eq!(verdict.conclusion, Conclusion::Same, "{verdict:?}");
         let order = verdict.order.unwrap();
         assert_eq!(order.extremes().0, 0);

@@ -1,7 +1,7 @@
 //! The values of a run that are compared.
 
 use super::metric::{Better, Metric};
-use crate::record::{ProcessCosts, Run};
+use crate::record::Run;
 
 /// A metric with its value in a run.
 pub struct Measure {
@@ -13,42 +13,34 @@ pub struct Measure {
 /// All measures, the most important first. In an open loop the rate is given, so the latency
 /// decides; in a closed loop the throughput does.
 pub fn measures(open_loop: bool) -> Vec<Measure> {
-    let throughput = Metric::new("throughput", "op/s", Better::MoreIsFaster);
-    let p99 = latency("p99");
-    let (throughput, p99) = if open_loop {
-        (throughput, p99.deciding())
-    } else {
-        (throughput.deciding(), p99)
-    };
-    vec![
-        measure(throughput, |run| Some(run.operations_per_second())),
-        measure(latency("p50"), |run| percentile(run, 50.0)),
-        measure(p99, |run| percentile(run, 99.0)),
-        measure(latency("p99.9"), |run| percentile(run, 99.9)),
-        measure(
-            cost("server CPU", "µs/op"),
+    use Better::{LessIsFaster, LessIsThriftier, MoreIsFaster};
+    let all: [(&str, Better, fn(&Run) -> Option<f64>); 10] = [
+        ("throughput", MoreIsFaster, |run| {
+            Some(run.operations_per_second())
+        }),
+        ("p50", LessIsFaster, |run| percentile(run, 50.0)),
+        ("p99", LessIsFaster, |run| percentile(run, 99.0)),
+        ("p99.9", LessIsFaster, |run| percentile(run, 99.9)),
+        (
+            "server CPU",
+            LessIsThriftier,
             Run::server_cpu_us_per_operation,
         ),
-        measure(cost("CPU, all processes", "µs/op"), cpu_of_all),
-        measure(cost("device bytes per user byte", ""), device_bytes),
-        measure(cost("flushes per put", ""), flushes),
-        measure(cost("peak memory", "bytes"), peak_memory),
-        measure(cost("on disk", "bytes"), |run| {
-            run.footprint_bytes.map(|bytes| bytes as f64)
-        }),
-    ]
-}
-
-fn measure(metric: Metric, of: fn(&Run) -> Option<f64>) -> Measure {
-    Measure { metric, of }
-}
-
-fn latency(name: &str) -> Metric {
-    Metric::new(name, "µs", Better::LessIsFaster)
-}
-
-fn cost(name: &str, unit: &str) -> Metric {
-    Metric::new(name, unit, Better::LessIsThriftier)
+        ("CPU, all processes", LessIsThriftier, cpu_of_all),
+        ("device bytes per user byte", LessIsThriftier, device_bytes),
+        ("flushes per put", LessIsThriftier, flushes),
+        ("peak memory", LessIsThriftier, peak_memory),
+        ("on disk", LessIsThriftier, Run::footprint),
+    ];
+    let deciding = if open_loop { "p99" } else { "throughput" };
+    let measures = all.into_iter().map(|(name, better, of)| Measure {
+        metric: Metric {
+            decides: name == deciding,
+            ..Metric::new(name, better)
+        },
+        of,
+    });
+    measures.collect()
 }
 
 /// The response time in microseconds that `percent` of the answers did not exceed. `None`
@@ -80,9 +72,10 @@ fn flushes(run: &Run) -> Option<f64> {
 
 /// Peak memory in bytes of the servers, or of the worker for an embedded target.
 pub fn peak_memory(run: &Run) -> Option<f64> {
-    let ProcessCosts {
-        resident_bytes_peak,
-        ..
-    } = run.server.as_ref().unwrap_or(&run.client);
-    (*resident_bytes_peak > 0).then_some(*resident_bytes_peak as f64)
+    let peak = run
+        .server
+        .as_ref()
+        .unwrap_or(&run.client)
+        .resident_bytes_peak;
+    (peak > 0).then_some(peak as f64)
 }

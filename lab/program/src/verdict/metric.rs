@@ -16,8 +16,6 @@ pub enum Better {
 pub struct Metric {
     /// Name in tables.
     pub name: String,
-    /// Unit of the values; empty for plain numbers.
-    pub unit: String,
     pub better: Better,
     /// Whether the exit code depends on this metric. Only one metric decides: with ten at
     /// 5 % each, every second comparison of equals would fail.
@@ -26,10 +24,9 @@ pub struct Metric {
 
 impl Metric {
     /// A metric that is shown and does not decide.
-    pub fn new(name: &str, unit: &str, better: Better) -> Metric {
+    pub fn new(name: &str, better: Better) -> Metric {
         Metric {
             name: name.to_owned(),
-            unit: unit.to_owned(),
             better,
             decides: false,
         }

@@ -17,7 +17,10 @@ fn every_kind_of_record_is_rendered_in_every_format() {
         for file in files::NAMES {
             assert!(folder.join(file).exists(), "{name}: {file}");
         }
-        assert!(terminal::render(&record).contains("ops/s"), "{name}");
+        assert!(
+            terminal::render(&record).unwrap().contains("ops/s"),
+            "{name}"
+        );
     }
 }
 
@@ -58,7 +61,7 @@ fn markup_in_names_is_escaped_in_pages_and_tables() {
         run.outcome = Outcome::Measured;
     }
     assert!(!page::render(&record).unwrap().contains("<script"));
-    let text = markdown::render(&record);
+    let text = markdown::render(&record).unwrap();
     let prose = text.split("```").step_by(2).collect::<String>();
     assert!(!prose.contains("<script"));
     let columns = |line: &str| line.replace("\\|", "").matches('|').count();
@@ -74,19 +77,25 @@ fn markup_in_names_is_escaped_in_pages_and_tables() {
 
 #[test]
 fn markdown_of_a_comparison_matches_the_golden_file() {
-    golden("comparison.md", &markdown::render(&fixture::comparison()));
+    golden(
+        "comparison.md",
+        &markdown::render(&fixture::comparison()).unwrap(),
+    );
 }
 
 #[test]
 fn terminal_output_of_a_comparison_matches_the_golden_file() {
-    golden("comparison.txt", &terminal::render(&fixture::comparison()));
+    golden(
+        "comparison.txt",
+        &terminal::render(&fixture::comparison()).unwrap(),
+    );
 }
 
 #[test]
 fn markdown_of_engines_side_by_side_matches_the_golden_file() {
     golden(
         "side-by-side.md",
-        &markdown::render(&fixture::side_by_side()),
+        &markdown::render(&fixture::side_by_side()).unwrap(),
     );
 }
 
@@ -94,7 +103,7 @@ fn markdown_of_engines_side_by_side_matches_the_golden_file() {
 fn the_terminal_table_fits_the_given_width() {
     for letters_max in [90, 120, 400] {
         for (name, record) in fixture::all() {
-            let text = terminal::render_within(&record, letters_max);
+            let text = terminal::render_within(&record, letters_max).unwrap();
             let rule = text.lines().find(|line| line.starts_with('─')).unwrap();
             let letters = rule.chars().count();
             assert!(letters <= letters_max, "{name}: {letters}");
@@ -110,14 +119,17 @@ fn the_terminal_table_fits_the_given_width() {
 
 #[test]
 fn terminal_output_of_noise_matches_the_golden_file() {
-    golden("noise.txt", &terminal::render(&fixture::noise_record()));
+    golden(
+        "noise.txt",
+        &terminal::render(&fixture::noise_record()).unwrap(),
+    );
 }
 
 #[test]
 fn terminal_output_of_an_inconclusive_record_matches_the_golden_file() {
     golden(
         "inconclusive.txt",
-        &terminal::render(&fixture::inconclusive()),
+        &terminal::render(&fixture::inconclusive()).unwrap(),
     );
 }
 
@@ -140,7 +152,7 @@ fn two_builds_of_a_product_have_the_names_of_their_targets() {
     }
     let sides = lab::report::sides::names(&record);
     assert_eq!(sides, ["old", "new"]);
-    let text = markdown::render(&record);
+    let text = markdown::render(&record).unwrap();
     assert!(text.contains("| B new, etcd 3.7.3 |"), "{text}");
 }
 
@@ -186,7 +198,7 @@ fn replaced_runs_are_shown_and_do_not_count() {
     let record = fixture::side_by_side();
     let page = page::render(&record).unwrap();
     assert!(page.contains("+1 again") && page.contains(r#"<tr class="replaced">"#));
-    let text = markdown::render(&record);
+    let text = markdown::render(&record).unwrap();
     assert!(text.contains("repeated: the host took 4.1 % of the processors"));
 }
 
@@ -201,8 +213,8 @@ fn a_record_without_runs_is_shown_too() {
             .unwrap()
             .contains("it was interrupted")
     );
-    assert!(markdown::render(&record).contains("no run"));
-    assert!(!terminal::render(&record).is_empty());
+    assert!(markdown::render(&record).unwrap().contains("no run"));
+    assert!(!terminal::render(&record).unwrap().is_empty());
     assert_eq!(verdicts::exit(&record), Exit::Inconclusive);
 }
 
@@ -222,8 +234,8 @@ fn no_damage_makes_a_page_panic() {
         };
         if let Ok(record) = Record::parse("run.json", &damaged) {
             page::render(&record).unwrap();
-            terminal::render(&record);
-            markdown::render(&record);
+            terminal::render(&record).unwrap();
+            markdown::render(&record).unwrap();
             runs_csv::to_csv(&record).unwrap();
             shown += 1;
         }

@@ -32,8 +32,8 @@ fn tables_of_a_comparison_and_of_engines_match_the_golden_file() {
     let columns = ["throughput", "p99", "server-cpu", "client-cpu"];
     let columns = columns.map(|key| quantity(key).unwrap());
     let link = "lab/records/2026-11-21-put/summary.md";
-    let compared = section(&fixture::comparison(), &columns, link);
-    let beside = section(&fixture::side_by_side(), &columns[..1], link);
+    let compared = section(&fixture::comparison(), &columns, link).unwrap();
+    let beside = section(&fixture::side_by_side(), &columns[..1], link).unwrap();
     golden("readme.md", &format!("{compared}{beside}"));
 }
 

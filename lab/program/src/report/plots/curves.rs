@@ -2,8 +2,7 @@
 //! latency. The throughput of each client hides that the total falls, and the total hides
 //! that each client starves, so both are drawn.
 
-use super::{Picture, axis};
-use crate::record::{Cell, Record, Run};
+use crate::record::{ARM_NULL, Cell, Record, Run};
 use crate::report::number::{counted, short, time};
 use crate::report::sides::{arms, class, label};
 use crate::report::svg::axis::Axis;
@@ -46,7 +45,7 @@ const CURVES: [Curve; 3] = [
 ];
 
 /// The pictures of a workload that was run with several numbers of clients.
-pub fn curves(record: &Record, workload: &str) -> Vec<Picture> {
+pub fn curves(record: &Record, workload: &str) -> Vec<LineChart> {
     let cells: Vec<&Cell> = record
         .cells()
         .into_iter()
@@ -58,66 +57,43 @@ pub fn curves(record: &Record, workload: &str) -> Vec<Picture> {
     if clients.len() < 2 {
         return Vec::new();
     }
-    let drawn = CURVES.iter();
-    drawn
-        .filter_map(|curve| draw(record, &cells, &clients, curve))
-        .collect()
+    let curves = CURVES.iter();
+    let charts = curves.filter_map(|curve| chart(record, &cells, &clients, curve));
+    charts.collect()
 }
 
-fn draw(record: &Record, cells: &[&Cell], clients: &[u32], curve: &Curve) -> Option<Picture> {
-    let of_arm = |arm: &str| Series {
+fn chart(record: &Record, cells: &[&Cell], clients: &[u32], curve: &Curve) -> Option<LineChart> {
+    let rivals = arms(record).into_iter().filter(|arm| *arm != ARM_NULL);
+    let series = rivals.map(|arm| Series {
         name: label(record, arm),
         class: class(record, arm),
         thin: false,
         points: points(record, arm, cells, curve),
+    });
+    let series: Vec<Series> = series.filter(|it| !it.points.is_empty()).collect();
+    let points = series.iter().flat_map(|series| &series.points);
+    let values: Vec<f64> = points
+        .flat_map(|point| point.range.map_or([point.y; 2], Into::into))
+        .collect();
+    let ticks = clients.iter().map(|it| (f64::from(*it), it.to_string()));
+    let x = Axis {
+        ticks: ticks.collect(),
+        ..Axis::new("clients", Spacing::Ratio, short)
     };
-    let rivals = arms(record)
-        .into_iter()
-        .filter(|arm| *arm != crate::record::ARM_NULL);
-    let series: Vec<Series> = rivals
-        .map(of_arm)
-        .filter(|series| !series.points.is_empty())
-        .collect();
-    if series.is_empty() {
-        return None;
-    }
-    let entry = |series: &Series| (series.class.clone(), series.name.clone());
-    let legend = series.iter().map(entry).collect();
-    let values: Vec<f64> = series
-        .iter()
-        .flat_map(|series| &series.points)
-        .flat_map(|point| {
-            let (least, most) = point.range.unwrap_or((point.y, point.y));
-            [least, most]
-        })
-        .collect();
+    let y = Axis::suiting(curve.label, curve.write, &values);
+    let legend = series.iter().map(|it| (it.class.clone(), it.name.clone()));
     let chart = LineChart {
         name: format!("{} over the number of clients", curve.title),
-        x: Axis {
-            label: "clients".to_owned(),
-            spacing: Spacing::Ratio,
-            write: short,
-            ticks: clients
-                .iter()
-                .map(|count| (f64::from(*count), count.to_string()))
-                .collect(),
-            from_zero: false,
-        },
-        y: axis(curve.label, curve.write, &values),
-        series,
-        shaded: None,
-        apart: true,
-        empty: "no run counts".to_owned(),
-    };
-    Some(Picture {
-        title: curve.title.to_owned(),
         note: format!(
             "{} Medians; whiskers from the least to the greatest run.",
             curve.note
         ),
-        svg: chart.draw(),
-        legend,
-    })
+        legend: legend.collect(),
+        series,
+        apart: true,
+        ..LineChart::new(curve.title, x, y)
+    };
+    chart.placed()
 }
 
 fn points(record: &Record, arm: &str, cells: &[&Cell], curve: &Curve) -> Vec<Point> {

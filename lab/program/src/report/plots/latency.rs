@@ -2,7 +2,7 @@
 //! (90 %, 99 %, 99.9 %), so that rare long answers are visible; the vertical one is
 //! logarithmic.
 
-use super::{Picture, legend, rivals};
+use super::{legend, rivals};
 use crate::record::{Cell, Histogram, Record};
 use crate::report::number::{grouped, time};
 use crate::report::svg::axis::Axis;
@@ -18,58 +18,36 @@ const SHORTEST_NAMED_MAX: f64 = 1e4;
 const BEYOND_MIN: f64 = 10.0;
 
 /// The picture of a cell; `None` if no side has a latency.
-pub fn latency(record: &Record, cell: &Cell) -> Option<Picture> {
+pub fn latency(record: &Record, cell: &Cell) -> Option<LineChart> {
     let sides = rivals(record, cell);
-    let series: Vec<Series> = sides
-        .iter()
-        .map(|side| {
-            let runs = side.runs.iter().filter(|run| !run.load.saturated);
-            let all: Vec<Histogram> = runs.map(|run| run.load.response()).collect();
-            Series {
-                name: side.label.clone(),
-                class: side.class.clone(),
-                thin: false,
-                points: points(&Histogram::merged(all.iter()), &side.label),
-            }
-        })
-        .collect();
-    if series.iter().all(|series| series.points.is_empty()) {
-        return None;
-    }
-    let most = series
-        .iter()
-        .flat_map(|series| &series.points)
-        .map(|point| point.x)
-        .fold(1.0, f64::max);
+    let series = sides.iter().map(|side| {
+        let runs = side.runs.iter().filter(|run| !run.load.saturated);
+        let all: Vec<Histogram> = runs.map(|run| run.load.response()).collect();
+        Series {
+            name: side.label.clone(),
+            class: side.class.clone(),
+            thin: false,
+            points: points(&Histogram::merged(all.iter()), &side.label),
+        }
+    });
+    let series: Vec<Series> = series.collect();
+    let places = series.iter().flat_map(|series| &series.points);
+    let most = places.map(|point| point.x).fold(1.0, f64::max);
+    let x = Axis {
+        ticks: nines(most),
+        ..Axis::new("of all answers", Spacing::Ratio, share)
+    };
+    let y = Axis::new("response time", Spacing::Ratio, time);
     let chart = LineChart {
         name: format!("{}: response time by percentile", cell.name),
-        x: Axis {
-            label: "of all answers".to_owned(),
-            spacing: Spacing::Ratio,
-            write: share,
-            ticks: nines(most),
-            from_zero: false,
-        },
-        y: Axis {
-            label: "response time".to_owned(),
-            spacing: Spacing::Ratio,
-            write: time,
-            ticks: Vec::new(),
-            from_zero: false,
-        },
-        series,
-        shaded: None,
-        apart: false,
-        empty: "no answer was timed".to_owned(),
-    };
-    Some(Picture {
-        title: "Response time by percentile".to_owned(),
-        note:
-            "From the intended start to the answer, the shortest at the left end; all runs of a side together. Lower is better."
-                .to_owned(),
-        svg: chart.draw(),
+        note: "From the intended start to the answer, the shortest at the left end; all runs of a \
+               side together. Lower is better."
+            .to_owned(),
         legend: legend(&sides),
-    })
+        series,
+        ..LineChart::new("Response time by percentile", x, y)
+    };
+    chart.placed()
 }
 
 /// The points of a side's curve. `x` is one over the share of answers that took longer: 1
@@ -86,25 +64,22 @@ fn points(histogram: &Histogram, side: &str) -> Vec<Point> {
         .chain([2.0, last])
         .collect();
     places.sort_by(f64::total_cmp);
-    places
-        .into_iter()
-        .map(|place| {
-            let percent = 100.0 * (1.0 - 1.0 / place);
-            let microseconds = histogram.percentile(percent) as f64 / 1e3;
-            let is_named = named(last)
-                .iter()
-                .any(|name| (name - place).abs() < 1e-6 * place);
-            Point {
-                x: place,
-                y: microseconds,
-                range: None,
-                title: match is_named || place == last {
-                    true => format!("{side}: {} within {}", share(place), time(microseconds)),
-                    false => String::new(),
-                },
-            }
-        })
-        .collect()
+    let named = named(last);
+    let is_named = |place: f64| named.iter().any(|it| (it - place).abs() < 1e-6 * place);
+    let points = places.into_iter().map(|place| {
+        let percent = 100.0 * (1.0 - 1.0 / place);
+        let microseconds = histogram.percentile(percent) as f64 / 1e3;
+        Point {
+            x: place,
+            y: microseconds,
+            range: None,
+            title: match is_named(place) || place == last {
+                true => format!("{side}: {} within {}", share(place), time(microseconds)),
+                false => String::new(),
+            },
+        }
+    });
+    points.collect()
 }
 
 /// Places that get a label: the median and the nines.

@@ -18,12 +18,12 @@ use crate::verdict::{CellVerdict, Conclusion};
 const FULL_CHANGE: f64 = std::f64::consts::LN_2;
 
 /// The maps of one ratio.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Serialize)]
 pub struct Facet {
     /// Title such as `4 reads for each write`.
     pub title: String,
-    /// Title and picture of each map: the sides first, their difference last.
-    pub maps: Vec<(String, String)>,
+    /// The sides first, their difference last.
+    pub maps: Vec<HeatMap>,
 }
 
 /// The cells of one ratio, with the values of their axes.
@@ -51,8 +51,8 @@ pub fn facets(record: &Record) -> Vec<Facet> {
                     let at = cells.iter().position(|known| known.name == cell.name)?;
                     verdicts.get(at)
                 };
-                let picture = grid.map("what changed", |cell| changed(of_cell(cell)?, cell));
-                maps.push(("B against A".to_owned(), picture));
+                let names = ["B against A", "what changed"].map(str::to_owned);
+                maps.push(grid.map(names, |cell| changed(of_cell(cell)?, cell)));
             }
             Facet {
                 title: title(ratio),
@@ -84,36 +84,22 @@ impl<'a> Grid<'a> {
         }
     }
 
-    fn map(&self, name: &str, draw: impl Fn(&Cell) -> Option<HeatCell>) -> String {
-        let missing = || HeatCell {
-            fill: Fill::Missing,
-            text: "–".to_owned(),
-            detail: String::new(),
-            title: "not measured".to_owned(),
-        };
-        let places = self
-            .rows
-            .iter()
-            .flat_map(|row| self.columns.iter().map(move |column| (*row, *column)));
-        let cells = places.map(|(row, column)| {
+    fn map(&self, names: [String; 2], draw: impl Fn(&Cell) -> Option<HeatCell>) -> HeatMap {
+        let columns: Vec<String> = self.columns.iter().map(u32::to_string).collect();
+        let rows: Vec<String> = self.rows.iter().map(|row| bytes(*row)).collect();
+        HeatMap::new(names, &columns, &rows, |row, column| {
+            let (value, connections) = (self.rows[row], self.columns[column]);
             let mut cells = self.cells.iter();
-            let here = cells.find(|it| it.value_bytes == row && it.connections == column);
-            here.and_then(|cell| draw(cell)).unwrap_or_else(missing)
-        });
-        HeatMap {
-            name: name.to_owned(),
-            column_label: "connections".to_owned(),
-            row_label: "value size".to_owned(),
-            columns: self.columns.iter().map(u32::to_string).collect(),
-            rows: self.rows.iter().map(|row| bytes(*row)).collect(),
-            cells: cells.collect(),
-        }
-        .draw()
+            let here = cells.find(|it| it.value_bytes == value && it.connections == connections);
+            here.and_then(|cell| draw(cell)).unwrap_or_else(|| {
+                HeatCell::new(Fill::Missing, "–", String::new(), "not measured".to_owned())
+            })
+        })
     }
 }
 
 /// A map of throughput for each side except the copy of A.
-fn amounts(record: &Record, grid: &Grid) -> Vec<(String, String)> {
+fn amounts(record: &Record, grid: &Grid) -> Vec<HeatMap> {
     let rate = |cell: &Cell, arm: &str| {
         let sides = rivals(record, cell);
         let side = sides.iter().find(|side| side.arm == arm)?;
@@ -136,8 +122,8 @@ fn amounts(record: &Record, grid: &Grid) -> Vec<(String, String)> {
         .map(|arm| {
             let name = label(record, arm);
             let draw = |cell: &Cell| Some(amount(&rate(cell, arm)?, most, cell));
-            let picture = grid.map(&format!("{name}: operations per second"), draw);
-            (format!("{name}, operations per second"), picture)
+            let title = format!("{name}, operations per second");
+            grid.map([title, format!("{name}: operations per second")], draw)
         })
         .collect()
 }
@@ -148,19 +134,16 @@ fn amount(rate: &Spread, most: f64, cell: &Cell) -> HeatCell {
         0 | 1 => String::new(),
         _ => format!("±{}", change(half).trim_start_matches('+')),
     };
-    HeatCell {
-        fill: Fill::Amount(rate.median / most),
-        text: short(rate.median),
-        title: format!(
-            "{}: {} op/s, {} to {} in {} runs",
-            cell.name,
-            grouped(rate.median),
-            grouped(rate.least),
-            grouped(rate.most),
-            rate.runs
-        ),
-        detail,
-    }
+    let title = format!(
+        "{}: {} op/s, {} to {} in {} runs",
+        cell.name,
+        grouped(rate.median),
+        grouped(rate.least),
+        grouped(rate.most),
+        rate.runs
+    );
+    let fill = Fill::Amount(rate.median / most);
+    HeatCell::new(fill, &short(rate.median), detail, title)
 }
 
 fn changed(verdict: &CellVerdict, cell: &Cell) -> Option<HeatCell> {
@@ -178,13 +161,10 @@ fn changed(verdict: &CellVerdict, cell: &Cell) -> Option<HeatCell> {
         Conclusion::Same => (Fill::Same, "same".to_owned()),
         open => (Fill::Open, open.remark().unwrap_or_default()),
     };
-    Some(HeatCell {
-        fill,
-        text: text.to_owned(),
-        detail: match detail {
-            "" => String::new(),
-            detail => format!("[{detail}"),
-        },
-        title: format!("{}: {whole}, {word}", cell.name),
-    })
+    let detail = match detail {
+        "" => String::new(),
+        detail => format!("[{detail}"),
+    };
+    let title = format!("{}: {whole}, {word}", cell.name);
+    Some(HeatCell::new(fill, text, detail, title))
 }

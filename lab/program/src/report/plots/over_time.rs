@@ -1,6 +1,6 @@
 //! Operations per second over time, a line for each run, from the warm-up on.
 
-use super::{Picture, axis, each_run, legend, rivals};
+use super::{each_run, legend, rivals};
 use crate::record::{Cell, Record, Run};
 use crate::report::number::short;
 use crate::report::svg::axis::Axis;
@@ -8,37 +8,25 @@ use crate::report::svg::line_chart::{LineChart, Point};
 use crate::report::svg::scale::Spacing;
 
 /// The picture of a cell; `None` if no run has a series.
-pub fn over_time(record: &Record, cell: &Cell) -> Option<Picture> {
+pub fn over_time(record: &Record, cell: &Cell) -> Option<LineChart> {
     let sides = rivals(record, cell);
     let series = each_run(&sides, points);
-    if series.is_empty() {
-        return None;
-    }
     let points = || series.iter().flat_map(|series| &series.points);
     let rates: Vec<f64> = points().map(|point| point.y).collect();
     let begin = points().map(|point| point.x).fold(0.0, f64::min);
+    let seconds = "seconds from the beginning of the measured part";
+    let x = Axis::new(seconds, Spacing::Even, short);
+    let y = Axis::suiting("operations per second", short, &rates);
     let chart = LineChart {
         name: format!("{}: operations per second over time", cell.name),
-        x: Axis {
-            label: "seconds from the beginning of the measured part".to_owned(),
-            spacing: Spacing::Even,
-            write: short,
-            ticks: Vec::new(),
-            from_zero: false,
-        },
-        y: axis("operations per second", short, &rates),
-        series,
-        shaded: (begin < 0.0).then(|| (begin, 0.0, "warm-up".to_owned())),
-        apart: false,
-        empty: "no interval was measured".to_owned(),
-    };
-    Some(Picture {
-        title: "Throughput over time".to_owned(),
         note: "One line for each run. A level line is a steady target; steps and slopes are not."
             .to_owned(),
-        svg: chart.draw(),
         legend: legend(&sides),
-    })
+        series,
+        warmup: (begin < 0.0).then_some((begin, 0.0)),
+        ..LineChart::new("Throughput over time", x, y)
+    };
+    chart.placed()
 }
 
 fn points(run: &Run) -> Vec<Point> {

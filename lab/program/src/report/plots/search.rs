@@ -1,36 +1,30 @@
 //! The rates that a search tried, with the latency at each.
 
-use super::{Picture, axis, each_run, legend, rivals};
+use super::{each_run, legend, rivals};
 use crate::record::{Cell, Record, Run};
 use crate::report::number::{grouped, short, time};
+use crate::report::svg::axis::Axis;
 use crate::report::svg::line_chart::{LineChart, Point};
 
 /// The picture of a cell; `None` if no run searched.
-pub fn search(record: &Record, cell: &Cell) -> Option<Picture> {
+pub fn search(record: &Record, cell: &Cell) -> Option<LineChart> {
     let sides = rivals(record, cell);
     let series = each_run(&sides, points);
-    if series.is_empty() {
-        return None;
-    }
     let points = || series.iter().flat_map(|series| &series.points);
     let rates: Vec<f64> = points().map(|point| point.x).collect();
     let latencies: Vec<f64> = points().map(|point| point.y).collect();
+    let x = Axis::suiting("offered operations per second", short, &rates);
+    let y = Axis::suiting("latency of the objective", time, &latencies);
     let chart = LineChart {
         name: format!("{}: latency over the offered rate", cell.name),
-        x: axis("offered operations per second", short, &rates),
-        y: axis("latency of the objective", time, &latencies),
-        series,
-        shaded: None,
-        apart: true,
-        empty: "no rate held".to_owned(),
-    };
-    Some(Picture {
-        title: "Latency over the offered rate".to_owned(),
         note: "Rates that a search tried; those at which the target was saturated have no latency."
             .to_owned(),
-        svg: chart.draw(),
         legend: legend(&sides),
-    })
+        series,
+        apart: true,
+        ..LineChart::new("Latency over the offered rate", x, y)
+    };
+    chart.placed()
 }
 
 fn points(run: &Run) -> Vec<Point> {

@@ -35,8 +35,8 @@ fn record(verb: &str, cells: &[(&str, &str, u32)]) -> Record {
 
 fn all_reports(record: &Record) -> [String; 3] {
     [
-        crate::report::terminal::render(record),
-        crate::report::markdown::render(record),
+        crate::report::terminal::render(record).unwrap(),
+        crate::report::markdown::render(record).unwrap(),
         crate::report::page::render(record).unwrap(),
     ]
 }

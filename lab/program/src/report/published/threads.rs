@@ -1,8 +1,9 @@
 //! Seed 002: LevelDB's fillrandom and readrandom by 1 to 256 threads.
 
-use super::{Beside, Table, median, sides};
+use super::{Beside, Table, sides};
 use crate::record::{ARM_NULL, Record, Run};
 use crate::report::number::grouped;
+use crate::statistics::summary::median;
 
 /// Name of the workload of random writes.
 pub const FILL: &str = "fillrandom";
@@ -56,10 +57,19 @@ fn threads(record: &Record, kind: &str, figure: Figure) -> Table {
     let row = |clients: u32| {
         let mut row = vec![clients.to_string()];
         row.extend(sides.iter().map(|side| {
-            let runs = runs(record, kind, clients, side);
-            let all = median(runs.iter().map(|run| run.operations_per_second()).collect());
-            let jain = runs.iter().filter_map(|run| Some(run.load.fairness?.jain));
-            cell(all, clients, figure, median(jain.collect()))
+            let wanted = |run: &&Run| {
+                (
+                    run.cell.workload.as_str(),
+                    run.cell.clients,
+                    run.arm.as_str(),
+                ) == (kind, clients, side)
+            };
+            let runs = || record.valid_runs().filter(wanted);
+            let all: Vec<f64> = runs().map(Run::operations_per_second).collect();
+            let jain: Vec<f64> = runs()
+                .filter_map(|run| Some(run.load.fairness?.jain))
+                .collect();
+            cell(median(&all), clients, figure, median(&jain))
         }));
         let published = PUBLISHED.iter().find(|(threads, ..)| *threads == clients);
         let published = published.map(|(_, fill, read)| if kind == FILL { fill } else { read });
@@ -90,32 +100,12 @@ fn counts(record: &Record, kind: &str) -> Vec<u32> {
     counts
 }
 
-fn runs<'a>(record: &'a Record, kind: &str, clients: u32, side: &str) -> Vec<&'a Run> {
-    let wanted =
-        |run: &&Run| run.cell.workload == kind && run.cell.clients == clients && run.arm == side;
-    record.valid_runs().filter(wanted).collect()
-}
-
 fn cell(all: Option<f64>, clients: u32, figure: Figure, jain: Option<f64>) -> String {
-    match (all, figure, jain) {
-        (None, ..) => "–".to_owned(),
-        (Some(all), Figure::All, _) => grouped(all),
-        (Some(all), Figure::One, None) => grouped(all / f64::from(clients)),
-        (Some(all), Figure::One, Some(jain)) => {
-            format!("{} ({jain:.2})", grouped(all / f64::from(clients)))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_figure_of_one_thread_is_the_total_over_the_threads() {
-        let text = |figure| cell(Some(4000.0), 4, figure, Some(0.5));
-        assert_eq!(text(Figure::All), "4,000");
-        assert_eq!(text(Figure::One), format!("{} (0.50)", grouped(1000.0)));
-        assert_eq!(cell(None, 4, Figure::All, None), "–");
-    }
+    let one = all.map(|all| grouped(all / f64::from(clients)));
+    let text = match (figure, jain) {
+        (Figure::All, _) => all.map(grouped),
+        (Figure::One, None) => one,
+        (Figure::One, Some(jain)) => one.map(|one| format!("{one} ({jain:.2})")),
+    };
+    text.unwrap_or("–".to_owned())
 }

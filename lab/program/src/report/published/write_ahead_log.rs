@@ -1,8 +1,9 @@
 //! Seed 003: the rows of BanyanDB's write-ahead log.
 
-use super::{Beside, Table, median, sides};
+use super::{Beside, Table, sides};
 use crate::record::{ARM_NULL, Record, Run};
 use crate::report::number::time;
+use crate::statistics::summary::median;
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
@@ -106,7 +107,8 @@ fn times(record: &Record) -> Table {
             let wanted = |run: &&Run| run.cell.name == cell && run.arm == *side;
             let runs = record.valid_runs().filter(wanted);
             let each = |run: &Run| f64::from(run.cell.clients) * 1e6 / run.operations_per_second();
-            median(runs.map(each).collect()).map_or("–".to_owned(), time)
+            let times: Vec<f64> = runs.map(each).collect();
+            median(&times).map_or("–".to_owned(), time)
         }));
         if any_published {
             let row_of = published(cell).map(|row| time(row.nanoseconds / 1e3));

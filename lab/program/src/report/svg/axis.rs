@@ -1,76 +1,103 @@
 //! Axes with labels that do not overlap.
 
+use serde::Serialize;
+
+use super::LETTER_WIDTH;
 use super::scale::{Scale, Spacing};
-use super::{Anchor, Canvas, LETTER_WIDTH};
 
-/// Extra room at an end of an axis, as a share of the span of its values.
-const ROOM_SHARE: f64 = 0.05;
-
-/// Labels and spacing of an axis.
-pub struct Axis {
-    /// Meaning and unit of the values.
-    pub label: String,
-    pub spacing: Spacing,
-    /// Formats a value.
-    pub write: fn(f64) -> String,
-    /// Values with labels; where empty, round values are chosen.
-    pub ticks: Vec<(f64, String)>,
-    /// Whether the axis begins at zero; for even spacing only.
-    pub from_zero: bool,
-}
+/// Greatest ratio of values on a linear axis. Beyond it the axis is logarithmic, because
+/// small values would be indistinguishable from zero.
+const EVEN_SPREAD_MAX: f64 = 12.0;
 
 /// Width of the margin right of a frame that a label may use.
 const EDGE: f64 = 8.0;
 
-/// The part of a picture that shows data, in coordinates of the picture.
-#[derive(Clone, Copy, Debug)]
-pub struct Frame {
-    pub left: f64,
-    pub right: f64,
-    pub top: f64,
-    pub bottom: f64,
+/// Labels and spacing of an axis.
+#[derive(Serialize)]
+pub struct Axis {
+    /// Meaning and unit of the values.
+    pub label: String,
+    #[serde(skip)]
+    pub spacing: Spacing,
+    /// Formats a value.
+    #[serde(skip)]
+    pub write: fn(f64) -> String,
+    /// Values with labels; where empty, round values are chosen.
+    #[serde(skip)]
+    pub ticks: Vec<(f64, String)>,
+    /// Whether the axis begins at zero; for even spacing only.
+    #[serde(skip)]
+    pub from_zero: bool,
+    /// The ticks at their places in the picture.
+    pub marks: Vec<Mark>,
+}
+
+/// A tick in a picture.
+#[derive(Serialize)]
+pub struct Mark {
+    place: f64,
+    /// Place of the label.
+    label: f64,
+    /// The label; empty where it would touch the one before.
+    text: String,
 }
 
 impl Axis {
-    /// A scale that maps the range of these values to `places`.
-    pub fn scale(&self, values: impl Iterator<Item = f64>, places: (f64, f64)) -> Scale {
-        Scale::new(self.spacing, self.ends(values), places)
+    pub fn new(label: &str, spacing: Spacing, write: fn(f64) -> String) -> Axis {
+        Axis {
+            label: label.to_owned(),
+            spacing,
+            write,
+            ticks: Vec::new(),
+            from_zero: false,
+            marks: Vec::new(),
+        }
     }
 
-    /// The same with a little room at both ends, so that no line lies on an edge. A zero at
-    /// the beginning of the axis stays at the edge.
-    pub fn scale_with_room(&self, values: impl Iterator<Item = f64>, places: (f64, f64)) -> Scale {
+    /// An axis, linear from zero or logarithmic as suits the values.
+    pub fn suiting(label: &str, write: fn(f64) -> String, values: &[f64]) -> Axis {
+        let positive = || values.iter().copied().filter(|value| *value > 0.0);
+        let most = positive().fold(0.0, f64::max);
+        let least = positive().fold(f64::INFINITY, f64::min);
+        match most / least > EVEN_SPREAD_MAX {
+            true => Axis::new(label, Spacing::Ratio, write),
+            false => Axis {
+                from_zero: true,
+                ..Axis::new(label, Spacing::Even, write)
+            },
+        }
+    }
+
+    /// A scale that maps the range of these values to `places`, with room at both ends, as a
+    /// share of their span. A zero at the beginning of an even axis stays at the edge.
+    pub fn scale(&self, values: impl Iterator<Item = f64>, places: [f64; 2], room: f64) -> Scale {
         let (least, most) = self.ends(values);
-        let (from, to) = match self.spacing {
+        let ends = match self.spacing {
             Spacing::Ratio => {
-                let room = (most / least).powf(ROOM_SHARE);
+                let room = (most / least).powf(room);
                 (least / room, most * room)
             }
+            Spacing::Even if least == 0.0 => (least, most + most * room),
             Spacing::Even => {
-                let room = (most - least) * ROOM_SHARE;
-                let from = if least == 0.0 { least } else { least - room };
-                (from, most + room)
+                let room = (most - least) * room;
+                (least - room, most + room)
             }
         };
-        Scale::new(self.spacing, (from, to), places)
+        Scale::new(self.spacing, ends, places)
     }
 
     fn ends(&self, values: impl Iterator<Item = f64>) -> (f64, f64) {
-        let usable = values.filter(|value| value.is_finite() && (self.is_even() || *value > 0.0));
-        let (mut least, mut most) = usable.fold((f64::INFINITY, f64::NEG_INFINITY), |ends, it| {
+        let is_even = self.spacing == Spacing::Even;
+        let usable = values.filter(|value| value.is_finite() && (is_even || *value > 0.0));
+        let (least, most) = usable.fold((f64::INFINITY, f64::NEG_INFINITY), |ends, it| {
             (ends.0.min(it), ends.1.max(it))
         });
-        if least > most {
-            (least, most) = (1.0, 1.0);
+        match (least > most, self.from_zero && is_even) {
+            (true, false) => (1.0, 1.0),
+            (true, true) => (0.0, 1.0),
+            (false, true) => (least.min(0.0), most.max(0.0)),
+            (false, false) => (least, most),
         }
-        if self.from_zero && self.is_even() {
-            (least, most) = (least.min(0.0), most.max(0.0));
-        }
-        (least, most)
-    }
-
-    fn is_even(&self) -> bool {
-        self.spacing == Spacing::Even
     }
 
     fn labels(&self, scale: &Scale, wanted: usize) -> Vec<(f64, String)> {
@@ -81,49 +108,41 @@ impl Axis {
         ticks.map(|tick| (tick, (self.write)(tick))).collect()
     }
 
-    /// Draws the axis below a frame.
-    pub fn draw_below(&self, canvas: &mut Canvas, frame: &Frame, scale: &Scale) {
-        canvas.line(
-            (frame.left, frame.bottom),
-            (frame.right, frame.bottom),
-            "axis",
-        );
+    /// Places the ticks below a frame that ends at `right`.
+    pub fn place_below(&mut self, scale: &Scale, right: f64) {
         let mut free_from = f64::NEG_INFINITY;
-        for (value, text) in self.labels(scale, 8) {
+        let marks = self.labels(scale, 8).into_iter().map(|(value, text)| {
             let place = scale.place(value);
             let half = text.chars().count() as f64 * LETTER_WIDTH / 2.0;
-            canvas.line((place, frame.bottom), (place, frame.bottom + 4.0), "axis");
-            // A label that would touch the one before is left out.
-            if place - half < free_from {
-                continue;
+            let fits = place - half >= free_from;
+            if fits {
+                free_from = place + half + LETTER_WIDTH;
             }
-            free_from = place + half + LETTER_WIDTH;
-            // The label must not reach over the edge of the picture.
-            let place = place.min(frame.right + EDGE - half);
-            canvas.text((place, frame.bottom + 17.0), Anchor::Middle, "tick", &text);
-        }
-        let middle = f64::midpoint(frame.left, frame.right);
-        canvas.text(
-            (middle, frame.bottom + 36.0),
-            Anchor::Middle,
-            "label",
-            &self.label,
-        );
+            Mark {
+                place,
+                // The label must not reach over the edge of the picture.
+                label: place.min(right + EDGE - half),
+                text: if fits { text } else { String::new() },
+            }
+        });
+        self.marks = marks.collect();
     }
 
-    /// Draws the axis left of a frame, with lines across it.
-    pub fn draw_left(&self, canvas: &mut Canvas, frame: &Frame, scale: &Scale) {
+    /// Places the ticks left of a frame.
+    pub fn place_left(&mut self, scale: &Scale) {
         let mut free_below = f64::INFINITY;
-        for (value, text) in self.labels(scale, 6) {
+        let marks = self.labels(scale, 6).into_iter().map(|(value, text)| {
             let place = scale.place(value);
-            canvas.line((frame.left, place), (frame.right, place), "grid");
-            if place > free_below {
-                continue;
+            let fits = place <= free_below;
+            if fits {
+                free_below = place - 14.0;
             }
-            free_below = place - 14.0;
-            canvas.text((frame.left - 8.0, place + 4.0), Anchor::End, "tick", &text);
-        }
-        let middle = f64::midpoint(frame.top, frame.bottom);
-        canvas.text_upwards((14.0, middle), "label", &self.label);
+            Mark {
+                place,
+                label: place + 4.0,
+                text: if fits { text } else { String::new() },
+            }
+        });
+        self.marks = marks.collect();
     }
 }

@@ -22,7 +22,7 @@ pub struct Scale {
 impl Scale {
     /// Maps `values` (least and greatest) to `places` (coordinates of the least and of the
     /// greatest). A single value is mapped to the middle, at zero to the beginning.
-    pub fn new(spacing: Spacing, values: (f64, f64), places: (f64, f64)) -> Scale {
+    pub fn new(spacing: Spacing, values: (f64, f64), places: [f64; 2]) -> Scale {
         let (mut from, mut to) = values;
         assert!(
             from.is_finite() && to.is_finite() && from <= to,
@@ -43,8 +43,8 @@ impl Scale {
             spacing,
             from,
             to,
-            first: places.0,
-            last: places.1,
+            first: places[0],
+            last: places[1],
         }
     }
 
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_ends_of_the_values_are_mapped_to_the_ends_of_the_places() {
-        let scale = Scale::new(Spacing::Ratio, (1.0, 100.0), (300.0, 0.0));
+        let scale = Scale::new(Spacing::Ratio, (1.0, 100.0), [300.0, 0.0]);
         assert_eq!(scale.place(1.0), 300.0);
         assert!((scale.place(10.0) - 150.0).abs() < 1e-9);
         assert_eq!(scale.place(1000.0), 0.0);
@@ -120,21 +120,21 @@ mod tests {
 
     #[test]
     fn a_single_value_is_mapped_to_the_middle() {
-        let even = Scale::new(Spacing::Even, (8.0, 8.0), (0.0, 100.0));
+        let even = Scale::new(Spacing::Even, (8.0, 8.0), [0.0, 100.0]);
         assert_eq!(even.place(8.0), 50.0);
-        let ratio = Scale::new(Spacing::Ratio, (8.0, 8.0), (0.0, 100.0));
+        let ratio = Scale::new(Spacing::Ratio, (8.0, 8.0), [0.0, 100.0]);
         assert!((ratio.place(8.0) - 50.0).abs() < 1e-9);
-        let zero = Scale::new(Spacing::Ratio, (0.0, 0.0), (0.0, 100.0));
+        let zero = Scale::new(Spacing::Ratio, (0.0, 0.0), [0.0, 100.0]);
         assert!(zero.place(0.0).is_finite());
     }
 
     #[test]
     fn ticks_are_round() {
-        let even = Scale::new(Spacing::Even, (0.0, 47_000.0), (0.0, 1.0));
+        let even = Scale::new(Spacing::Even, (0.0, 47_000.0), [0.0, 1.0]);
         assert_eq!(even.ticks(5), [0.0, 10_000.0, 20_000.0, 30_000.0, 40_000.0]);
-        let ratio = Scale::new(Spacing::Ratio, (80.0, 12_000.0), (0.0, 1.0));
+        let ratio = Scale::new(Spacing::Ratio, (80.0, 12_000.0), [0.0, 1.0]);
         assert_eq!(ratio.ticks(5), [100.0, 300.0, 1000.0, 3000.0, 10_000.0]);
-        let narrow = Scale::new(Spacing::Ratio, (210.0, 240.0), (0.0, 1.0));
+        let narrow = Scale::new(Spacing::Ratio, (210.0, 240.0), [0.0, 1.0]);
         assert!(narrow.ticks(4).len() >= 3, "{:?}", narrow.ticks(4));
     }
 }
