@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Arm, Experiment};
 use crate::load::Remote;
-use crate::targets::{Failure, TargetKind, TargetSpec};
+use crate::targets::{TargetKind, TargetSpec};
 
 /// Remedy for a missing program `handoff`.
 const HANDOFF_REMEDY: &str = "`cargo build --release -p handoff-preload -p handoff-run` makes it";
@@ -62,9 +62,7 @@ fn check(target: &TargetSpec) -> Result<(), String> {
                 threads: 1,
             };
             let answered = remote.version().map(drop);
-            answered.map_err(|Failure(what)| {
-                format!("{what}; start the server, or correct the address")
-            })
+            answered.map_err(|what| format!("{what}; start the server, or correct the address"))
         }
     }
 }

@@ -206,7 +206,7 @@ fn a_forgotten_write_is_missed() -> Proof {
     let statement = "a store that forgets one acknowledged write in 10,000 gets no number";
     let lost = match lost_by(&Forgetful::new(10_000), 50_000) {
         Ok(lost) => lost,
-        Err(failure) => return failed(statement, failure.0),
+        Err(failure) => return failed(statement, failure.to_string()),
     };
     let conclusion = Conclusion::Refused(Refusal::DataLost {
         arm: "the forgetful store".to_owned(),

@@ -17,14 +17,15 @@ use super::embedded::{Embedded, Failure, Offer, OpenOptions, Seen, Session, no_r
 use crate::workload::DurabilityLevel;
 
 pub const OFFER: Offer = Offer {
-    name: "append",
-    version: "",
-    about: "a pre-written file, written on and on: what a log can be at best",
-    promises: &[DurabilityLevel::Durable, DurabilityLevel::Os],
     has_ranges: false,
     keeps_data: false,
     gathers: true,
-    open,
+    ..Offer::store(
+        "append",
+        "",
+        "a pre-written file, written on and on: what a log can be at best",
+        open,
+    )
 };
 
 const SEGMENT_BYTES: u64 = 64 << 20;
@@ -42,17 +43,18 @@ struct Appending {
 
 fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Failure> {
     let path = directory.join("ring");
-    let context = |error: std::io::Error| Failure(format!("{}: {error}", path.display()));
+    let context = |error: std::io::Error| format!("{}: {error}", path.display());
     let segment_bytes = match options.segment_bytes {
         0 => SEGMENT_BYTES,
         bytes => bytes,
     };
     let longest = options.buffer_bytes + options.entry_bytes_max;
     if segment_bytes > SEGMENT_BYTES_MAX || longest > segment_bytes {
-        return Err(Failure(format!(
+        return Err(format!(
             "target append: durability.segment_bytes is {segment_bytes}: from {longest} (a buffer \
              and an entry) to {SEGMENT_BYTES_MAX}"
-        )));
+        )
+        .into());
     }
     let mut file = File::options()
         .write(true)
@@ -96,11 +98,9 @@ impl Appending {
         while !left.is_empty() {
             let slices = [IoSlice::new(left)];
             let written = rustix::io::pwritev2(&self.file, &slices, offset, flags)
-                .map_err(|error| Failure(format!("append: write: {error}")))?;
+                .map_err(|error| format!("append: write: {error}"))?;
             if written == 0 {
-                return Err(Failure(
-                    "append: nothing was written; the disk may be full".into(),
-                ));
+                return Err("append: nothing was written; the disk may be full".into());
             }
             left = &left[written..];
             offset += written as u64;
@@ -118,7 +118,7 @@ impl Embedded for Appending {
     }
 
     fn close(self: Box<Self>) -> Result<(), Failure> {
-        self.file.sync_all().map_err(Failure::of)
+        Ok(self.file.sync_all()?)
     }
 }
 
@@ -139,9 +139,7 @@ impl Session for AppendingSession<'_> {
     }
 
     fn get(&mut self, _: &[u8], _: &mut Vec<u8>) -> Result<bool, Failure> {
-        Err(Failure(
-            "target append cannot be read: mix.put must be 1".into(),
-        ))
+        Err("target append cannot be read: mix.put must be 1".into())
     }
 
     fn range(&mut self, _: &[u8], _: u64) -> Result<Seen, Failure> {
@@ -149,8 +147,6 @@ impl Session for AppendingSession<'_> {
     }
 
     fn load(&mut self, _: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Failure> {
-        Err(Failure(
-            "target append keeps no keys: load.preload must be false".into(),
-        ))
+        Err("target append keeps no keys: load.preload must be false".into())
     }
 }
