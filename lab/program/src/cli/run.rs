@@ -1,6 +1,6 @@
 //! `run`: one target, or several side by side.
 
-use super::finish::{finish, measure};
+use super::finish::Measurement;
 use super::options::{MeasureOptions, WorkloadOptions};
 use crate::record::Run;
 use crate::schedule::{Arm, Point};
@@ -24,11 +24,14 @@ pub struct Options {
 
 pub fn run(options: &Options) -> super::Outcome {
     let workload = options.workload.resolve()?;
-    let arms = side_by_side(&options.targets)?;
-    let experiment = options.measure.experiment(Point::of(&workload), arms, 1);
-    let title = title(&workload, &options.workload.changes.words());
-    let (record, folder) = measure("run", &title, &options.measure, &experiment)?;
-    let exit = finish(&record, &folder, options.measure.fail_on)?;
+    let measurement = Measurement {
+        verb: "run".into(),
+        title: title(&workload, &options.workload.changes.words()),
+        points: Point::of(&workload),
+        arms: side_by_side(&options.targets)?,
+        pairs: 1,
+    };
+    let (record, exit) = measurement.recorded(&options.measure)?;
     let too_many = options.flushes_per_put_max.and_then(|max| {
         let flushes = record.valid_runs().filter_map(Run::flushes_per_put);
         flushes.max_by(f64::total_cmp).filter(|most| *most > max)
@@ -64,10 +67,7 @@ pub fn side_by_side(targets: &[TargetSpec]) -> Result<Vec<Arm>, String> {
                 target.name
             ));
         }
-        arms.push(Arm {
-            name: target.name.clone(),
-            target: target.clone(),
-        });
+        arms.push(Arm::of(&target.name, target));
     }
     Ok(arms)
 }
