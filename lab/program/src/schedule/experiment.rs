@@ -12,13 +12,12 @@ use std::time::Duration;
 
 use super::interrupt::Interrupt;
 use super::progress::ProgressDisplay;
-use super::run_directory::RunDirectory;
 use super::{Arm, LoopFs, Planned, Point, RunPlan};
 use crate::record::{ARM_NULL, Record};
 use crate::targets::{Programs, TargetKind, TargetSpec};
-use crate::worker::{Job, WorkerProgram};
+use crate::worker::WorkerProgram;
 
-use running::{Draws, Running, Stop};
+use running::{Running, Stop};
 
 mod running;
 #[cfg(test)]
@@ -141,32 +140,6 @@ impl Experiment {
         let is_embedded = |arm: &Arm| matches!(arm.target.kind, TargetKind::Embedded { .. });
         let is_null = |arm: &Arm| arm.name == ARM_NULL;
         self.arms.iter().any(is_embedded) && !self.arms.iter().any(is_null)
-    }
-
-    fn job(
-        &self,
-        point: &Point,
-        arm: &Arm,
-        (pair, attempt): (u32, u32),
-        draws: Draws,
-        directory: &RunDirectory,
-    ) -> Job {
-        Job {
-            cell: point.cell.clone(),
-            arm: arm.name.clone(),
-            pair,
-            attempt,
-            target: arm.target.clone(),
-            binary: None,
-            workload: point.workload.clone(),
-            seed: draws.seed,
-            directory: directory.path(),
-            device: directory.device(),
-            threads: self.threads,
-            verify_keys_max: self.verify_keys_max,
-            quiet_seconds_max: self.quiet_seconds_max,
-            environment_bytes: draws.environment_bytes,
-        }
     }
 
     /// The worker program for a target. Fails where no program is known that has the target.

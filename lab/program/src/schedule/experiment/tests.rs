@@ -3,7 +3,7 @@
 use super::*;
 use crate::record::{ARM_A, Outcome, Run, Taint, TaintKind};
 use crate::verdict::evidence::comparison;
-use crate::worker::worker_script;
+use crate::worker::{Job, worker_script};
 
 fn experiment(arms: &[(&str, &str)]) -> Experiment {
     let text = "name = \"w\"\n[clients]\nclients = [1, 2]\n";
