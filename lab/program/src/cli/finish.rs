@@ -117,8 +117,7 @@ pub fn finish(record: &Record, folder: &Path, fail_on: FailOn) -> Outcome {
 
 /// The present time for names of folders, in UTC: `2026-11-21-143015`.
 fn now() -> String {
-    let printed = capture(Command::new("date").args(["-u", "+%F-%H%M%S"]));
-    printed.unwrap_or_default().trim().to_owned()
+    capture(Command::new("date").args(["-u", "+%F-%H%M%S"])).unwrap_or_default()
 }
 
 /// A word of the command line with file names instead of paths, because records are

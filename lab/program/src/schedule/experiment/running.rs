@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::Experiment;
+use super::{Experiment, save};
 use crate::record::{ARM_NULL, Outcome, Record, Run};
 use crate::schedule::interrupt::Interrupt;
 use crate::schedule::progress::{ProgressDisplay, span};
 use crate::schedule::run_directory::RunDirectory;
-use crate::schedule::{Arm, Planned, Point, RunPlan};
+use crate::schedule::{Arm, Error, Planned, Point, RunPlan};
 use crate::targets::Programs;
 use crate::verdict::evidence::ceiling;
 use crate::worker::{Ended, Job, Stage, Watcher, call};
@@ -36,10 +36,14 @@ pub struct Running<'a> {
 }
 
 /// Reason why an experiment ends early.
+#[derive(Debug, thiserror::Error)]
 pub enum Stop {
+    #[error("it was interrupted")]
     Interrupted,
+    #[error("{0}")]
     OutOfTime(String),
-    Broken(String),
+    #[error(transparent)]
+    Broken(#[from] Error),
 }
 
 impl Running<'_> {
@@ -222,8 +226,7 @@ impl Running<'_> {
         }
         let experiment = self.experiment;
         let letters = planned.directory_letters;
-        let directory = RunDirectory::make(&experiment.parent, experiment.loop_fs, letters);
-        let directory = directory.map_err(Stop::Broken)?;
+        let directory = RunDirectory::make(&experiment.parent, experiment.loop_fs, letters)?;
         let job = Job {
             cell: point.cell.clone(),
             arm: arm.name.clone(),
@@ -249,8 +252,7 @@ impl Running<'_> {
         drop(directory);
         self.progress.end(&run);
         self.record.runs.push(run.clone());
-        let saved = self.record.save(self.file);
-        saved.map_err(|error| Stop::Broken(format!("{}: {error}", self.file.display())))?;
+        save(self.record, self.file)?;
         match run.outcome {
             Outcome::Interrupted => Err(Stop::Interrupted),
             _ => Ok(run),
@@ -258,7 +260,7 @@ impl Running<'_> {
     }
 
     fn call(&mut self, job: &Job) -> Result<Run, Stop> {
-        let worker = self.experiment.worker(&job.target).map_err(Stop::Broken)?;
+        let worker = self.experiment.worker(&job.target)?;
         let mut watch = Watch {
             progress: &mut self.progress,
             interrupt: self.interrupt,
