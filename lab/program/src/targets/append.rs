@@ -7,13 +7,11 @@
 //! ```
 
 use std::fs::File;
-use std::io::{IoSlice, Write as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::io::ReadWriteFlags;
-
 use super::embedded::{Embedded, Failure, Offer, OpenOptions, Seen, Session, no_ranges};
+use super::plain;
 use crate::workload::DurabilityLevel;
 
 pub const OFFER: Offer = Offer {
@@ -30,7 +28,7 @@ pub const OFFER: Offer = Offer {
 
 const SEGMENT_BYTES: u64 = 64 << 20;
 const SEGMENT_BYTES_MAX: u64 = 1 << 30;
-const ZEROS_BYTES: u64 = 1 << 20;
+const RING_UNIT_BYTES: u64 = 1 << 20;
 
 struct Appending {
     file: File,
@@ -43,7 +41,6 @@ struct Appending {
 
 fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Failure> {
     let path = directory.join("ring");
-    let context = |error: std::io::Error| format!("{}: {error}", path.display());
     let segment_bytes = match options.segment_bytes {
         0 => SEGMENT_BYTES,
         bytes => bytes,
@@ -56,20 +53,10 @@ fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Fa
         )
         .into());
     }
-    let mut file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(&path)
-        .map_err(context)?;
-    let zeros = vec![0; ZEROS_BYTES as usize];
-    let ring_bytes = (2 * segment_bytes).next_multiple_of(ZEROS_BYTES);
-    for _ in 0..ring_bytes / ZEROS_BYTES {
-        file.write_all(&zeros).map_err(context)?;
-    }
-    file.sync_all().map_err(context)?;
+    let ring_bytes = (2 * segment_bytes).next_multiple_of(RING_UNIT_BYTES);
+    let file = plain::zeroed(&path, ring_bytes);
     Ok(Box::new(Appending {
-        file,
+        file: file.map_err(|error| format!("{}: {error}", path.display()))?,
         ring_bytes,
         end: AtomicU64::new(0),
         buffer_bytes: options.buffer_bytes,
@@ -89,23 +76,9 @@ impl Appending {
     }
 
     fn write(&self, bytes: &[u8]) -> Result<(), Failure> {
-        let flags = match self.durable {
-            true => ReadWriteFlags::DSYNC,
-            false => ReadWriteFlags::empty(),
-        };
-        let mut offset = self.place(bytes.len() as u64);
-        let mut left = bytes;
-        while !left.is_empty() {
-            let slices = [IoSlice::new(left)];
-            let written = rustix::io::pwritev2(&self.file, &slices, offset, flags)
-                .map_err(|error| format!("append: write: {error}"))?;
-            if written == 0 {
-                return Err("append: nothing was written; the disk may be full".into());
-            }
-            left = &left[written..];
-            offset += written as u64;
-        }
-        Ok(())
+        let offset = self.place(bytes.len() as u64);
+        let written = plain::write_at(&self.file, bytes, offset, self.durable);
+        Ok(written.map_err(|error| format!("append: write: {error}"))?)
     }
 }
 

@@ -10,15 +10,13 @@
 //! flush. An overwrite is not atomic: the target is a bound for comparison, not a store.
 
 use std::fs::File;
-use std::io::{IoSlice, Write as _};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::io::ReadWriteFlags;
-
 use super::embedded::{Embedded, Failure, Offer, OpenOptions, Seen, Session};
 use super::index::Index;
+use super::plain;
 use crate::workload::DurabilityLevel;
 
 pub const OFFER: Offer = Offer::store(
@@ -34,7 +32,6 @@ const SLOT_UNIT_BYTES: u64 = 512;
 const FILE_BYTES_MAX: u64 = 64 << 30;
 /// Size of one read of a range.
 const RANGE_BYTES: u64 = 1 << 20;
-const ZEROS_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
 struct PlainFile {
@@ -59,38 +56,22 @@ fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Fa
     }
     let context = |error: std::io::Error| format!("{}: {error}", path.display());
     let existed = path.exists();
-    let mut file = File::options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&path)
-        .map_err(context)?;
+    let file = match existed {
+        true => File::options().read(true).write(true).open(&path),
+        false => plain::zeroed(&path, bytes),
+    };
     let mut plain = PlainFile {
         slot_bytes,
         slots: options.keys,
         used: AtomicU64::new(0),
         index: Index::new(),
         durable: options.durability == DurabilityLevel::Durable,
-        file: file.try_clone().map_err(context)?,
+        file: file.map_err(context)?,
     };
     if existed {
         plain.read_back().map_err(context)?;
-    } else {
-        fill(&mut file, bytes).map_err(context)?;
     }
     Ok(Box::new(plain))
-}
-
-fn fill(file: &mut File, bytes: u64) -> std::io::Result<()> {
-    let zeros = vec![0; ZEROS_BYTES];
-    let mut left = bytes;
-    while left > 0 {
-        let now = left.min(ZEROS_BYTES as u64);
-        file.write_all(&zeros[..now as usize])?;
-        left -= now;
-    }
-    file.sync_all()
 }
 
 impl PlainFile {
@@ -153,18 +134,9 @@ impl FileSession<'_> {
         if self.slot.len() as u64 > plain.slot_bytes {
             return Err("file: the entry is longer than its slot".into());
         }
-        let flags = match durable {
-            true => ReadWriteFlags::DSYNC,
-            false => ReadWriteFlags::empty(),
-        };
         let offset = number * plain.slot_bytes;
-        let slices = [IoSlice::new(&self.slot)];
-        let written = rustix::io::pwritev2(&plain.file, &slices, offset, flags)
-            .map_err(|error| format!("file: write: {error}"))?;
-        match written == self.slot.len() {
-            true => Ok(()),
-            false => Err("file: a short write; the disk may be full".into()),
-        }
+        let written = plain::write_at(&plain.file, &self.slot, offset, durable);
+        Ok(written.map_err(|error| format!("file: write: {error}"))?)
     }
 }
 
