@@ -35,20 +35,6 @@ impl Setup<'_> {
         self.keep(cache, self.functions.cache_destroy);
         cache
     }
-
-    /// Sets a part of some options by the function with this name.
-    ///
-    /// # Safety
-    ///
-    /// The function takes these two objects and nothing else.
-    pub unsafe fn set(&self, name: &str, options: Handle, part: Handle) -> Result<(), Failure> {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let set: unsafe extern "C" fn(Handle, Handle) = self.library.function(name)?;
-            set(options, part);
-        }
-        Ok(())
-    }
 }
 
 /// An open store.
@@ -93,7 +79,7 @@ impl Store {
         };
         let mut store = Store {
             functions,
-            pinned: Pinned::of(&library),
+            pinned: Pinned::of(&library).ok(),
             version: library.version(),
             database: std::ptr::null_mut(),
             reading,

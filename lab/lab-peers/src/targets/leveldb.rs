@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use lab::targets::{Failure, Offer};
 
-use crate::foreign::{Handle, Setup, Store, Wanted};
+use crate::foreign::{Handle, Setup, Store, Wanted, functions};
 
 pub const OFFER: Offer = Offer::store(
     "leveldb",
@@ -30,18 +30,25 @@ static WANTED: Wanted = Wanted {
 const WRITE_BUFFER_BYTES: usize = 64 << 20;
 const FILTER_BITS: c_int = 10;
 
+functions! {
+    /// Functions that only LevelDB has.
+    struct Own {
+        filterpolicy_create_bloom: fn(c_int) -> Handle;
+        filterpolicy_destroy: fn(Handle);
+        options_set_filter_policy: fn(Handle, Handle);
+        options_set_cache: fn(Handle, Handle);
+    }
+}
+
 fn set_up(setup: &mut Setup<'_>) -> Result<(), Failure> {
+    let own = Own::of(setup.library)?;
     let cache = setup.cache();
-    // SAFETY: signatures as in `leveldb/c.h`; cache and filter are given back
-    // after the store is closed.
+    // SAFETY: cache and filter are given back after the store is closed.
     unsafe {
-        let bloom: unsafe extern "C" fn(c_int) -> Handle =
-            setup.library.function("filterpolicy_create_bloom")?;
-        let destroy_filter = setup.library.function("filterpolicy_destroy")?;
-        let filter = bloom(FILTER_BITS);
-        setup.keep(filter, destroy_filter);
-        setup.set("options_set_cache", setup.options, cache)?;
-        setup.set("options_set_filter_policy", setup.options, filter)?;
+        let filter = (own.filterpolicy_create_bloom)(FILTER_BITS);
+        setup.keep(filter, own.filterpolicy_destroy);
+        (own.options_set_cache)(setup.options, cache);
+        (own.options_set_filter_policy)(setup.options, filter);
         (setup.functions.options_set_write_buffer_size)(setup.options, WRITE_BUFFER_BYTES);
     }
     Ok(())

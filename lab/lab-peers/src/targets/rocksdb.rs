@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use lab::targets::{Failure, Offer};
 
-use crate::foreign::{Handle, Setup, Store, Wanted};
+use crate::foreign::{Handle, Setup, Store, Wanted, functions};
 
 pub const OFFER: Offer = Offer::store(
     "rocksdb",
@@ -29,29 +29,32 @@ static WANTED: Wanted = Wanted {
 
 const FILTER_BITS: f64 = 10.0;
 
+functions! {
+    /// Functions that only RocksDB has.
+    struct Own {
+        block_based_options_create: fn() -> Handle;
+        block_based_options_destroy: fn(Handle);
+        block_based_options_set_block_cache: fn(Handle, Handle);
+        block_based_options_set_filter_policy: fn(Handle, Handle);
+        filterpolicy_create_bloom_full: fn(f64) -> Handle;
+        options_set_block_based_table_factory: fn(Handle, Handle);
+        options_increase_parallelism: fn(Handle, c_int);
+    }
+}
+
 fn set_up(setup: &mut Setup<'_>) -> Result<(), Failure> {
+    let own = Own::of(setup.library)?;
     let cache = setup.cache();
-    // SAFETY: signatures as in `rocksdb/c.h`. The table options take the filter
-    // over and share the cache; the store's options copy them.
+    // SAFETY: the table options take the filter over and share the cache; the store's
+    // options copy them.
     unsafe {
-        let tables: unsafe extern "C" fn() -> Handle =
-            setup.library.function("block_based_options_create")?;
-        let destroy_tables = setup.library.function("block_based_options_destroy")?;
-        let bloom: unsafe extern "C" fn(f64) -> Handle =
-            setup.library.function("filterpolicy_create_bloom_full")?;
-        let set_threads: unsafe extern "C" fn(Handle, c_int) =
-            setup.library.function("options_increase_parallelism")?;
-        let tables = tables();
-        setup.keep(tables, destroy_tables);
-        setup.set("block_based_options_set_block_cache", tables, cache)?;
-        let filter = bloom(FILTER_BITS);
-        setup.set("block_based_options_set_filter_policy", tables, filter)?;
-        setup.set(
-            "options_set_block_based_table_factory",
-            setup.options,
-            tables,
-        )?;
-        set_threads(setup.options, processors());
+        let tables = (own.block_based_options_create)();
+        setup.keep(tables, own.block_based_options_destroy);
+        let filter = (own.filterpolicy_create_bloom_full)(FILTER_BITS);
+        (own.block_based_options_set_block_cache)(tables, cache);
+        (own.block_based_options_set_filter_policy)(tables, filter);
+        (own.options_set_block_based_table_factory)(setup.options, tables);
+        (own.options_increase_parallelism)(setup.options, processors());
     }
     Ok(())
 }
