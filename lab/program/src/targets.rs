@@ -17,7 +17,7 @@ mod identity;
 mod index;
 mod log;
 mod null;
-mod plain;
+pub(crate) mod plain;
 mod server;
 mod spec;
 mod store;
