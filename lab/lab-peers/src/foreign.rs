@@ -6,5 +6,6 @@ mod library;
 mod store;
 
 pub use functions::Handle;
+pub(crate) use functions::functions;
 pub use library::{Library, Wanted};
 pub use store::{Setup, Store};

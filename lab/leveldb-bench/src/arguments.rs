@@ -3,108 +3,73 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// When a run ends.
-#[derive(Clone, Copy)]
-pub enum Until {
-    Time(Duration),
-    Operations(u64),
+use clap::{Args, Parser, Subcommand, value_parser};
+
+/// LevelDB with many threads, and its own locks beside handoff's
+#[derive(Parser)]
+#[command(name = "leveldb-bench")]
+pub struct CommandLine {
+    #[command(subcommand)]
+    pub verb: Verb,
 }
 
-#[derive(Clone)]
+#[derive(Subcommand)]
+pub enum Verb {
+    /// One run, one line of JSON; with one --benchmark and one number of --threads
+    Run(Arguments),
+    /// Makes the database that readrandom reads
+    Prepare(Arguments),
+    /// Native, native again and preloaded in turn
+    Compare(Arguments),
+}
+
+#[derive(Args, Clone)]
 pub struct Arguments {
-    pub verb: String,
+    /// fillrandom or readrandom; compare: several with commas
+    #[arg(long = "benchmark", value_name = "NAME", value_delimiter = ',',
+          value_parser = ["fillrandom", "readrandom"],
+          default_values = ["fillrandom", "readrandom"])]
     pub benchmarks: Vec<String>,
-    pub threads: Vec<usize>,
-    pub until: Until,
+    /// Compare: several with commas
+    #[arg(long, value_name = "T", value_delimiter = ',',
+          value_parser = value_parser!(u32).range(1..), default_values_t = [1, 8, 64, 256])]
+    pub threads: Vec<u32>,
+    /// Length of a run
+    #[arg(long, value_name = "S", value_parser = seconds, default_value = "5")]
+    pub seconds: Duration,
+    /// Instead: operations of all threads together
+    #[arg(long, value_name = "N")]
+    pub operations: Option<u64>,
+    /// Keys to choose from
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..),
+          default_value_t = 1_000_000)]
     pub keys: u64,
-    pub value_bytes: usize,
+    /// Length of a value, at most as long as all random data
+    #[arg(long, value_name = "N", default_value_t = 100,
+          value_parser = value_parser!(u32).range(1..=crate::data::BYTES as i64))]
+    pub value_bytes: u32,
+    /// Where databases are made
+    #[arg(long, value_name = "PATH", default_value = "/dev/shm")]
     pub directory: PathBuf,
+    /// readrandom: made by prepare
+    #[arg(long, value_name = "PATH")]
     pub database: Option<PathBuf>,
+    /// The library
+    #[arg(long, value_name = "PATH", default_value = "libleveldb.so.1d")]
     pub leveldb: String,
+    /// Of keys, values and the order of runs
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Compare: libhandoff_preload.so
+    #[arg(long, value_name = "PATH")]
     pub preload: Option<PathBuf>,
-    pub rounds: usize,
+    /// Compare: runs of each kind
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..),
+          default_value_t = 3)]
+    pub rounds: u32,
 }
 
-const BENCHMARKS: [&str; 2] = ["fillrandom", "readrandom"];
-
-pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
-    let mut arguments = Arguments {
-        verb: words.next().ok_or("say what to do")?,
-        benchmarks: BENCHMARKS.map(str::to_owned).to_vec(),
-        threads: vec![1, 8, 64, 256],
-        until: Until::Time(Duration::from_secs(5)),
-        keys: 1_000_000,
-        value_bytes: 100,
-        directory: PathBuf::from("/dev/shm"),
-        database: None,
-        leveldb: "libleveldb.so.1d".to_owned(),
-        seed: 1,
-        preload: None,
-        rounds: 3,
-    };
-    while let Some(name) = words.next() {
-        let value = words.next().ok_or(format!("{name} wants a value"))?;
-        set(&mut arguments, &name, value)?;
-    }
-    check(arguments)
-}
-
-fn set(arguments: &mut Arguments, name: &str, value: String) -> Result<(), String> {
-    match name {
-        "--benchmark" => arguments.benchmarks = value.split(',').map(str::to_owned).collect(),
-        "--threads" => {
-            let numbers = value.split(',').map(|number| positive(name, number));
-            arguments.threads = numbers.collect::<Result<_, _>>()?;
-        }
-        "--seconds" => {
-            let seconds: f64 = number(name, &value)?;
-            let time = Duration::try_from_secs_f64(seconds);
-            arguments.until = Until::Time(time.map_err(|why| format!("{name} {value}: {why}"))?);
-        }
-        "--operations" => arguments.until = Until::Operations(number(name, &value)?),
-        "--keys" => arguments.keys = positive(name, &value)? as u64,
-        "--value-bytes" => arguments.value_bytes = positive(name, &value)?,
-        "--directory" => arguments.directory = value.into(),
-        "--database" => arguments.database = Some(value.into()),
-        "--leveldb" => arguments.leveldb = value,
-        "--seed" => arguments.seed = number(name, &value)?,
-        "--preload" => arguments.preload = Some(value.into()),
-        "--rounds" => arguments.rounds = positive(name, &value)?,
-        _ => return Err(format!("there is no option {name}")),
-    }
-    Ok(())
-}
-
-fn number<N: std::str::FromStr>(name: &str, value: &str) -> Result<N, String> {
-    value
-        .parse()
-        .map_err(|_| format!("{name} wants a number, not `{value}`"))
-}
-
-fn positive(name: &str, value: &str) -> Result<usize, String> {
-    match number(name, value)? {
-        0 => Err(format!("{name} must be 1 at least")),
-        number => Ok(number),
-    }
-}
-
-fn check(arguments: Arguments) -> Result<Arguments, String> {
-    for benchmark in &arguments.benchmarks {
-        if !BENCHMARKS.contains(&benchmark.as_str()) {
-            return Err(format!("there is no benchmark {benchmark}"));
-        }
-    }
-    if arguments.value_bytes > crate::data::BYTES {
-        return Err(format!(
-            "--value-bytes {} is more than all random data, {}",
-            arguments.value_bytes,
-            crate::data::BYTES
-        ));
-    }
-    let single = arguments.verb == "run";
-    if single && (arguments.threads.len() != 1 || arguments.benchmarks.len() != 1) {
-        return Err("run wants one --benchmark and one number of --threads".to_owned());
-    }
-    Ok(arguments)
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().map_err(|why| why.to_string())?;
+    Duration::try_from_secs_f64(seconds).map_err(|why| why.to_string())
 }

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::arguments::{Arguments, Until};
+use crate::arguments::Arguments;
 use crate::data::Random;
 use crate::record::Record;
 use crate::run::scratch;
@@ -79,15 +79,14 @@ fn run(
 ) -> Result<(Record, String), String> {
     let preload = (variant == Variant::Preloaded).then_some(preload);
     let line = child("run", cell, database, preload)?;
-    let record = Record::from_json(&line)?;
+    let record: Record = serde_json::from_str(&line)
+        .map_err(|why| format!("the answer of a run, `{line}`: {why}"))?;
     let is_ours = preload.is_some_and(|path| Path::new(&record.locks) == path);
     if is_ours != preload.is_some() {
+        let wanted = preload.map_or("the C library's locks".into(), Path::to_string_lossy);
+        let locks = record.locks;
         return Err(format!(
-            "a run that should have {} got its locks from {}",
-            preload.map_or("the C library's locks".into(), |path| path
-                .display()
-                .to_string()),
-            record.locks
+            "a run that should have {wanted} got its locks from {locks}"
         ));
     }
     Ok((record, line))
@@ -101,19 +100,18 @@ fn child(
 ) -> Result<String, String> {
     let program = std::env::current_exe().map_err(|why| why.to_string())?;
     let mut command = Command::new(program);
-    let (name, amount) = match arguments.until {
-        Until::Time(time) => ("--seconds", time.as_secs_f64().to_string()),
-        Until::Operations(all) => ("--operations", all.to_string()),
-    };
+    command.arg(verb);
+    if let Some(operations) = arguments.operations {
+        command.arg(format!("--operations={operations}"));
+    }
     command
-        .arg(verb)
-        .args(["--benchmark", &arguments.benchmarks[0]])
-        .args(["--threads", &arguments.threads[0].to_string()])
-        .args([name, &amount])
-        .args(["--keys", &arguments.keys.to_string()])
-        .args(["--value-bytes", &arguments.value_bytes.to_string()])
-        .args(["--leveldb", &arguments.leveldb])
-        .args(["--seed", &arguments.seed.to_string()])
+        .arg(format!("--seconds={}", arguments.seconds.as_secs_f64()))
+        .arg(format!("--benchmark={}", arguments.benchmarks[0]))
+        .arg(format!("--threads={}", arguments.threads[0]))
+        .arg(format!("--keys={}", arguments.keys))
+        .arg(format!("--value-bytes={}", arguments.value_bytes))
+        .arg(format!("--leveldb={}", arguments.leveldb))
+        .arg(format!("--seed={}", arguments.seed))
         .arg("--directory")
         .arg(&arguments.directory)
         .arg("--database")
@@ -134,7 +132,7 @@ const HEAD: &str = "\
 benchmark  threads |  native k/s handoff k/s |   x (min-max)      A/A (min-max)    | \
 Jain  native handoff | us cpu/op native handoff | switches/op native handoff | others' cores";
 
-fn row(benchmark: &str, threads: usize, rounds: &[Round]) -> String {
+fn row(benchmark: &str, threads: u32, rounds: &[Round]) -> String {
     let of = |place: usize, value: fn(&Record) -> f64| {
         middle(rounds.iter().map(|round| value(&round[place])).collect())
     };

@@ -19,39 +19,20 @@ mod run;
 
 use std::process::ExitCode;
 
-const HELP: &str = "\
-leveldb-bench run [options]       one run, one line of JSON
-leveldb-bench prepare [options]   makes the database that readrandom reads
-leveldb-bench compare [options]   native, native again and preloaded in turn
-
-  --benchmark NAME     fillrandom or readrandom; compare: several with commas (both)
-  --threads T          compare: several with commas (1,8,64,256)
-  --seconds S          length of a run (5)
-  --operations N       instead: operations of all threads together
-  --keys N             keys to choose from (1000000)
-  --value-bytes N      (100)
-  --directory PATH     where databases are made (/dev/shm)
-  --database PATH      readrandom: made by prepare
-  --leveldb PATH       the library (libleveldb.so.1d)
-  --seed N             of keys, values and the order of runs (1)
-  --preload PATH       compare: libhandoff_preload.so
-  --rounds N           compare (3)";
+use arguments::{CommandLine, Verb};
+use clap::Parser;
 
 fn main() -> ExitCode {
-    match arguments::parse(std::env::args().skip(1)).and_then(work) {
+    let worked = match CommandLine::parse().verb {
+        Verb::Run(arguments) => run::print(&arguments),
+        Verb::Prepare(arguments) => run::prepare(&arguments),
+        Verb::Compare(arguments) => compare::compare(&arguments),
+    };
+    match worked {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            eprintln!("leveldb-bench: {why}\n\n{HELP}");
+            eprintln!("leveldb-bench: {why}");
             ExitCode::from(2)
         }
-    }
-}
-
-fn work(arguments: arguments::Arguments) -> Result<(), String> {
-    match arguments.verb.as_str() {
-        "run" => run::one(&arguments).map(|record| println!("{}", record.to_json())),
-        "prepare" => run::prepare(&arguments),
-        "compare" => compare::compare(&arguments),
-        other => Err(format!("`{other}` is no verb: run, prepare or compare")),
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use crate::arguments::{Arguments, Until};
+use crate::arguments::Arguments;
 use crate::data::{Cutter, Random, key, values};
 use crate::database::Database;
 use crate::measure::{Usage, jain, locks_of};
@@ -52,7 +52,17 @@ pub fn scratch(arguments: &Arguments, name: &str) -> Scratch {
     Scratch(arguments.directory.join(name))
 }
 
-pub fn one(arguments: &Arguments) -> Result<Record, String> {
+/// Makes one run and prints its record.
+pub fn print(arguments: &Arguments) -> Result<(), String> {
+    if arguments.threads.len() != 1 || arguments.benchmarks.len() != 1 {
+        return Err("run wants one --benchmark and one number of --threads".to_owned());
+    }
+    let record = serde_json::to_string(&one(arguments)?);
+    println!("{}", record.map_err(|why| why.to_string())?);
+    Ok(())
+}
+
+fn one(arguments: &Arguments) -> Result<Record, String> {
     let reads = arguments.benchmarks[0] == "readrandom";
     let made = scratch(arguments, "run");
     let directory: &Path = match &arguments.database {
@@ -69,7 +79,7 @@ pub fn one(arguments: &Arguments) -> Result<Record, String> {
         arguments,
         values: values(arguments.seed),
         reads,
-        start: Barrier::new(arguments.threads[0] + 1),
+        start: Barrier::new(arguments.threads[0] as usize + 1),
         stop: AtomicBool::new(false),
     };
     work.measure()
@@ -85,13 +95,13 @@ fn fill(arguments: &Arguments, directory: &Path) -> Result<(), String> {
     let database = Database::open(&arguments.leveldb, directory)?;
     let values = values(arguments.seed);
     let mut random = Random::new(arguments.seed);
-    let mut cutter = Cutter::new(&values, arguments.value_bytes, &mut random);
+    let mut cutter = Cutter::new(&values, arguments.value_bytes as usize, &mut random);
     (0..arguments.keys).try_for_each(|number| database.put(&key(number), cutter.next()))
 }
 
 /// Ends the process: the threads that have started wait for the missing ones and cannot be
 /// joined.
-fn gives_up(threads: usize, why: &std::io::Error) -> ! {
+fn gives_up(threads: u32, why: &std::io::Error) -> ! {
     eprintln!("leveldb-bench: cannot start {threads} threads: {why}; use fewer");
     std::process::exit(1)
 }
@@ -109,8 +119,8 @@ impl Work<'_> {
                 .collect();
             self.start.wait();
             let (before, start) = (Usage::now(), Instant::now());
-            if let Until::Time(time) = self.arguments.until {
-                thread::sleep(time);
+            if self.arguments.operations.is_none() {
+                thread::sleep(self.arguments.seconds);
                 self.stop.store(true, Ordering::Relaxed);
             }
             let shares: Result<Vec<Share>, String> = handles
@@ -122,14 +132,12 @@ impl Work<'_> {
         })
     }
 
-    fn thread(&self, number: usize) -> Result<Share, String> {
+    fn thread(&self, number: u32) -> Result<Share, String> {
         let arguments = self.arguments;
-        let mut random = Random::new(arguments.seed.wrapping_add(1 + number as u64));
-        let mut cutter = Cutter::new(&self.values, arguments.value_bytes, &mut random);
-        let most = match arguments.until {
-            Until::Time(_) => u64::MAX,
-            Until::Operations(all) => all / arguments.threads[0] as u64,
-        };
+        let mut random = Random::new(arguments.seed.wrapping_add(1 + u64::from(number)));
+        let mut cutter = Cutter::new(&self.values, arguments.value_bytes as usize, &mut random);
+        let each = |all: u64| all / u64::from(arguments.threads[0]);
+        let most = arguments.operations.map_or(u64::MAX, each);
         let mut share = Share::default();
         self.start.wait();
         let start = Instant::now();
@@ -154,27 +162,29 @@ impl Work<'_> {
             .iter()
             .map(|share| share.operations as f64 / share.seconds)
             .collect();
-        let operations = shares.iter().map(|share| share.operations).sum::<u64>() as f64;
-        let threads = shares.len() as f64;
+        let operations: u64 = shares.iter().map(|share| share.operations).sum();
+        // Digits that the clock does not have are no use.
+        let rounded = |number: f64| (number * 1e4).round() / 1e4;
+        let each = |amount: f64| rounded(amount / operations as f64);
+        let cores = |seconds: f64| rounded(seconds / wall_seconds);
         Record {
             benchmark: self.arguments.benchmarks[0].clone(),
-            leveldb: self.database.version().to_owned(),
+            leveldb: self.database.version.clone(),
             locks: locks_of(),
-            threads,
+            threads: shares.len() as u64,
             operations,
-            found: shares.iter().map(|share| share.found).sum::<u64>() as f64,
-            wall_seconds,
-            operations_per_second: operations / wall_seconds,
-            per_thread_mean: rates.iter().sum::<f64>() / threads,
-            slowest_thread: rates.iter().copied().fold(f64::INFINITY, f64::min),
-            fastest_thread: rates.iter().copied().fold(0.0, f64::max),
-            jain: jain(&rates),
-            voluntary_switches_per_operation: usage.voluntary as f64 / operations,
-            involuntary_switches_per_operation: usage.involuntary as f64 / operations,
-            cpu_micros_per_operation: usage.cpu_seconds * 1e6 / operations,
-            cores_used: usage.cpu_seconds / wall_seconds,
-            cores_used_by_others: ((usage.busy_seconds - usage.cpu_seconds) / wall_seconds)
-                .max(0.0),
+            found: shares.iter().map(|share| share.found).sum(),
+            wall_seconds: rounded(wall_seconds),
+            operations_per_second: rounded(operations as f64 / wall_seconds),
+            per_thread_mean: rounded(rates.iter().sum::<f64>() / rates.len() as f64),
+            slowest_thread: rounded(rates.iter().copied().fold(f64::INFINITY, f64::min)),
+            fastest_thread: rounded(rates.iter().copied().fold(0.0, f64::max)),
+            jain: rounded(jain(&rates)),
+            voluntary_switches_per_operation: each(usage.voluntary as f64),
+            involuntary_switches_per_operation: each(usage.involuntary as f64),
+            cpu_micros_per_operation: each(usage.cpu_seconds * 1e6),
+            cores_used: cores(usage.cpu_seconds),
+            cores_used_by_others: cores(usage.busy_seconds - usage.cpu_seconds).max(0.0),
         }
     }
 }

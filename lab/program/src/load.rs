@@ -13,7 +13,6 @@
 
 mod arrivals;
 mod client;
-mod coarse;
 mod coordinator;
 pub mod etcd_benchmark;
 mod plan;
@@ -24,7 +23,7 @@ mod timer;
 
 pub use arrivals::Arrivals;
 pub use client::{Client, Due};
-pub use coordinator::{Edges, Phase, STEADY_CHANGE_MAX, coordinate};
+pub use coordinator::{Edges, STEADY_CHANGE_MAX, Stage, coordinate};
 pub use plan::{NEVER, Plan};
 pub use recorder::{OperationResult, Recorded, Recorder};
 pub use remote::{Remote, preload_remote, read_back_remote};

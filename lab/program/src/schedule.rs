@@ -4,6 +4,7 @@
 //!   plan           pure: cells, arms, repetitions, in random orders
 //!   point          a cell with its workload; a side with its target
 //!   check          whether the targets exist, before anything is created
+//!   error          reasons why an experiment cannot begin or go on
 //!   experiment     runs a plan: a directory and a worker for each run, the record
 //!   run_directory  a fresh directory, or a file system of its own
 //!   leftovers      removes directories of lab processes that were killed
@@ -12,6 +13,7 @@
 //! ```
 
 pub mod check;
+pub mod error;
 pub mod experiment;
 pub mod interrupt;
 pub mod leftovers;
@@ -20,6 +22,7 @@ pub mod point;
 pub mod progress;
 pub mod run_directory;
 
+pub use error::Error;
 pub use experiment::Experiment;
 pub use plan::{Planned, RunPlan};
 pub use point::{Arm, Point};

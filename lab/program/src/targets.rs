@@ -17,6 +17,7 @@ mod identity;
 mod index;
 mod log;
 mod null;
+pub(crate) mod plain;
 mod server;
 mod spec;
 mod store;

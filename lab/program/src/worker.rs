@@ -16,7 +16,9 @@ mod run;
 #[cfg(test)]
 pub(crate) use child::worker_script;
 pub use child::{Ended, Watcher, WorkerProgram, call};
-pub use job::{Job, Line, Stage, unix_ms};
+pub use job::{Job, Line, unix_ms};
+
+pub use crate::load::Stage;
 
 use std::io::{BufRead, Write as _};
 use std::process::ExitCode;

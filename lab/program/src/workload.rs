@@ -27,6 +27,25 @@
 //! Every field except `name` has a default. An unknown field is refused with its line,
 //! because a field that is silently ignored would measure something else.
 
+/// Conversions for serde, which uses the text form.
+macro_rules! as_text {
+    ($($name:ty),*) => {$(
+        impl TryFrom<String> for $name {
+            type Error = String;
+
+            fn try_from(text: String) -> Result<$name, String> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(value: $name) -> String {
+                value.to_string()
+            }
+        }
+    )*};
+}
+
 mod access;
 mod arrival;
 mod draw;
@@ -40,13 +59,13 @@ pub use access::Distribution;
 pub use arrival::{Arrival, Objective, Process};
 pub use draw::Draw;
 pub use file::{Mistake, load, parse};
-pub use keys::Keys;
 pub use size::ValueLength;
 pub use span::{Span, Warmup};
 pub use values::{Stamp, Values, mixed};
 
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 /// A workload; `clients` may name several points of a curve.
@@ -193,7 +212,7 @@ pub struct Durability {
 }
 
 /// Levels of durability, the strongest first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum DurabilityLevel {
     /// An acknowledged put survives a loss of power.

@@ -10,7 +10,6 @@ use libc::{c_int, clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t
 
 use crate::cancel::{self, Sleep};
 use crate::family::{clock_of, condition_in, is_in_use, lock_in, make_condition};
-use crate::mutex::is_known;
 use crate::{real, shared};
 
 /// # Safety
@@ -95,10 +94,7 @@ pub unsafe extern "C-unwind" fn pthread_cond_wait(
     unsafe {
         match condition_in(condition) {
             Some(condition) => wait(condition, mutex, None),
-            None if lock_in(mutex).is_some() => {
-                shared::wait(mutex, |outer| real::cond_wait(condition, outer))
-            }
-            None => real::cond_wait(condition, mutex),
+            None => shared::wait(mutex, |mutex| real::cond_wait(condition, mutex)),
         }
     }
 }
@@ -115,10 +111,9 @@ pub unsafe extern "C-unwind" fn pthread_cond_timedwait(
     unsafe {
         match condition_in(condition) {
             Some(condition) => wait_until(condition, mutex, clock_of(condition), moment),
-            None if lock_in(mutex).is_some() => shared::wait(mutex, |outer| {
-                real::cond_timedwait(condition, outer, moment)
+            None => shared::wait(mutex, |mutex| {
+                real::cond_timedwait(condition, mutex, moment)
             }),
-            None => real::cond_timedwait(condition, mutex, moment),
         }
     }
 }
@@ -136,10 +131,9 @@ pub unsafe extern "C-unwind" fn pthread_cond_clockwait(
     unsafe {
         match condition_in(condition) {
             Some(condition) => wait_until(condition, mutex, clock, moment),
-            None if lock_in(mutex).is_some() => shared::wait(mutex, |outer| {
-                real::cond_clockwait(condition, outer, clock, moment)
+            None => shared::wait(mutex, |mutex| {
+                real::cond_clockwait(condition, mutex, clock, moment)
             }),
-            None => real::cond_clockwait(condition, mutex, clock, moment),
         }
     }
 }
@@ -155,8 +149,8 @@ unsafe fn wait_until(
     // SAFETY: the caller's promise.
     match Deadline::at(clock, unsafe { *moment }) {
         // SAFETY: the caller's promise.
-        Some(deadline) if is_known(clock) => unsafe { wait(condition, mutex, Some(&deadline)) },
-        _ => libc::EINVAL,
+        Some(deadline) => unsafe { wait(condition, mutex, Some(&deadline)) },
+        None => libc::EINVAL,
     }
 }
 

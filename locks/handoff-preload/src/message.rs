@@ -29,20 +29,6 @@ impl Line {
         self
     }
 
-    pub(crate) fn number(&mut self, number: u64) -> &mut Line {
-        let mut digits = [0; 20];
-        let mut first = digits.len();
-        let mut rest = number;
-        loop {
-            first -= 1;
-            digits[first] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                return self.text(&digits[first..]);
-            }
-        }
-    }
-
     /// Writes the line to standard error.
     pub(crate) fn print(&mut self) {
         self.bytes[self.length] = b'\n';

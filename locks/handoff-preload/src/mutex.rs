@@ -125,7 +125,7 @@ pub unsafe extern "C" fn pthread_mutex_clocklock(
 }
 
 /// Whether timed waits can use this clock.
-pub(crate) fn is_known(clock: clockid_t) -> bool {
+fn is_known(clock: clockid_t) -> bool {
     clock == libc::CLOCK_REALTIME || clock == libc::CLOCK_MONOTONIC
 }
 

@@ -34,22 +34,24 @@ static EXISTS: AtomicBool = AtomicBool::new(false);
 
 const PTHREAD_CANCEL_DISABLE: c_int = 1;
 
-/// Waits by calling `wait` with the mutex that the C library has to use.
+/// Waits by calling `wait` with the mutex that the C library has to use, which is `mutex`
+/// itself unless it is ours.
 ///
 /// # Safety
-/// The caller holds `mutex`, which is ours.
+/// The caller holds `mutex`. No value has to be dropped if `wait` unwinds.
 pub(crate) unsafe fn wait(
     mutex: *mut pthread_mutex_t,
     wait: impl FnOnce(*mut pthread_mutex_t) -> c_int,
 ) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some(lock) = (unsafe { lock_in(mutex) }) else {
+        return wait(mutex);
+    };
     EXISTS.store(true, Ordering::SeqCst);
     let between = BETWEEN.0.get();
     let mut state = 0;
     // SAFETY: the caller's promise; only the C library's functions use `BETWEEN`.
     unsafe {
-        let Some(lock) = lock_in(mutex) else {
-            return libc::EINVAL;
-        };
         if !lock.is_locked() {
             return libc::EPERM;
         }

@@ -73,21 +73,15 @@ extern "C" fn end() {
     let mut line = Line::new();
     // SAFETY: returns a number.
     let process = unsafe { libc::getpid() };
-    line.text(b"process ")
-        .number(u64::from(process.cast_unsigned()));
-    if !family::is_in_use() {
-        line.text(b" stands aside: unknown C library").print();
-        return;
-    }
-    let named = [
-        (" parks ", counts.parks),
-        (" wakes ", counts.wakes),
-        (" turns ", counts.turns),
-        (" hand-offs ", counts.hand_offs),
-        (" moves ", counts.moves),
-    ];
-    for (name, count) in named {
-        line.text(name.as_bytes()).number(count);
-    }
+    // A line takes everything: it cuts off what has no room.
+    let _ = write!(line, "process {process}");
+    let _ = match family::is_in_use() {
+        false => line.write_str(" stands aside: unknown C library"),
+        true => write!(
+            line,
+            " parks {} wakes {} turns {} hand-offs {} moves {}",
+            counts.parks, counts.wakes, counts.turns, counts.hand_offs, counts.moves
+        ),
+    };
     line.print();
 }

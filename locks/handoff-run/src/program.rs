@@ -3,11 +3,13 @@
 //! A program that this check refuses is not started. Of a program that may be executed but not
 //! read, for instance, only the missing greeting shows that the library was not loaded.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use rustix::process::{getgid, getuid};
 
 use crate::elf::{self, Kind};
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND};
@@ -64,9 +66,7 @@ fn not_executable(path: &Path) -> Failure {
 }
 
 fn is_executable(path: &Path) -> bool {
-    // SAFETY: a string that ends with a zero.
-    CString::new(path.as_os_str().as_bytes())
-        .is_ok_and(|path| unsafe { libc::access(path.as_ptr(), libc::X_OK) } == 0)
+    rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
 /// Refuses a program into which no loader will preload the library.
@@ -126,8 +126,7 @@ fn interpreter(head: &[u8]) -> Option<PathBuf> {
 /// own.
 fn rights(path: &Path) -> Option<&'static str> {
     let about = path.metadata().ok()?;
-    // SAFETY: return numbers.
-    let (user, group) = unsafe { (libc::getuid(), libc::getgid()) };
+    let (user, group) = (getuid().as_raw(), getgid().as_raw());
     if about.mode() & libc::S_ISUID != 0 && about.uid() != user {
         return Some("is setuid: its loader ignores LD_PRELOAD");
     }
@@ -141,12 +140,9 @@ fn rights(path: &Path) -> Option<&'static str> {
 }
 
 fn has_capabilities(path: &Path) -> bool {
-    let name = c"security.capability";
-    CString::new(path.as_os_str().as_bytes()).is_ok_and(|path| {
-        // SAFETY: strings that end with a zero; without room for the value, the call returns its
-        // length.
-        unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) > 0 }
-    })
+    // Without room for the value, the call returns its length.
+    let length = rustix::fs::getxattr(path, "security.capability", &mut [0_u8; 0]);
+    length.is_ok_and(|length| length > 0)
 }
 
 #[cfg(test)]

@@ -22,7 +22,6 @@
 //!
 //! Nodes are on the stacks of the waiting threads: nothing is allocated.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ptr;
 
@@ -79,19 +78,9 @@ unsafe impl<Op: Send, Out: Send> Sync for CommitQueue<Op, Out> {}
 unsafe impl<Op: Send, Out: Send> Send for CommitQueue<Op, Out> {}
 
 /// Error for an operation that its leader did not answer before it returned or panicked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the leader of the group gave no answer: whether the operation was done is unknown")]
 pub struct Unanswered;
-
-impl fmt::Display for Unanswered {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            out,
-            "the leader of the group gave no answer: whether the operation was done is unknown"
-        )
-    }
-}
-
-impl std::error::Error for Unanswered {}
 
 /// The operations that a leader has to commit: an iterator in the order of arrival.
 pub struct Group<'a, Op, Out> {

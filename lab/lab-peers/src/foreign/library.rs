@@ -1,6 +1,5 @@
 //! A shared library of the system, opened when a run needs it.
 
-use std::ffi::CString;
 use std::path::{Path, PathBuf};
 
 use lab::targets::Failure;
@@ -46,7 +45,7 @@ impl Library {
                 Err(error) => complaints.push(complaint(file, &error)),
             }
         }
-        Err(Failure(format!(
+        Err(format!(
             "target {}: its library is not on this machine ({}). Install the package {} \
              (Debian, Ubuntu), or name a file: {}=/path/lib{}.so",
             wanted.name,
@@ -54,7 +53,8 @@ impl Library {
             wanted.package,
             wanted.variable,
             wanted.name
-        )))
+        )
+        .into())
     }
 
     /// Looks up the function with this name behind the prefix.
@@ -65,15 +65,14 @@ impl Library {
     /// library's header gives it.
     pub unsafe fn function<Function: Copy>(&self, name: &str) -> Result<Function, Failure> {
         let name = format!("{}_{name}", self.wanted.name);
-        let symbol = CString::new(name.as_str()).map_err(Failure::of)?;
         // SAFETY: the caller guarantees the signature.
-        let found = unsafe { self.library.get::<Function>(symbol.as_bytes_with_nul()) };
-        found.map(|function| *function).map_err(|error| {
-            Failure(format!(
-                "target {}: its library has no {name}: {error}",
-                self.wanted.name
-            ))
-        })
+        match unsafe { self.library.get::<Function>(&name) } {
+            Ok(function) => Ok(*function),
+            Err(error) => {
+                let target = self.wanted.name;
+                Err(format!("target {target}: its library has no {name}: {error}").into())
+            }
+        }
     }
 
     /// The version, from the part of the file's name behind `.so.`; the C interfaces do not
@@ -120,7 +119,7 @@ mod tests {
             package: "libnowhere1",
             variable: "LAB_NOWHERE",
         };
-        let Failure(what) = Library::open(&NOWHERE).unwrap_err();
+        let what = Library::open(&NOWHERE).unwrap_err().to_string();
         for word in ["libnowhere.so.1", "libnowhere1", "LAB_NOWHERE"] {
             assert!(what.contains(word), "{what}");
         }

@@ -9,6 +9,7 @@ use lab::workload::DurabilityLevel;
 
 use super::functions::{Functions, Handle, Pinned};
 use super::{Library, Wanted};
+use crate::CACHE_BYTES;
 
 /// An object of the library, and its destructor.
 type Owned = (Handle, unsafe extern "C" fn(Handle));
@@ -25,6 +26,14 @@ impl Setup<'_> {
     /// Keeps an object until the store is closed, then calls its destructor.
     pub fn keep(&mut self, handle: Handle, destroy: unsafe extern "C" fn(Handle)) {
         self.owned.push((handle, destroy));
+    }
+
+    /// A cache of [`CACHE_BYTES`], which lives until the store is closed.
+    pub fn cache(&mut self) -> Handle {
+        // SAFETY: no preconditions.
+        let cache = unsafe { (self.functions.cache_create_lru)(CACHE_BYTES) };
+        self.keep(cache, self.functions.cache_destroy);
+        cache
     }
 }
 
@@ -54,17 +63,15 @@ impl Store {
         directory: &Path,
         options: &OpenOptions,
         set_up: impl FnOnce(&mut Setup<'_>) -> Result<(), Failure>,
-    ) -> Result<Store, Failure> {
+    ) -> Result<Box<dyn Embedded>, Failure> {
         let library = Library::open(wanted)?;
         let functions = Functions::of(&library)?;
         // SAFETY: the constructors have no preconditions; each result is destroyed by
         // the destructor of its own kind.
         let (made, reading, writing) = unsafe {
             let made = (functions.options_create)();
-            let (reading, writing) = (
-                (functions.readoptions_create)(),
-                (functions.writeoptions_create)(),
-            );
+            let reading = (functions.readoptions_create)();
+            let writing = (functions.writeoptions_create)();
             (functions.options_set_create_if_missing)(made, 1);
             let sync = options.durability == DurabilityLevel::Durable;
             (functions.writeoptions_set_sync)(writing, u8::from(sync));
@@ -72,7 +79,7 @@ impl Store {
         };
         let mut store = Store {
             functions,
-            pinned: Pinned::of(&library),
+            pinned: Pinned::of(&library).ok(),
             version: library.version(),
             database: std::ptr::null_mut(),
             reading,
@@ -92,11 +99,11 @@ impl Store {
         let done = set_up(&mut setup);
         store.owned.append(&mut setup.owned);
         done?;
-        let name = CString::new(directory.as_os_str().as_bytes()).map_err(Failure::of)?;
+        let name = CString::new(directory.as_os_str().as_bytes())?;
         // SAFETY: options and name outlive the call.
         store.database =
             store.checked(|error| unsafe { (functions.open)(made, name.as_ptr(), error) })?;
-        Ok(store)
+        Ok(Box::new(store))
     }
 
     /// Calls a function of the library with a slot for an error message, and returns the
@@ -117,57 +124,7 @@ impl Store {
             (self.functions.free)(error.cast());
             text
         };
-        Err(Failure(text))
-    }
-
-    fn range(&self, from: &[u8], limit: u64) -> Result<Seen, Failure> {
-        let functions = &self.functions;
-        let mut seen = Seen::default();
-        // SAFETY: the iterator is used by this thread only and destroyed before
-        // the store; key and value pointers are not kept beyond the next step.
-        unsafe {
-            let iterator = (functions.create_iterator)(self.database, self.reading);
-            (functions.iter_seek)(iterator, from.as_ptr().cast(), from.len());
-            while (limit == 0 || seen.keys < limit) && (functions.iter_valid)(iterator) != 0 {
-                let (mut key_bytes, mut value_bytes) = (0, 0);
-                let key = (functions.iter_key)(iterator, &raw mut key_bytes);
-                let value = (functions.iter_value)(iterator, &raw mut value_bytes);
-                std::hint::black_box((key, value));
-                seen.keys += 1;
-                seen.bytes += (key_bytes + value_bytes) as u64;
-                (functions.iter_next)(iterator);
-            }
-            let ended = self.checked(|error| (functions.iter_get_error)(iterator, error));
-            (functions.iter_destroy)(iterator);
-            ended.map(|()| seen)
-        }
-    }
-
-    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Failure> {
-        if let Some(pinned) = &self.pinned {
-            return self.get_pinned(pinned, key, value);
-        }
-        let mut bytes = 0;
-        // SAFETY: the key outlives the call; the caller must free the answer.
-        unsafe {
-            let found = self.checked(|error| {
-                let (start, length) = (key.as_ptr().cast(), key.len());
-                (self.functions.get)(
-                    self.database,
-                    self.reading,
-                    start,
-                    length,
-                    &raw mut bytes,
-                    error,
-                )
-            })?;
-            if found.is_null() {
-                return Ok(false);
-            }
-            value.extend_from_slice(std::slice::from_raw_parts(found.cast(), bytes));
-            (self.functions.free)(found.cast());
-        }
-        Ok(true)
+        Err(text.into())
     }
 
     fn get_pinned(
@@ -214,7 +171,7 @@ impl Drop for Store {
 
 impl Embedded for Store {
     fn session(&self) -> Result<Box<dyn Session + '_>, Failure> {
-        Ok(Box::new(StoreSession { store: self }))
+        Ok(Box::new(self))
     }
 
     fn version(&self) -> Option<String> {
@@ -222,23 +179,17 @@ impl Embedded for Store {
     }
 
     fn close(self: Box<Self>) -> Result<(), Failure> {
-        drop(self);
         Ok(())
     }
 }
 
-struct StoreSession<'a> {
-    store: &'a Store,
-}
-
-impl Session for StoreSession<'_> {
+impl Session for &Store {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
-        let store = self.store;
         // SAFETY: key and value outlive the call, which copies them.
-        store.checked(|error| unsafe {
-            (store.functions.put)(
-                store.database,
-                store.writing,
+        self.checked(|error| unsafe {
+            (self.functions.put)(
+                self.database,
+                self.writing,
                 key.as_ptr().cast(),
                 key.len(),
                 value.as_ptr().cast(),
@@ -249,16 +200,50 @@ impl Session for StoreSession<'_> {
     }
 
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Failure> {
-        self.store.get(key, value)
+        if let Some(pinned) = &self.pinned {
+            return self.get_pinned(pinned, key, value);
+        }
+        let mut bytes = 0;
+        // SAFETY: the key outlives the call; the caller must free the answer.
+        unsafe {
+            let (reading, start, length) = (self.reading, key.as_ptr().cast(), key.len());
+            let (get, bytes_at) = (self.functions.get, &raw mut bytes);
+            let found =
+                self.checked(|error| get(self.database, reading, start, length, bytes_at, error))?;
+            if found.is_null() {
+                return Ok(false);
+            }
+            value.extend_from_slice(std::slice::from_raw_parts(found.cast(), bytes));
+            (self.functions.free)(found.cast());
+        }
+        Ok(true)
     }
 
     fn range(&mut self, from: &[u8], limit: u64) -> Result<Seen, Failure> {
-        self.store.range(from, limit)
+        let functions = &self.functions;
+        let mut seen = Seen::default();
+        // SAFETY: the iterator is used by this thread only and destroyed before
+        // the store; key and value pointers are not kept beyond the next step.
+        unsafe {
+            let iterator = (functions.create_iterator)(self.database, self.reading);
+            (functions.iter_seek)(iterator, from.as_ptr().cast(), from.len());
+            while (limit == 0 || seen.keys < limit) && (functions.iter_valid)(iterator) != 0 {
+                let (mut key_bytes, mut value_bytes) = (0, 0);
+                let key = (functions.iter_key)(iterator, &raw mut key_bytes);
+                let value = (functions.iter_value)(iterator, &raw mut value_bytes);
+                std::hint::black_box((key, value));
+                seen.keys += 1;
+                seen.bytes += (key_bytes + value_bytes) as u64;
+                (functions.iter_next)(iterator);
+            }
+            let ended = self.checked(|error| (functions.iter_get_error)(iterator, error));
+            (functions.iter_destroy)(iterator);
+            ended.map(|()| seen)
+        }
     }
 
     fn load(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Failure> {
-        let store = self.store;
-        let functions = &store.functions;
+        let functions = &self.functions;
         // SAFETY: the batch copies keys and values, and is destroyed after its
         // write.
         unsafe {
@@ -267,8 +252,8 @@ impl Session for StoreSession<'_> {
                 let (key_start, value_start) = (key.as_ptr().cast(), value.as_ptr().cast());
                 (functions.writebatch_put)(batch, key_start, key.len(), value_start, value.len());
             }
-            let written = store
-                .checked(|error| (functions.write)(store.database, store.writing, batch, error));
+            let written =
+                self.checked(|error| (functions.write)(self.database, self.writing, batch, error));
             (functions.writebatch_destroy)(batch);
             written
         }

@@ -8,18 +8,12 @@ use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions};
 use lab::targets::{Embedded, Failure, Offer, OpenOptions, Seen, Session};
 use lab::workload::DurabilityLevel;
 
-use super::ALL_LEVELS;
-
-pub const OFFER: Offer = Offer {
-    name: "lmdb",
-    version: "",
-    about: "LMDB: a transaction for each put, flushed as promised",
-    promises: ALL_LEVELS,
-    has_ranges: true,
-    keeps_data: true,
-    gathers: false,
+pub const OFFER: Offer = Offer::store(
+    "lmdb",
+    "",
+    "LMDB: a transaction for each put, flushed as promised",
     open,
-};
+);
 
 /// Reserved address space; the file grows only with its contents.
 const MAP_BYTES: usize = 64 << 30;
@@ -41,14 +35,13 @@ fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Fa
         }
     }
     // SAFETY: the directory belongs to the run: no other process changes the file.
-    let environment = unsafe { with.open(directory) }.map_err(Failure::of)?;
-    let transaction = environment.write_txn().map_err(Failure::of)?;
+    let environment = unsafe { with.open(directory) }?;
+    let transaction = environment.write_txn()?;
     let database = environment
         .create_databases_and_commit(transaction, |opener, transaction| {
             let database = opener.create_database::<Bytes, Bytes>(transaction, None)?;
             Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(database))
-        })
-        .map_err(Failure::of)?
+        })?
         .unwrap_commit();
     Ok(Box::new(Lmdb {
         environment,
@@ -58,7 +51,7 @@ fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Fa
 
 impl Embedded for Lmdb {
     fn session(&self) -> Result<Box<dyn Session + '_>, Failure> {
-        Ok(Box::new(LmdbSession { lmdb: self }))
+        Ok(Box::new(self))
     }
 
     fn version(&self) -> Option<String> {
@@ -70,56 +63,43 @@ impl Embedded for Lmdb {
     }
 
     fn close(self: Box<Self>) -> Result<(), Failure> {
-        self.environment.force_sync().map_err(Failure::of)?;
+        self.environment.force_sync()?;
         self.environment.prepare_for_closing().wait();
         Ok(())
     }
 }
 
-struct LmdbSession<'a> {
-    lmdb: &'a Lmdb,
-}
-
-impl Session for LmdbSession<'_> {
+impl Session for &Lmdb {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
-        let mut transaction = self.lmdb.environment.write_txn().map_err(Failure::of)?;
-        let put = self.lmdb.database.put(&mut transaction, key, value);
-        put.map_err(Failure::of)?;
-        transaction.commit().map_err(Failure::of)
+        let mut transaction = self.environment.write_txn()?;
+        self.database.put(&mut transaction, key, value)?;
+        Ok(transaction.commit()?)
     }
 
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Failure> {
-        let transaction = self.lmdb.environment.read_txn().map_err(Failure::of)?;
-        let found = self.lmdb.database.get(&transaction, key);
-        let found = found.map_err(Failure::of)?;
+        let transaction = self.environment.read_txn()?;
+        let found = self.database.get(&transaction, key)?;
         value.extend_from_slice(found.unwrap_or_default());
         Ok(found.is_some())
     }
 
     fn range(&mut self, from: &[u8], limit: u64) -> Result<Seen, Failure> {
-        let transaction = self.lmdb.environment.read_txn().map_err(Failure::of)?;
+        let transaction = self.environment.read_txn()?;
         // LMDB does not accept an empty key.
         let from = match from {
             [] => Bound::Unbounded,
             from => Bound::Included(from),
         };
         let from = (from, Bound::Unbounded);
-        let pairs = self.lmdb.database.range(&transaction, &from);
-        let mut seen = Seen::default();
-        for pair in pairs.map_err(Failure::of)?.take(super::count(limit)) {
-            let (key, value) = pair.map_err(Failure::of)?;
-            seen.keys += 1;
-            seen.bytes += (key.len() + value.len()) as u64;
-        }
-        Ok(seen)
+        let pairs = self.database.range(&transaction, &from)?;
+        Seen::count(pairs, limit, |(key, value)| key.len() + value.len())
     }
 
     fn load(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Failure> {
-        let mut transaction = self.lmdb.environment.write_txn().map_err(Failure::of)?;
+        let mut transaction = self.environment.write_txn()?;
         for (key, value) in entries {
-            let put = self.lmdb.database.put(&mut transaction, key, value);
-            put.map_err(Failure::of)?;
+            self.database.put(&mut transaction, key, value)?;
         }
-        transaction.commit().map_err(Failure::of)
+        Ok(transaction.commit()?)
     }
 }

@@ -1,29 +1,22 @@
 //! RocksDB: one of the waiting writers leads, and writes and flushes for all.
 
 use std::ffi::c_int;
-use std::path::Path;
 
-use lab::targets::{Embedded, Failure, Offer, OpenOptions};
+use lab::targets::{Failure, Offer};
 
-use super::ALL_LEVELS;
-use crate::CACHE_BYTES;
-use crate::foreign::{Handle, Setup, Store, Wanted};
+use crate::foreign::{Handle, Setup, Store, Wanted, functions};
 
-pub const OFFER: Offer = Offer {
-    name: "rocksdb",
-    version: "",
-    about: "RocksDB: cache of 256 MiB, Bloom filter, a thread for each processor; sync as promised",
-    promises: ALL_LEVELS,
-    has_ranges: true,
-    keeps_data: true,
-    gathers: false,
-    open,
-};
+pub const OFFER: Offer = Offer::store(
+    "rocksdb",
+    "",
+    "RocksDB: cache of 256 MiB, Bloom filter, a thread for each processor; sync as promised",
+    |directory, options| Store::open(&WANTED, directory, options, set_up),
+);
 
 pub const DEFAULTS: Offer = Offer {
     name: "rocksdb-defaults",
     about: "RocksDB as it comes; sync as promised",
-    open: open_with_defaults,
+    open: |directory, options| Store::open(&WANTED, directory, options, |_| Ok(())),
     ..OFFER
 };
 
@@ -36,48 +29,32 @@ static WANTED: Wanted = Wanted {
 
 const FILTER_BITS: f64 = 10.0;
 
-fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Failure> {
-    let store = Store::open(&WANTED, directory, options, set_up)?;
-    Ok(Box::new(store))
-}
-
-fn open_with_defaults(
-    directory: &Path,
-    options: &OpenOptions,
-) -> Result<Box<dyn Embedded>, Failure> {
-    let store = Store::open(&WANTED, directory, options, |_| Ok(()))?;
-    Ok(Box::new(store))
+functions! {
+    /// Functions that only RocksDB has.
+    struct Own {
+        block_based_options_create: fn() -> Handle;
+        block_based_options_destroy: fn(Handle);
+        block_based_options_set_block_cache: fn(Handle, Handle);
+        block_based_options_set_filter_policy: fn(Handle, Handle);
+        filterpolicy_create_bloom_full: fn(f64) -> Handle;
+        options_set_block_based_table_factory: fn(Handle, Handle);
+        options_increase_parallelism: fn(Handle, c_int);
+    }
 }
 
 fn set_up(setup: &mut Setup<'_>) -> Result<(), Failure> {
-    let functions = setup.functions;
-    // SAFETY: signatures as in `rocksdb/c.h`. The table options take the filter
-    // over and share the cache; the store's options copy them.
+    let own = Own::of(setup.library)?;
+    let cache = setup.cache();
+    // SAFETY: the table options take the filter over and share the cache; the store's
+    // options copy them.
     unsafe {
-        let tables: unsafe extern "C" fn() -> Handle =
-            setup.library.function("block_based_options_create")?;
-        let destroy_tables = setup.library.function("block_based_options_destroy")?;
-        let set_tables: unsafe extern "C" fn(Handle, Handle) = setup
-            .library
-            .function("options_set_block_based_table_factory")?;
-        let set_cache: unsafe extern "C" fn(Handle, Handle) = setup
-            .library
-            .function("block_based_options_set_block_cache")?;
-        let set_filter: unsafe extern "C" fn(Handle, Handle) = setup
-            .library
-            .function("block_based_options_set_filter_policy")?;
-        let bloom: unsafe extern "C" fn(f64) -> Handle =
-            setup.library.function("filterpolicy_create_bloom_full")?;
-        let set_threads: unsafe extern "C" fn(Handle, c_int) =
-            setup.library.function("options_increase_parallelism")?;
-        let tables = tables();
-        let cache = (functions.cache_create_lru)(CACHE_BYTES);
-        set_cache(tables, cache);
-        set_filter(tables, bloom(FILTER_BITS));
-        set_tables(setup.options, tables);
-        set_threads(setup.options, processors());
-        setup.keep(tables, destroy_tables);
-        setup.keep(cache, functions.cache_destroy);
+        let tables = (own.block_based_options_create)();
+        setup.keep(tables, own.block_based_options_destroy);
+        let filter = (own.filterpolicy_create_bloom_full)(FILTER_BITS);
+        (own.block_based_options_set_block_cache)(tables, cache);
+        (own.block_based_options_set_filter_policy)(tables, filter);
+        (own.options_set_block_based_table_factory)(setup.options, tables);
+        (own.options_increase_parallelism)(setup.options, processors());
     }
     Ok(())
 }

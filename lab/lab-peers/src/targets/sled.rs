@@ -5,19 +5,14 @@ use std::path::Path;
 use lab::targets::{Embedded, Failure, Offer, OpenOptions, Seen, Session};
 use lab::workload::DurabilityLevel;
 
-use super::ALL_LEVELS;
 use crate::CACHE_BYTES;
 
-pub const OFFER: Offer = Offer {
-    name: "sled",
-    version: "0.34.7",
-    about: "sled: flush() after each put when anything is promised, which flushes no device; cache of 256 MiB",
-    promises: ALL_LEVELS,
-    has_ranges: true,
-    keeps_data: true,
-    gathers: false,
+pub const OFFER: Offer = Offer::store(
+    "sled",
+    "0.34.7",
+    "sled: flush() after each put when anything is promised, which flushes no device; cache of 256 MiB",
     open,
-};
+);
 
 struct Sled {
     tree: sled::Db,
@@ -31,42 +26,38 @@ fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Fa
         .path(directory)
         .cache_capacity(CACHE_BYTES as u64);
     Ok(Box::new(Sled {
-        tree: with.open().map_err(Failure::of)?,
+        tree: with.open()?,
         flushes: options.durability != DurabilityLevel::None,
     }))
 }
 
 impl Sled {
     fn promise(&self) -> Result<(), Failure> {
-        match self.flushes {
-            true => self.tree.flush().map(drop).map_err(Failure::of),
-            false => Ok(()),
+        if self.flushes {
+            self.tree.flush()?;
         }
+        Ok(())
     }
 }
 
 impl Embedded for Sled {
     fn session(&self) -> Result<Box<dyn Session + '_>, Failure> {
-        Ok(Box::new(SledSession { sled: self }))
+        Ok(Box::new(self))
     }
 
     fn close(self: Box<Self>) -> Result<(), Failure> {
-        self.tree.flush().map(drop).map_err(Failure::of)
+        Ok(self.tree.flush().map(drop)?)
     }
 }
 
-struct SledSession<'a> {
-    sled: &'a Sled,
-}
-
-impl Session for SledSession<'_> {
+impl Session for &Sled {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
-        self.sled.tree.insert(key, value).map_err(Failure::of)?;
-        self.sled.promise()
+        self.tree.insert(key, value)?;
+        self.promise()
     }
 
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Failure> {
-        let found = self.sled.tree.get(key).map_err(Failure::of)?;
+        let found = self.tree.get(key)?;
         if let Some(found) = &found {
             value.extend_from_slice(found);
         }
@@ -74,20 +65,14 @@ impl Session for SledSession<'_> {
     }
 
     fn range(&mut self, from: &[u8], limit: u64) -> Result<Seen, Failure> {
-        let mut seen = Seen::default();
-        for pair in self.sled.tree.range(from..).take(super::count(limit)) {
-            let (key, value) = pair.map_err(Failure::of)?;
-            seen.keys += 1;
-            seen.bytes += (key.len() + value.len()) as u64;
-        }
-        Ok(seen)
+        let pairs = self.tree.range(from..);
+        Seen::count(pairs, limit, |(key, value)| key.len() + value.len())
     }
 
     fn load(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Failure> {
         for (key, value) in entries {
-            let put = self.sled.tree.insert(key.as_slice(), value.as_slice());
-            put.map_err(Failure::of)?;
+            self.tree.insert(key.as_slice(), value.as_slice())?;
         }
-        self.sled.promise()
+        self.promise()
     }
 }

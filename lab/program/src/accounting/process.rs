@@ -28,18 +28,34 @@ impl ProcessCounters {
         let io = file("io").unwrap_or_default();
         let of_io = |label: &str| number_after(&io, label).unwrap_or(0);
         let of_status = |label: &str| number_after(&status, label).unwrap_or(0);
-        let threads = threads_of(pid);
-        Ok(ProcessCounters {
+        let mut counters = ProcessCounters {
             user_seconds,
             system_seconds,
-            run_queue_seconds: threads.run_queue_seconds,
-            voluntary_switches: threads.voluntary_switches,
-            involuntary_switches: threads.involuntary_switches,
             read_call_bytes: of_io("rchar:"),
             write_call_bytes: of_io("wchar:"),
             resident_bytes: of_status("VmRSS:") << 10,
             resident_bytes_peak: of_status("VmHWM:") << 10,
-        })
+            ..ProcessCounters::default()
+        };
+        counters.add_threads(pid);
+        Ok(counters)
+    }
+
+    /// Adds the counters that the kernel has per thread only.
+    fn add_threads(&mut self, pid: u32) {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+        for task in tasks.into_iter().flatten().flatten() {
+            let path = task.path();
+            let text = |name: &str| std::fs::read_to_string(path.join(name)).unwrap_or_default();
+            let status = text("status");
+            let of_status = |label: &str| number_after(&status, label).unwrap_or(0);
+            let waited = text("schedstat");
+            let waited = waited.split_whitespace().nth(1);
+            let nanoseconds: u64 = waited.and_then(|word| word.parse().ok()).unwrap_or(0);
+            self.run_queue_seconds += nanoseconds as f64 / 1e9;
+            self.voluntary_switches += of_status("voluntary_ctxt_switches:");
+            self.involuntary_switches += of_status("nonvoluntary_ctxt_switches:");
+        }
     }
 
     /// Resources used between `earlier` and these counters.
@@ -58,11 +74,6 @@ impl ProcessCounters {
             resident_bytes_peak: self.resident_bytes_peak,
         }
     }
-
-    /// User and system time together, in seconds.
-    pub fn cpu_seconds(&self) -> f64 {
-        self.user_seconds + self.system_seconds
-    }
 }
 
 /// User and system seconds, those of ended children included (a generator may be one):
@@ -76,36 +87,6 @@ fn times(stat: &str) -> Option<(f64, f64)> {
     let [user, system, children_user, children_system] =
         [seconds()?, seconds()?, seconds()?, seconds()?];
     Some((user + children_user, system + children_system))
-}
-
-#[derive(Default)]
-struct Threads {
-    run_queue_seconds: f64,
-    voluntary_switches: u64,
-    involuntary_switches: u64,
-}
-
-/// Sums over the threads of a process; the kernel counts these three per thread only.
-fn threads_of(pid: u32) -> Threads {
-    let mut sum = Threads::default();
-    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
-        return sum;
-    };
-    for task in tasks.flatten() {
-        let path = task.path();
-        let text = |name: &str| std::fs::read_to_string(path.join(name)).unwrap_or_default();
-        let status = text("status");
-        let waited = text("schedstat");
-        let waited = waited.split_whitespace().nth(1);
-        let nanoseconds = waited
-            .and_then(|word| word.parse::<u64>().ok())
-            .unwrap_or(0);
-        sum.run_queue_seconds += nanoseconds as f64 / 1e9;
-        sum.voluntary_switches += number_after(&status, "voluntary_ctxt_switches:").unwrap_or(0);
-        sum.involuntary_switches +=
-            number_after(&status, "nonvoluntary_ctxt_switches:").unwrap_or(0);
-    }
-    sum
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `ab`: B against A, beside a copy of A.
 
-use super::finish::{finish, measure};
+use super::finish::Measurement;
 use super::options::{MeasureOptions, WorkloadOptions};
 use crate::record::{ARM_A, ARM_A_AGAIN, ARM_B};
 use crate::schedule::{Arm, Point};
@@ -26,20 +26,21 @@ pub struct Options {
 
 pub fn run(options: &Options) -> super::Outcome {
     let workload = options.workload.resolve()?;
-    let arms = triple(&options.a, &options.b);
-    let experiment = options
-        .measure
-        .experiment(Point::of(&workload), arms, PAIRS);
-    let title = format!("{} against {}: {}", options.b, options.a, workload.name);
-    let (record, folder) = measure("ab", &title, &options.measure, &experiment)?;
-    finish(&record, &folder, options.measure.fail_on)
+    let measurement = Measurement {
+        verb: "ab".into(),
+        title: format!("{} against {}: {}", options.b, options.a, workload.name),
+        points: Point::of(&workload),
+        arms: triple(&options.a, &options.b),
+        pairs: PAIRS,
+    };
+    measurement.run(&options.measure)
 }
 
 /// The three sides of a comparison: A, its copy, B.
 pub fn triple(a: &TargetSpec, b: &TargetSpec) -> Vec<Arm> {
-    let arm = |name: &str, target: &TargetSpec| Arm {
-        name: name.to_owned(),
-        target: target.clone(),
-    };
-    vec![arm(ARM_A, a), arm(ARM_A_AGAIN, a), arm(ARM_B, b)]
+    vec![
+        Arm::of(ARM_A, a),
+        Arm::of(ARM_A_AGAIN, a),
+        Arm::of(ARM_B, b),
+    ]
 }

@@ -11,14 +11,39 @@ use crate::doctor::environment;
 use crate::record::{FILE, FORMAT, Record};
 use crate::report::{files, terminal, verdicts};
 use crate::schedule::run_directory::capture;
-use crate::schedule::{Experiment, interrupt::Interrupt, leftovers::remove_leftovers};
-use crate::verdict::FailOn;
+use crate::schedule::{Arm, Experiment, Point, interrupt::Interrupt, leftovers::remove_leftovers};
+use crate::verdict::{Exit, FailOn};
+
+/// What a verb measures.
+pub struct Measurement {
+    pub verb: String,
+    pub title: String,
+    pub points: Vec<Point>,
+    pub arms: Vec<Arm>,
+    /// Runs of each arm, unless the user gave a number.
+    pub pairs: usize,
+}
+
+impl Measurement {
+    /// Runs the experiment, shows its record and returns the exit code.
+    pub fn run(self, options: &MeasureOptions) -> Outcome {
+        Ok(self.recorded(options)?.1)
+    }
+
+    /// As [`Measurement::run`], with the record.
+    pub fn recorded(self, options: &MeasureOptions) -> Result<(Record, Exit), super::Error> {
+        let experiment = options.experiment(self.points, self.arms, self.pairs);
+        let (record, folder) = measure(&self.verb, self.title, options, &experiment)?;
+        let exit = finish(&record, &folder, options.fail_on)?;
+        Ok((record, exit))
+    }
+}
 
 /// Runs the experiment and returns its record and the folder that holds it. When not a
 /// single run was measured, the folder is removed and an error is returned.
-pub fn measure(
+fn measure(
     verb: &str,
-    title: &str,
+    title: String,
     options: &MeasureOptions,
     experiment: &Experiment,
 ) -> Result<(Record, PathBuf), super::Error> {
@@ -39,7 +64,7 @@ pub fn measure(
     let mut record = Record {
         format: FORMAT,
         verb: verb.to_owned(),
-        title: title.to_owned(),
+        title,
         command_line: std::env::args().map(without_folder).collect(),
         tool: env!("CARGO_PKG_VERSION").to_owned(),
         complete: false,
@@ -92,8 +117,7 @@ pub fn finish(record: &Record, folder: &Path, fail_on: FailOn) -> Outcome {
 
 /// The present time for names of folders, in UTC: `2026-11-21-143015`.
 fn now() -> String {
-    let printed = capture(Command::new("date").args(["-u", "+%F-%H%M%S"]));
-    printed.unwrap_or_default().trim().to_owned()
+    capture(Command::new("date").args(["-u", "+%F-%H%M%S"])).unwrap_or_default()
 }
 
 /// A word of the command line with file names instead of paths, because records are

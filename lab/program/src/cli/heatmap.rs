@@ -6,9 +6,10 @@
 //! in a new random order, each on a fresh server.
 
 use super::ab::triple;
-use super::finish::{finish, measure};
-use super::options::{Changes, MeasureOptions, WorkloadOptions};
+use super::finish::Measurement;
+use super::options::{Changes, MeasureOptions};
 use super::run::side_by_side;
+use super::workloads;
 use crate::report::number::counted;
 use crate::schedule::{Arm, Point};
 use crate::targets::TargetSpec;
@@ -58,16 +59,19 @@ pub struct Axes {
 }
 
 pub fn run(options: &Options) -> super::Outcome {
-    let chosen = WorkloadOptions {
-        workload: options.workload.clone(),
-        changes: options.changes.clone(),
-    };
     refuse_axis_options(&options.changes)?;
-    let points = points(&chosen.resolve()?, &options.axes)?;
+    let workload = options
+        .changes
+        .applied(workloads::find(&options.workload)?)?;
     let (arms, title, pairs) = sides(options)?;
-    let experiment = options.measure.experiment(points, arms, pairs);
-    let (record, folder) = measure("heatmap", &title, &options.measure, &experiment)?;
-    finish(&record, &folder, options.measure.fail_on)
+    let measurement = Measurement {
+        verb: "heatmap".into(),
+        title,
+        points: points(&workload, &options.axes)?,
+        arms,
+        pairs,
+    };
+    measurement.run(&options.measure)
 }
 
 /// Refuses options that would set an axis of the map to one value for all cells.
@@ -83,21 +87,13 @@ fn refuse_axis_options(changes: &Changes) -> Result<(), String> {
 /// The first given option that conflicts with an axis of the map, and the option that
 /// sets this axis.
 pub fn axis_option(changes: &Changes) -> Option<(&'static str, &'static str)> {
-    let decided = [
-        (
-            changes.connections.is_some(),
-            "--connections",
-            "--map-connections",
-        ),
-        (
-            !changes.clients.is_empty(),
-            "--clients",
-            "--map-connections",
-        ),
-        (changes.value.is_some(), "--value", "--values"),
-    ];
-    let given = decided.into_iter().find(|(given, ..)| *given);
-    given.map(|(_, option, axis)| (option, axis))
+    if changes.connections.is_some() {
+        Some(("--connections", "--map-connections"))
+    } else if !changes.clients.is_empty() {
+        Some(("--clients", "--map-connections"))
+    } else {
+        changes.value.map(|_| ("--value", "--values"))
+    }
 }
 
 fn sides(options: &Options) -> Result<(Vec<Arm>, String, usize), String> {

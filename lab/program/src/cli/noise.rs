@@ -1,7 +1,7 @@
 //! `noise`: a target beside itself. The differences found are the noise of this machine;
 //! no comparison on it can resolve smaller ones.
 
-use super::finish::{finish, measure};
+use super::finish::Measurement;
 use super::options::{MeasureOptions, WorkloadOptions};
 use crate::record::{ARM_A, ARM_A_AGAIN};
 use crate::schedule::{Arm, Point};
@@ -22,15 +22,14 @@ pub struct Options {
 
 pub fn run(options: &Options) -> super::Outcome {
     let workload = options.workload.resolve()?;
-    let arm = |name: &str| Arm {
-        name: name.to_owned(),
-        target: options.target.clone(),
+    let measurement = Measurement {
+        verb: "noise".into(),
+        title: format!("{} beside itself: {}", options.target, workload.name),
+        points: Point::of(&workload),
+        arms: [ARM_A, ARM_A_AGAIN]
+            .map(|name| Arm::of(name, &options.target))
+            .into(),
+        pairs: PAIRS,
     };
-    let arms = vec![arm(ARM_A), arm(ARM_A_AGAIN)];
-    let experiment = options
-        .measure
-        .experiment(Point::of(&workload), arms, PAIRS);
-    let title = format!("{} beside itself: {}", options.target, workload.name);
-    let (record, folder) = measure("noise", &title, &options.measure, &experiment)?;
-    finish(&record, &folder, options.measure.fail_on)
+    measurement.run(&options.measure)
 }

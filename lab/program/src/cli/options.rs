@@ -76,7 +76,7 @@ pub struct Changes {
     #[arg(long, value_name = "LENGTH")]
     pub value: Option<ValueLength>,
     /// Instead of the workload's: durable, os, none
-    #[arg(long, value_parser = durability)]
+    #[arg(long, value_enum, hide_possible_values = true)]
     pub durability: Option<DurabilityLevel>,
     /// Instead of the workload's: length of the measured part
     #[arg(long, value_name = "TIME")]
@@ -96,15 +96,6 @@ const INTERVALS_MIN: f64 = 4.0;
 fn at_least_one<T: FromStr + From<u8> + PartialOrd>(text: &str) -> Result<T, String> {
     let count = text.parse().ok().filter(|count| *count >= T::from(1));
     count.ok_or_else(|| format!("`{text}`: write a number, at least 1"))
-}
-
-fn durability(text: &str) -> Result<DurabilityLevel, String> {
-    match text {
-        "durable" => Ok(DurabilityLevel::Durable),
-        "os" => Ok(DurabilityLevel::Os),
-        "none" => Ok(DurabilityLevel::None),
-        _ => Err(format!("`{text}`: write durable, os or none")),
-    }
 }
 
 impl WorkloadOptions {

@@ -18,15 +18,16 @@ mod write_ahead_log;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
+
 use super::ab::triple;
-use super::finish::{finish, measure};
+use super::finish::Measurement;
 use super::options::{Changes, MeasureOptions};
 use super::scale::Scale;
-use crate::record::Record;
 use crate::report::number::counted;
 use crate::schedule::{Arm, Point};
 use crate::targets::TargetSpec;
-use crate::workload::{Mistake, Workload, parse};
+use crate::workload::Workload;
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -60,67 +61,101 @@ pub struct Options {
     measure: MeasureOptions,
 }
 
-/// A table to measure.
-struct Table {
-    title: String,
-    points: Vec<Point>,
-    arms: Vec<Arm>,
-    pairs: usize,
-}
-
 /// Members of each side of table 001.
 const MEMBERS: u32 = 3;
 
 pub fn run(options: &Options) -> super::Outcome {
     refuse_ignored_options(options)?;
-    let table = match options.table.as_str() {
+    let mut measurement = match options.table.as_str() {
         "000" => table_000::table(options)?,
         "001" => table_001(options)?,
-        "002" => return threads::run(options),
-        "003" => return write_ahead_log::run(options),
+        "002" => threads::table(options)?,
+        "003" => write_ahead_log::table(options)?,
         _ => table_004::table(options)?,
     };
-    let (record, folder) = measured(options, table)?;
-    finish(&record, &folder, options.measure.fail_on)
+    let variant = match options.as_published {
+        true => "as published",
+        false => "honest",
+    };
+    measurement.title = format!("{}, {variant}", measurement.title);
+    measurement.pairs = options.scale.pairs(measurement.pairs);
+    measurement.run(&options.measure)
+}
+
+impl Options {
+    fn measurement(
+        &self,
+        title: impl Into<String>,
+        points: Vec<Point>,
+        arms: Vec<Arm>,
+        pairs: usize,
+    ) -> Measurement {
+        Measurement {
+            verb: format!("seed {}", self.table),
+            title: title.into(),
+            points,
+            arms,
+            pairs,
+        }
+    }
 }
 
 /// Refuses options that the table ignores, so that no user believes that they had an effect.
 fn refuse_ignored_options(options: &Options) -> Result<(), String> {
-    let given: [(bool, &str, &[&str]); 4] = [
-        (options.ours.is_some(), "--ours", &["000", "001"]),
-        (options.etcd.is_some(), "--etcd", &["000", "001"]),
-        (options.members.is_some(), "--members", &["001"]),
-        (
-            !options.targets.is_empty(),
-            "--targets",
-            &["002", "003", "004"],
-        ),
-    ];
-    let is_ignored = |(given, _, tables): &&(bool, &str, &[&str])| {
-        *given && !tables.contains(&options.table.as_str())
-    };
-    match given.iter().find(is_ignored) {
-        Some((_, option, tables)) => Err(format!(
-            "{option} has no use in table {}: it is for {}",
-            options.table,
-            tables.join(", ")
-        )),
-        None => Ok(()),
+    let table = &options.table;
+    for (is_given, option, tables) in [
+        (options.ours.is_some(), "--ours", "000, 001"),
+        (options.etcd.is_some(), "--etcd", "000, 001"),
+        (options.members.is_some(), "--members", "001"),
+        (!options.targets.is_empty(), "--targets", "002, 003, 004"),
+    ] {
+        if is_given && !tables.contains(table) {
+            return Err(format!(
+                "{option} has no use in table {table}: it is for {tables}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A file of rows, or a row, which are workloads in parts: the keys of the whole file, of the
+/// variant in it, of the row, and of the variant in the row.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Rows {
+    #[serde(default)]
+    as_published: toml::Table,
+    #[serde(default)]
+    honest: toml::Table,
+    #[serde(default)]
+    row: Vec<Rows>,
+    #[serde(flatten)]
+    always: toml::Table,
+}
+
+impl Rows {
+    fn add_to(self, table: &mut toml::Table, as_published: bool) {
+        table.extend(self.always);
+        table.extend(if as_published {
+            self.as_published
+        } else {
+            self.honest
+        });
     }
 }
 
-fn measured(options: &Options, table: Table) -> Result<(Record, PathBuf), super::Error> {
-    let measure_options = &options.measure;
-    let pairs = options.scale.pairs(table.pairs);
-    let experiment = measure_options.experiment(table.points, table.arms, pairs);
-    let verb = format!("seed {}", options.table);
-    let variant = if options.as_published {
-        "as published"
-    } else {
-        "honest"
+/// The rows in a file that comes with the lab.
+fn rows(options: &Options, file: &str) -> Vec<Workload> {
+    let mut file: Rows = toml::from_str(file).expect("the lab's files are valid");
+    let rows = std::mem::take(&mut file.row);
+    let mut common = toml::Table::new();
+    file.add_to(&mut common, options.as_published);
+    let workload = |row: Rows| {
+        let mut whole = common.clone();
+        row.add_to(&mut whole, options.as_published);
+        whole.try_into().expect("the lab's rows are workloads")
     };
-    let title = format!("{}, {variant}", table.title);
-    measure(&verb, &title, measure_options, &experiment)
+    rows.into_iter().map(workload).collect()
 }
 
 /// The points of the rows, in the scale and with the changes of the options.
@@ -137,13 +172,11 @@ fn points_with(changes: &Changes, scale: Scale, rows: Vec<Workload>) -> Result<V
     Ok(points)
 }
 
-/// Selects rows by `--clients`, in tables where each row has one number of clients, which
-/// is part of its name. Fails for a number that no row has.
-fn rows_asked_for(options: &Options, mut rows: Vec<Workload>) -> Result<Vec<Workload>, String> {
-    let wanted = &options.changes.clients;
-    if wanted.is_empty() {
-        return Ok(rows);
-    }
+/// The points of rows that have one number of clients each, which is part of their names:
+/// `--clients` selects rows and changes nothing else. Fails for a number that no row has.
+fn points_as_named(options: &Options, mut rows: Vec<Workload>) -> Result<Vec<Point>, String> {
+    let mut changes = options.changes.clone();
+    let wanted = std::mem::take(&mut changes.clients);
     let known: BTreeSet<u32> = rows.iter().map(|row| row.clients.clients[0]).collect();
     if let Some(absent) = wanted.iter().find(|count| !known.contains(count)) {
         let known: Vec<String> = known.iter().map(u32::to_string).collect();
@@ -153,16 +186,7 @@ fn rows_asked_for(options: &Options, mut rows: Vec<Workload>) -> Result<Vec<Work
             known.join(" and ")
         ));
     }
-    rows.retain(|row| wanted.contains(&row.clients.clients[0]));
-    Ok(rows)
-}
-
-/// The points of such rows: `--clients` has selected them and changes nothing else.
-fn points_as_named(options: &Options, rows: Vec<Workload>) -> Result<Vec<Point>, String> {
-    let changes = Changes {
-        clients: Vec::new(),
-        ..options.changes.clone()
-    };
+    rows.retain(|row| wanted.is_empty() || wanted.contains(&row.clients.clients[0]));
     points_with(&changes, options.scale, rows)
 }
 
@@ -171,80 +195,25 @@ fn servers(options: &Options, more: &str) -> Result<(TargetSpec, TargetSpec), St
     let target = |name: &str, path: &Path| {
         format!("{name}=server:{}{more}", path.display()).parse::<TargetSpec>()
     };
-    let ours = existing(
-        "ours",
-        options.ours.clone().unwrap_or_else(|| program("inkstone")),
-        "cargo build --release -p cli",
-    )?;
-    let etcd = existing(
-        "etcd",
-        options
-            .etcd
-            .clone()
-            .unwrap_or_else(|| "target/etcd/bin/etcd".into()),
-        "cargo xtask etcd",
-    )?;
+    let ours = options.ours.clone().unwrap_or_else(|| program("inkstone"));
+    let ours = existing("ours", ours, "cargo build --release -p cli")?;
+    let etcd = options.etcd.clone();
+    let etcd = etcd.unwrap_or_else(|| "target/etcd/bin/etcd".into());
+    let etcd = existing("etcd", etcd, "cargo xtask etcd")?;
     Ok((target("etcd", &etcd)?, target("inkstone", &ours)?))
 }
 
-fn table_001(options: &Options) -> Result<Table, String> {
+fn table_001(options: &Options) -> Result<Measurement, String> {
     let members = options.members.unwrap_or(MEMBERS);
     let (etcd, ours) = servers(options, &format!(",members={members},ask=leader"))?;
-    let load = match options.as_published {
-        true => {
-            "[load]\nkeys = 1\npreload = false\nkey = { kind = \"etcd-varint\", size = 8 }\n\
-             value = { length = \"fixed:256\", unique = false }\n"
-        }
-        false => {
-            "[load]\nkeys = 100_000\nkey = { kind = \"u64be\", size = 16 }\n\
-             value = { length = \"fixed:256\", unique = true }\n"
-        }
-    };
-    let put = "[mix]\nput = 1.0\n";
-    // The published reads ask for a key that was never written.
-    let missing = match options.as_published {
-        true => "[access]\nmissing = 1.0\n",
-        false => "",
-    };
-    let get = format!("[mix]\nput = 0.0\nget = 1.0\n{missing}");
-    let serializable = format!("[mix]\nput = 0.0\nget = 1.0\nserializable = true\n{missing}");
-    let one = "[clients]\nconnections = 1\nclients = 1\n";
-    let hundred = "[clients]\nconnections = 10\nclients = 100\n";
-    let rows = [
-        ("put, 1 client", put, one),
-        ("put, 100 clients", put, hundred),
-        ("linearizable read, 1 client", get.as_str(), one),
-        ("linearizable read, 100 clients", get.as_str(), hundred),
-        (
-            "serializable read, 100 clients",
-            serializable.as_str(),
-            hundred,
-        ),
-    ];
-    let rows = rows
-        .iter()
-        .map(|(name, mix, clients)| row(name, &[load, mix, clients]))
-        .collect::<Result<_, _>>()
-        .map_err(|mistake| mistake.to_string())?;
-    Ok(Table {
-        title: format!(
-            "{}: put and read beside etcd",
-            counted(u64::from(members), "member")
-        ),
-        points: points_as_named(options, rows_asked_for(options, rows)?)?,
-        arms: triple(&etcd, &ours),
-        pairs: 3,
-    })
-}
-
-fn row(name: &str, parts: &[&str]) -> Result<Workload, Mistake> {
-    let time = "[time]\nwarmup = \"auto,max=10s\"\nmeasure = \"10s\"\n";
-    written(name, &[parts, &[time]].concat())
-}
-
-/// A row from parts of TOML; together they are a complete workload file except for the name.
-fn written(name: &str, parts: &[&str]) -> Result<Workload, Mistake> {
-    parse(name, &format!("name = \"{name}\"\n{}", parts.concat()))
+    let rows = rows(options, include_str!("../../../workloads/table-001.toml"));
+    let members = counted(u64::from(members), "member");
+    Ok(options.measurement(
+        format!("{members}: put and read beside etcd"),
+        points_as_named(options, rows)?,
+        triple(&etcd, &ours),
+        3,
+    ))
 }
 
 /// Path of a program of this repository: beside the lab's own, or in `target/release`.

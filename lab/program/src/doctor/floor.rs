@@ -5,16 +5,16 @@
 //! a second one.
 
 use std::fs::File;
-use std::io::{IoSlice, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, OFlags};
-use rustix::io::ReadWriteFlags;
 
 use crate::accounting::BlockCounters;
 use crate::record::{BlockDevice, DeviceWork, Histogram};
+use crate::targets::plain::write_at;
 
 const BLOCK_BYTES: usize = 4096;
 /// Most writes of one way; the file has room for them.
@@ -122,11 +122,7 @@ fn prepare(way: Way, path: &Path) -> std::io::Result<File> {
 
 fn write(way: Way, file: &File, block: &[u8], at: u64) -> std::io::Result<()> {
     match way {
-        Way::OverwriteDsync => {
-            let slices = [IoSlice::new(block)];
-            rustix::io::pwritev2(file, &slices, at, ReadWriteFlags::DSYNC)?;
-            Ok(())
-        }
+        Way::OverwriteDsync => write_at(file, block, at, true),
         Way::DirectDsync => file.write_all_at(block, at),
         Way::AppendSync | Way::FallocateSync | Way::OverwriteSync => {
             file.write_all_at(block, at)?;

@@ -38,7 +38,7 @@ pub fn environment(directory: &Path) -> Environment {
 }
 
 fn output_of(command: &mut Command) -> String {
-    capture(command).unwrap_or_default().trim().to_owned()
+    capture(command).unwrap_or_default()
 }
 
 fn text(path: &str) -> String {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
-use super::Plan;
+use super::{OperationResult, Plan, Recorder};
 use crate::record::Kind;
 use crate::verify::Acknowledged;
 use crate::workload::{Draw, Stamp, mixed};
@@ -40,6 +40,8 @@ pub struct Client {
     pub value: Vec<u8>,
     key_number: u64,
     stamp: Stamp,
+    /// Operations that count: those that succeeded in the measured part.
+    pub operations: u64,
     /// Writes of this client, with their outcome.
     pub acknowledged: Acknowledged,
 }
@@ -60,6 +62,7 @@ impl Client {
             value: Vec::with_capacity(workload.load.value.length.max() as usize),
             key_number: 0,
             stamp: Stamp::PRELOAD,
+            operations: 0,
             acknowledged: Acknowledged::new(plan.clients),
             plan: Arc::clone(plan),
         }
@@ -115,6 +118,24 @@ impl Client {
             true => self.draw.missing(&mut self.random),
             false => self.draw.to_read(&mut self.random),
         }
+    }
+
+    /// Records the answer to the operation.
+    pub fn ended(
+        &mut self,
+        recorder: &mut Recorder,
+        due: Due,
+        (begun, ended): (u64, u64),
+        answer: &OperationResult,
+    ) {
+        if self.kind == Kind::Put {
+            self.put_ended(begun, ended, answer.failure.is_none());
+        }
+        let due = match due {
+            Due::At(at) => at,
+            Due::Now | Due::Over => begun,
+        };
+        self.operations += u64::from(recorder.note(self.kind, due, begun, ended, answer));
     }
 
     /// Records the outcome of a put. A failed one may or may not have been written.

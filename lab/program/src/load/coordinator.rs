@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::Plan;
 use super::recorder::ThreadCounters;
 use crate::record::Steadiness;
 use crate::statistics::steadiness;
+use crate::targets::Failure;
 use crate::workload::Warmup;
 
 /// Interval between two samples of the rate.
@@ -27,11 +30,33 @@ const DRAIN_SHARE: f64 = 0.25;
 /// ... but at least this time.
 const DRAIN_SECONDS_MIN: f64 = 2.0;
 
-/// Part of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    WarmUp,
+/// Stages of a run, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// Waits for a quiet machine and starts the target.
+    Open,
+    /// Writes the preload.
+    Load,
+    /// Runs the load without counting.
+    Warmup,
+    /// Runs the load and counts.
     Measure,
+    /// Reads acknowledged writes back.
+    Verify,
+}
+
+impl Stage {
+    /// Name on the terminal.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Open => "open",
+            Stage::Load => "load",
+            Stage::Warmup => "warm-up",
+            Stage::Measure => "measure",
+            Stage::Verify => "verify",
+        }
+    }
 }
 
 /// Callbacks at the edges of the measured part.
@@ -40,9 +65,9 @@ pub trait Edges {
     fn begins(&mut self);
     /// The measured part has ended.
     fn ended(&mut self);
-    /// Reports progress several times a second: the share of the phase that has passed, and
+    /// Reports progress several times a second: the share of the stage that has passed, and
     /// operations per second. An error ends the run.
-    fn progress(&mut self, phase: Phase, share: f64, rate: f64) -> Result<(), String>;
+    fn progress(&mut self, stage: Stage, share: f64, rate: f64) -> Result<(), Failure>;
 }
 
 /// The coordinator's view of a run.
@@ -62,7 +87,7 @@ pub fn coordinate(
     plan: &Plan,
     threads: &[Arc<ThreadCounters>],
     edges: &mut dyn Edges,
-) -> Result<Steadiness, String> {
+) -> Result<Steadiness, Failure> {
     let mut watch = Watch {
         plan,
         threads,
@@ -76,7 +101,7 @@ pub fn coordinate(
 }
 
 impl Watch<'_> {
-    fn whole_run(&mut self, edges: &mut dyn Edges) -> Result<Steadiness, String> {
+    fn whole_run(&mut self, edges: &mut dyn Edges) -> Result<Steadiness, Failure> {
         let steadiness = self.warm_up(edges)?;
         let measure_ns = (self.plan.workload.time.measure.as_seconds() * 1e9) as u64;
         // The measured part begins at an interval of the series, so that no interval
@@ -91,7 +116,7 @@ impl Watch<'_> {
             std::thread::sleep(Duration::from_secs_f64(left.min(LOOK_SECONDS)));
             let rate = self.look();
             let share = (self.plan.now() - from) as f64 / measure_ns as f64;
-            edges.progress(Phase::Measure, share.min(1.0), rate)?;
+            edges.progress(Stage::Measure, share.min(1.0), rate)?;
             self.check()?;
         }
         edges.ended();
@@ -101,7 +126,7 @@ impl Watch<'_> {
         Ok(steadiness)
     }
 
-    fn warm_up(&mut self, edges: &mut dyn Edges) -> Result<Steadiness, String> {
+    fn warm_up(&mut self, edges: &mut dyn Edges) -> Result<Steadiness, Failure> {
         let warmup = self.plan.workload.time.warmup;
         let seconds_max = warmup.max().as_seconds();
         let mut rates = Vec::new();
@@ -112,7 +137,7 @@ impl Watch<'_> {
             let rate = self.look();
             rates.push(rate);
             let seconds = self.plan.now() as f64 / 1e9;
-            edges.progress(Phase::WarmUp, (seconds / seconds_max).min(1.0), rate)?;
+            edges.progress(Stage::Warmup, (seconds / seconds_max).min(1.0), rate)?;
             self.check()?;
             let last = &rates[rates.len().saturating_sub(STEADY_LOOKS)..];
             if last.len() == STEADY_LOOKS
@@ -133,14 +158,14 @@ impl Watch<'_> {
 
     /// Waits until the clients have begun all operations that were due in the measured part,
     /// but at most for the drain time.
-    fn drain(&mut self, until: u64, seconds: f64, edges: &mut dyn Edges) -> Result<(), String> {
+    fn drain(&mut self, until: u64, seconds: f64, edges: &mut dyn Edges) -> Result<(), Failure> {
         let longest = (seconds * DRAIN_SHARE).max(DRAIN_SECONDS_MIN);
         let deadline = until + (longest * 1e9) as u64;
         let arrivals = self.plan.arrivals.as_ref().expect("an open loop drains");
         while self.plan.now() < deadline && self.plan.arrivals_taken() < arrivals.due_before(until)
         {
             std::thread::sleep(Duration::from_millis(20));
-            edges.progress(Phase::Measure, 1.0, 0.0)?;
+            edges.progress(Stage::Measure, 1.0, 0.0)?;
         }
         Ok(())
     }
@@ -161,21 +186,20 @@ impl Watch<'_> {
         self.threads.iter().map(|thread| counter(thread)).sum()
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Failure> {
         let failed = self.sum(|thread| thread.failed.load(Ordering::Relaxed));
         if failed as f64 > FAILED_SHARE_MAX * self.operations as f64 {
             return Err(format!(
                 "{failed} of {} operations failed: there is nothing to measure",
                 self.operations
-            ));
+            )
+            .into());
         }
         let silence = (self.at_ns - self.answered_ns) as f64 / 1e9;
-        match silence > SILENCE_SECONDS_MAX {
-            true => Err(format!(
-                "the target has answered nothing for {silence:.0} s"
-            )),
-            false => Ok(()),
+        if silence > SILENCE_SECONDS_MAX {
+            return Err(format!("the target has answered nothing for {silence:.0} s").into());
         }
+        Ok(())
     }
 }
 

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use super::{Edges, Phase, Plan, STEADY_CHANGE_MAX};
+use super::{Edges, Plan, STEADY_CHANGE_MAX, Stage};
 use crate::record::{Histogram, Kind, KindResult, LoadResult, Steadiness};
+use crate::targets::Failure;
 use crate::workload::{Arrival, Distribution, KeyKind, Workload};
 
 /// Each call of the warm-up has more requests than the one before by this factor.
@@ -22,7 +23,7 @@ pub fn run(
     program: &Path,
     urls: &[String],
     edges: &mut dyn Edges,
-) -> Result<(LoadResult, Steadiness), String> {
+) -> Result<(LoadResult, Steadiness), Failure> {
     let workload = &plan.workload;
     let (kind, operation) = operation(workload)?;
     let mut command = vec![
@@ -52,14 +53,14 @@ pub fn run(
     let mut rate_before = None;
     // The next call takes `GROWTH` times as long, and has to fit.
     while passed() + last.seconds * (GROWTH as f64) < warmup_seconds {
-        edges.progress(Phase::WarmUp, passed() / warmup_seconds, last.rate)?;
+        edges.progress(Stage::Warmup, passed() / warmup_seconds, last.rate)?;
         requests *= GROWTH;
         rate_before = Some(last.rate);
         last = call(requests)?;
     }
     let steadiness = steadiness(rate_before, last.rate, passed());
     let requests = (last.rate * workload.time.measure.as_seconds()).ceil() as u64;
-    edges.progress(Phase::Measure, 0.0, last.rate)?;
+    edges.progress(Stage::Measure, 0.0, last.rate)?;
     edges.begins();
     let summary = call(requests.max(1))?;
     edges.ended();
@@ -100,12 +101,11 @@ fn operation(workload: &Workload) -> Result<(Kind, Vec<String>), String> {
     }
     let mix = &workload.mix;
     if mix.put == 1.0 {
-        let mut words = vec!["put".to_owned()];
-        words.push(format!(
-            "--val-size={:.0}",
-            workload.load.value.length.mean()
-        ));
-        words.push(format!("--key-space-size={}", workload.load.keys));
+        let mut words = vec![
+            "put".to_owned(),
+            format!("--val-size={:.0}", workload.load.value.length.mean()),
+            format!("--key-space-size={}", workload.load.keys),
+        ];
         if workload.access.distribution == Distribution::Sequential {
             words.push("--sequential-keys".to_owned());
         }
@@ -116,15 +116,9 @@ fn operation(workload: &Workload) -> Result<(Kind, Vec<String>), String> {
     if mix.get == 1.0 && workload.load.key.kind == KeyKind::DbBench && workload.load.key.size <= 16
     {
         // The first of the preloaded keys, or one that is never written.
-        let number = if workload.access.missing == 1.0 {
-            workload.load.keys
-        } else {
-            0
-        };
-        return Ok((
-            Kind::Get,
-            vec!["range".into(), format!("{number:016}"), consistency],
-        ));
+        let is_missing = workload.access.missing == 1.0;
+        let key = format!("{:016}", if is_missing { workload.load.keys } else { 0 });
+        return Ok((Kind::Get, vec!["range".into(), key, consistency]));
     }
     if mix.get == 1.0 {
         return refused(

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::Arrivals;
-use crate::workload::{Keys, Values, Workload};
+use crate::workload::{KeySpec, Values, Workload};
 
 /// A time later than all others.
 pub const NEVER: u64 = u64::MAX;
@@ -18,7 +18,7 @@ pub struct Plan {
     pub clients: u32,
     /// Seed of all draws.
     pub seed: u64,
-    pub keys: Keys,
+    pub keys: KeySpec,
     pub values: Values,
     /// Due times of the operations; `None` in a closed loop.
     pub arrivals: Option<Arrivals>,
@@ -42,7 +42,7 @@ impl Plan {
             clients,
             round: 0,
             seed,
-            keys: Keys::new(&workload.load.key),
+            keys: workload.load.key.clone(),
             values: Values::new(&workload.load.value, seed),
             arrivals,
             interval_ns: (workload.time.interval.as_seconds() * 1e9) as u64,

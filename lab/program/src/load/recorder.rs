@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::coarse::Coarse;
+use hdrhistogram::Histogram;
+
 use super::{NEVER, Plan};
 use crate::record::{Fairness, Interval, Kind, KindResult, LoadResult, Tally};
 use crate::statistics::jain;
@@ -40,12 +41,7 @@ pub struct ThreadCounters {
 pub struct Recorder {
     plan: Arc<Plan>,
     progress: Arc<ThreadCounters>,
-    kinds: [Option<Box<Part>>; 3],
-    series: Vec<IntervalCounts>,
-    backlog_max: u64,
-    errors: Vec<String>,
-    /// Operations of each client that has ended.
-    by_client: Vec<u64>,
+    recorded: Recorded,
 }
 
 /// One kind of operation of one thread; see [`KindResult`].
@@ -61,15 +57,33 @@ struct Part {
 }
 
 /// Operations of one thread in one interval.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 struct IntervalCounts {
     operations: u64,
     failed: u64,
-    times: Coarse,
+    /// Response times with one significant digit, in 2 KiB: precise enough for a line in a plot.
+    times: Histogram<u32>,
+    /// The longest of them, in nanoseconds.
+    time_max: u64,
+}
+
+/// Longer times count as this in a series: one hour, in nanoseconds.
+const SERIES_TIME_MAX: u64 = 3_600_000_000_000;
+
+impl Default for IntervalCounts {
+    fn default() -> IntervalCounts {
+        let times = Histogram::new_with_max(SERIES_TIME_MAX, 1);
+        IntervalCounts {
+            operations: 0,
+            failed: 0,
+            times: times.expect("the bounds are valid"),
+            time_max: 0,
+        }
+    }
 }
 
 /// Recorded data of one thread, ready to be merged.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Recorded {
     kinds: [Option<Box<Part>>; 3],
     series: Vec<IntervalCounts>,
@@ -79,17 +93,20 @@ pub struct Recorded {
     by_client: Vec<u64>,
 }
 
+impl IntervalCounts {
+    fn percentile_us(&self, percent: f64) -> f64 {
+        let time = self.times.value_at_percentile(percent);
+        time.min(self.time_max) as f64 / 1e3
+    }
+}
+
 impl Recorder {
     /// An empty recorder. It counts finished operations in `progress`, for the coordinator.
     pub fn new(plan: &Arc<Plan>, progress: Arc<ThreadCounters>) -> Recorder {
         Recorder {
             plan: Arc::clone(plan),
             progress,
-            kinds: [None, None, None],
-            series: Vec::new(),
-            backlog_max: 0,
-            errors: Vec::new(),
-            by_client: Vec::new(),
+            recorded: Recorded::default(),
         }
     }
 
@@ -107,7 +124,7 @@ impl Recorder {
     ) -> bool {
         let failed = answer.failure.is_some();
         if let Some(failure) = &answer.failure {
-            self.note_error(failure);
+            self.recorded.note_error(failure);
         }
         self.note_progress(failed);
         // A closed loop counts operations that were answered in the measured part, an
@@ -123,9 +140,8 @@ impl Recorder {
             // small.
             if begun > due + self.plan.interval_ns / 1000 {
                 let late = arrivals.due_before(begun);
-                self.backlog_max = self
-                    .backlog_max
-                    .max(late.saturating_sub(self.plan.arrivals_taken()));
+                let backlog = late.saturating_sub(self.plan.arrivals_taken());
+                self.recorded.backlog_max = self.recorded.backlog_max.max(backlog);
             }
         }
         let (from, until) = self.plan.measured();
@@ -133,7 +149,7 @@ impl Recorder {
             return false;
         }
         let is_open = self.plan.arrivals.is_some();
-        let result = self.kinds[kind as usize].get_or_insert_default();
+        let result = self.recorded.kinds[kind as usize].get_or_insert_default();
         if failed {
             result.failed += 1;
             return false;
@@ -152,7 +168,7 @@ impl Recorder {
     /// Records that one of the thread's clients has ended, and how many of its operations
     /// count.
     pub fn client_ended(&mut self, operations: u64) {
-        self.by_client.push(operations);
+        self.recorded.by_client.push(operations);
     }
 
     /// The plan of the recorded operations.
@@ -173,15 +189,24 @@ impl Recorder {
 
     fn note_interval(&mut self, moment: u64, response: u64, failed: bool) {
         let index = (moment / self.plan.interval_ns) as usize;
-        if index >= self.series.len() {
-            self.series.resize_with(index + 1, IntervalCounts::default);
+        let series = &mut self.recorded.series;
+        if index >= series.len() {
+            series.resize_with(index + 1, IntervalCounts::default);
         }
-        let interval = &mut self.series[index];
+        let interval = &mut series[index];
         interval.operations += u64::from(!failed);
         interval.failed += u64::from(failed);
-        interval.times.record(response);
+        interval.times.saturating_record(response);
+        interval.time_max = interval.time_max.max(response);
     }
 
+    /// The recorded data, in a form that other threads can take.
+    pub fn into_recorded(self) -> Recorded {
+        self.recorded
+    }
+}
+
+impl Recorded {
     /// Keeps the first few different errors.
     fn note_error(&mut self, error: &str) {
         if self.errors.len() < ERRORS_KEPT && !self.errors.iter().any(|known| known == error) {
@@ -189,19 +214,6 @@ impl Recorder {
         }
     }
 
-    /// The recorded data, in a form that other threads can take.
-    pub fn into_recorded(self) -> Recorded {
-        Recorded {
-            kinds: self.kinds,
-            series: self.series,
-            backlog_max: self.backlog_max,
-            errors: self.errors,
-            by_client: self.by_client,
-        }
-    }
-}
-
-impl Recorded {
     /// Merges the data of all threads of a run.
     pub fn merge(plan: &Plan, all: Vec<Recorded>) -> LoadResult {
         let (from, until) = plan.measured();
@@ -210,30 +222,25 @@ impl Recorded {
             seconds: (until - from) as f64 / 1e9,
             ..LoadResult::default()
         };
-        let mut series: Vec<IntervalCounts> = Vec::new();
-        let mut by_client = Vec::new();
-        for mut recorded in all {
-            by_client.append(&mut recorded.by_client);
-            for (kind, part) in KINDS.iter().zip(&mut recorded.kinds) {
-                if let Some(part) = part.take() {
-                    let sum = result.kinds.entry(*kind).or_default();
-                    add(sum, &part);
-                    if is_open {
-                        let service = sum.service.get_or_insert_default();
-                        service.add_tally(&part.service);
-                    }
+        let mut sum = Recorded::default();
+        for recorded in all {
+            sum.by_client.extend(recorded.by_client);
+            for (kind, part) in KINDS.into_iter().zip(recorded.kinds) {
+                if let Some(part) = part {
+                    add(result.kinds.entry(kind).or_default(), &part, is_open);
                 }
             }
-            result.backlog_max = result.backlog_max.max(recorded.backlog_max);
-            for error in recorded.errors {
-                if result.errors.len() < ERRORS_KEPT && !result.errors.contains(&error) {
-                    result.errors.push(error);
-                }
-            }
-            add_series(&mut series, &recorded.series);
+            sum.backlog_max = sum.backlog_max.max(recorded.backlog_max);
+            recorded
+                .errors
+                .iter()
+                .for_each(|error| sum.note_error(error));
+            add_series(&mut sum.series, recorded.series);
         }
-        result.series = intervals(plan, &series);
-        result.fairness = fairness(&by_client);
+        result.backlog_max = sum.backlog_max;
+        result.series = intervals(plan, &sum.series);
+        result.fairness = fairness(&sum.by_client);
+        result.errors = sum.errors;
         result
     }
 }
@@ -246,23 +253,29 @@ fn fairness(by_client: &[u64]) -> Option<Fairness> {
     })
 }
 
-fn add(sum: &mut KindResult, part: &Part) {
+fn add(sum: &mut KindResult, part: &Part, is_open: bool) {
     sum.operations += part.operations;
     sum.failed += part.failed;
     sum.not_found += part.not_found;
     sum.keys_returned += part.keys_returned;
     sum.user_bytes += part.user_bytes;
     sum.response.add_tally(&part.response);
+    if is_open {
+        let service = sum.service.get_or_insert_default();
+        service.add_tally(&part.service);
+    }
 }
 
-fn add_series(sum: &mut Vec<IntervalCounts>, part: &[IntervalCounts]) {
+fn add_series(sum: &mut Vec<IntervalCounts>, part: Vec<IntervalCounts>) {
     if part.len() > sum.len() {
         sum.resize_with(part.len(), IntervalCounts::default);
     }
     for (own, others) in sum.iter_mut().zip(part) {
         own.operations += others.operations;
         own.failed += others.failed;
-        own.times.add(&others.times);
+        own.time_max = own.time_max.max(others.time_max);
+        let added = own.times.add(others.times);
+        added.expect("all intervals have the same bounds");
     }
 }
 
@@ -280,9 +293,9 @@ fn intervals(plan: &Plan, series: &[IntervalCounts]) -> Vec<Interval> {
             seconds: length as f64 / 1e9,
             operations: counts.operations,
             failed: counts.failed,
-            p50_us: counts.times.percentile(50.0) as f64 / 1e3,
-            p99_us: counts.times.percentile(99.0) as f64 / 1e3,
-            max_us: counts.times.max() as f64 / 1e3,
+            p50_us: counts.percentile_us(50.0),
+            p99_us: counts.percentile_us(99.0),
+            max_us: counts.time_max as f64 / 1e3,
         })
         .collect()
 }

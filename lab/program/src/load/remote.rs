@@ -9,7 +9,6 @@
 //! All tasks of a thread share its recorder, so recording takes no lock.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +18,7 @@ use etcd_api::etcdserverpb::{
     PutRequest, RangeRequest, RequestOp, StatusRequest, TxnRequest, kv_client::KvClient,
     maintenance_client::MaintenanceClient, request_op::Request,
 };
+use futures_util::{StreamExt as _, stream};
 use tokio::task::LocalSet;
 use tonic::transport::{Channel, Endpoint};
 
@@ -89,7 +89,7 @@ impl Remote {
         let (recorded, acknowledged): (Vec<_>, Vec<_>) = ended.into_iter().unzip();
         let mut load = Recorded::merge(plan, recorded);
         load.generator_threads = threads;
-        let steadiness = steadiness.map_err(|what| with_errors(&what, &load.errors))?;
+        let steadiness = steadiness.map_err(|what| with_errors(what, &load.errors))?;
         Ok((
             load,
             acknowledged.into_iter().flatten().collect(),
@@ -107,9 +107,8 @@ impl Remote {
             for url in &self.urls {
                 let mut client = MaintenanceClient::new(connect(url).await?);
                 let status = client.status(StatusRequest::default()).await;
-                let status = status.map_err(|status| {
-                    Failure(format!("endpoint {url}: {}", status_text(&status)))
-                })?;
+                let status =
+                    status.map_err(|status| format!("endpoint {url}: {}", status_text(&status)))?;
                 version = status.into_inner().version;
             }
             Ok(version)
@@ -120,8 +119,8 @@ impl Remote {
 fn joined(
     handle: std::io::Result<std::thread::ScopedJoinHandle<'_, Result<Ended, Failure>>>,
 ) -> Result<Ended, Failure> {
-    let ended = handle.map_err(Failure::of)?.join();
-    ended.unwrap_or_else(|_| Err(Failure("a thread of clients has panicked".into())))
+    let ended = handle?.join();
+    ended.unwrap_or_else(|_| Err("a thread of clients has panicked".into()))
 }
 
 /// The part of the clients that one thread runs.
@@ -162,7 +161,7 @@ impl Share<'_> {
         }
         let mut acknowledged = Vec::new();
         for task in tasks {
-            acknowledged.push(task.await.map_err(Failure::of)??);
+            acknowledged.push(task.await??);
         }
         let recorder = Rc::into_inner(recorder).expect("all tasks have ended");
         Ok((recorder.into_inner().into_recorded(), acknowledged))
@@ -170,23 +169,20 @@ impl Share<'_> {
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Failure::of)
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    Ok(builder.enable_all().build()?)
 }
 
 async fn connect(url: &str) -> Result<Channel, Failure> {
     let endpoint = Endpoint::from_shared(url.to_owned())
-        .map_err(|error| Failure(format!("endpoint {url}: {error}; write http://HOST:PORT")))?;
-    let endpoint = endpoint
+        .map_err(|error| format!("endpoint {url}: {error}; write http://HOST:PORT"))?;
+    let connected = endpoint
         .connect_timeout(CONNECT_TIMEOUT)
         .timeout(REQUEST_TIMEOUT)
-        .tcp_nodelay(true);
-    endpoint
+        .tcp_nodelay(true)
         .connect()
-        .await
-        .map_err(|error| Failure(format!("endpoint {url}: {}", with_causes(&error))))
+        .await;
+    Ok(connected.map_err(|error| format!("endpoint {url}: {}", with_causes(&error)))?)
 }
 
 /// The error with all its sources: tonic's own text does not say what happened.
@@ -207,34 +203,23 @@ async fn drive(
 ) -> Result<Acknowledged, Failure> {
     let mut kv = kv.max_decoding_message_size(MESSAGE_BYTES_MAX);
     let plan = Arc::clone(recorder.borrow().plan());
-    let timer = Timer::new().map_err(Failure::of)?;
-    let mut operations = 0;
+    let timer = Timer::new()?;
     loop {
         let due = client.due();
         if due == Due::Over {
-            recorder.borrow_mut().client_ended(operations);
+            recorder.borrow_mut().client_ended(client.operations);
             return Ok(client.acknowledged);
         }
         client.draw();
         if let Due::At(at) = due {
             let left = plan.instant(at).saturating_duration_since(Instant::now());
-            timer.sleep(left).await.map_err(Failure::of)?;
+            timer.sleep(left).await?;
         }
         let request = Asked::of(&client, &plan);
         let begun = plan.now();
         let answer = request.send(&mut kv).await;
-        let ended = plan.now();
-        if client.kind == Kind::Put {
-            client.put_ended(begun, ended, answer.failure.is_none());
-        }
-        let due = match due {
-            Due::At(at) => at,
-            Due::Now | Due::Over => begun,
-        };
-        let counts = recorder
-            .borrow_mut()
-            .note(client.kind, due, begun, ended, &answer);
-        operations += u64::from(counts);
+        let times = (begun, plan.now());
+        client.ended(&mut recorder.borrow_mut(), due, times, &answer);
         if answer.failure.is_some() {
             tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
         }
@@ -257,24 +242,18 @@ impl Asked {
                 value: Bytes::copy_from_slice(&client.value),
                 ..PutRequest::default()
             }),
-            Kind::Get => Asked::Range(
-                RangeRequest {
+            kind => {
+                let mut range = RangeRequest {
                     key,
                     serializable: mix.serializable,
                     ..RangeRequest::default()
-                },
-                Kind::Get,
-            ),
-            Kind::Range => Asked::Range(
-                RangeRequest {
-                    key,
-                    range_end: Bytes::from_static(&[0]),
-                    limit: mix.range.limit as i64,
-                    serializable: mix.serializable,
-                    ..RangeRequest::default()
-                },
-                Kind::Range,
-            ),
+                };
+                if kind == Kind::Range {
+                    range.range_end = Bytes::from_static(&[0]);
+                    range.limit = mix.range.limit as i64;
+                }
+                Asked::Range(range, kind)
+            }
         }
     }
 
@@ -310,44 +289,36 @@ fn status_text(status: &tonic::Status) -> String {
 pub fn preload_remote(
     plan: &Plan,
     remote: &Remote,
-    on_share: &mut dyn FnMut(f64) -> Result<(), String>,
+    on_share: &mut dyn FnMut(f64) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     runtime()?.block_on(async {
-        let channel = connect(&remote.urls[0]).await?;
-        let keys = plan.workload.load.keys;
+        let kv = KvClient::new(connect(&remote.urls[0]).await?);
         let mut next = 0;
-        let mut under_way: VecDeque<tokio::task::JoinHandle<Result<(), Failure>>> = VecDeque::new();
-        while next < keys || !under_way.is_empty() {
-            if next < keys && under_way.len() < BULK_AT_ONCE {
-                let (transaction, end) = load_transaction(plan, next);
-                let mut kv = KvClient::new(channel.clone());
-                under_way.push_back(tokio::spawn(async move {
-                    let answer = kv.txn(transaction).await;
-                    answer
-                        .map(drop)
-                        .map_err(|status| Failure(format!("preload: {}", status_text(&status))))
-                }));
-                next = end;
-            } else if let Some(oldest) = under_way.pop_front() {
-                oldest.await.map_err(Failure::of)??;
-                on_share(next as f64 / keys as f64).map_err(Failure)?;
-            }
+        let transactions = std::iter::from_fn(|| load_transaction(plan, &mut next));
+        let mut answers = stream::iter(transactions)
+            .map(|(transaction, end)| {
+                let mut kv = kv.clone();
+                async move { kv.txn(transaction).await.map(|_| end) }
+            })
+            .buffered(BULK_AT_ONCE);
+        while let Some(answer) = answers.next().await {
+            let end = answer.map_err(|status| format!("preload: {}", status_text(&status)))?;
+            on_share(end as f64 / plan.workload.load.keys as f64)?;
         }
         Ok(())
     })
 }
 
-/// A transaction with puts of the keys from `first` on, as many as fit, and the number of
-/// the first key behind them.
-fn load_transaction(plan: &Plan, first: u64) -> (TxnRequest, u64) {
+/// A transaction with puts of the keys from `next` on, as many as fit; advances `next` to the
+/// first key behind them, and returns it too. `None` where no key is left.
+fn load_transaction(plan: &Plan, next: &mut u64) -> Option<(TxnRequest, u64)> {
     let mut transaction = TxnRequest::default();
     let mut bytes = 0;
-    let mut next = first;
     let keys = plan.workload.load.keys;
-    while next < keys && transaction.success.len() < LOAD_OPERATIONS && bytes < LOAD_BYTES {
+    while *next < keys && transaction.success.len() < LOAD_OPERATIONS && bytes < LOAD_BYTES {
         let (mut key, mut value) = (Vec::new(), Vec::new());
-        plan.keys.write(next, &mut key);
-        plan.values.write(next, Stamp::PRELOAD, &mut value);
+        plan.keys.write(*next, &mut key);
+        plan.values.write(*next, Stamp::PRELOAD, &mut value);
         bytes += key.len() + value.len();
         let put = PutRequest {
             key: key.into(),
@@ -357,9 +328,9 @@ fn load_transaction(plan: &Plan, first: u64) -> (TxnRequest, u64) {
         transaction.success.push(RequestOp {
             request: Some(Request::RequestPut(put)),
         });
-        next += 1;
+        *next += 1;
     }
-    (transaction, next)
+    (!transaction.success.is_empty()).then_some((transaction, *next))
 }
 
 /// Reads the keys of these numbers and passes their values to the ledger.
@@ -370,40 +341,27 @@ pub fn read_back_remote(
     numbers: &[u64],
 ) -> Result<(), Failure> {
     runtime()?.block_on(async {
-        let channel = connect(&remote.urls[0]).await?;
-        let mut numbers = numbers.iter().copied();
-        let mut under_way = VecDeque::new();
-        loop {
-            while under_way.len() < BULK_AT_ONCE
-                && let Some(number) = numbers.next()
-            {
-                let task = tokio::spawn(look_up(channel.clone(), plan_key(plan, number)));
-                under_way.push_back((number, task));
-            }
-            let Some((number, task)) = under_way.pop_front() else {
-                return Ok(());
-            };
-            let found = task.await.map_err(Failure::of)??;
+        let kv = KvClient::new(connect(&remote.urls[0]).await?)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX);
+        let mut answers = stream::iter(numbers)
+            .map(|number| {
+                let mut key = Vec::new();
+                plan.keys.write(*number, &mut key);
+                let request = RangeRequest {
+                    key: key.into(),
+                    ..RangeRequest::default()
+                };
+                let mut kv = kv.clone();
+                async move { (*number, kv.range(request).await) }
+            })
+            .buffered(BULK_AT_ONCE);
+        while let Some((number, answer)) = answers.next().await {
+            let answer =
+                answer.map_err(|status| format!("reading back: {}", status_text(&status)))?;
+            let pair = answer.into_inner().kvs.into_iter().next();
+            let found = pair.map(|pair| pair.fields().value.to_vec());
             ledger.check(&plan.values, number, found.as_ref());
         }
+        Ok(())
     })
-}
-
-fn plan_key(plan: &Plan, number: u64) -> Bytes {
-    let mut key = Vec::new();
-    plan.keys.write(number, &mut key);
-    key.into()
-}
-
-async fn look_up(channel: Channel, key: Bytes) -> Result<Option<Vec<u8>>, Failure> {
-    let request = RangeRequest {
-        key,
-        ..RangeRequest::default()
-    };
-    let mut kv = KvClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
-    let answer = kv.range(request).await;
-    let answer =
-        answer.map_err(|status| Failure(format!("reading back: {}", status_text(&status))))?;
-    let pair = answer.into_inner().kvs.into_iter().next();
-    Ok(pair.map(|pair| pair.fields().value.to_vec()))
 }

@@ -11,9 +11,9 @@ use crate::targets::{Embedded, Failure, Session};
 use crate::verify::{Acknowledged, Ledger};
 use crate::workload::Stamp;
 
-/// Most entries and bytes of one call of a preload.
+/// Most entries and bytes of one call of a preload, well below the limits of a batch.
 const LOAD_ENTRIES: u64 = 1000;
-const LOAD_BYTES: usize = 4 << 20;
+const LOAD_BYTES: usize = 1 << 20;
 
 /// Runs the plan with a session for each client.
 pub fn run_embedded(
@@ -22,10 +22,8 @@ pub fn run_embedded(
     edges: &mut dyn Edges,
 ) -> Result<(LoadResult, Vec<Acknowledged>, Steadiness), Failure> {
     let progress: Vec<Arc<ThreadCounters>> = (0..plan.clients).map(|_| Arc::default()).collect();
-    let mut sessions = Vec::new();
-    for _ in 0..plan.clients {
-        sessions.push(target.session()?);
-    }
+    let sessions = (0..plan.clients).map(|_| target.session());
+    let sessions: Vec<_> = sessions.collect::<Result<_, _>>()?;
     let (ended, steadiness) = std::thread::scope(|scope| {
         let threads: Vec<_> = sessions
             .into_iter()
@@ -46,23 +44,24 @@ pub fn run_embedded(
         (ended, steadiness)
     });
     if ended.len() < plan.clients as usize {
-        return Err(Failure(format!(
+        return Err(format!(
             "{} of {} client threads could not be started or have panicked",
             plan.clients as usize - ended.len(),
             plan.clients
-        )));
+        )
+        .into());
     }
     let (recorded, acknowledged): (Vec<_>, Vec<_>) = ended.into_iter().unzip();
     let load = Recorded::merge(plan, recorded);
-    let steadiness = steadiness.map_err(|what| with_errors(&what, &load.errors))?;
+    let steadiness = steadiness.map_err(|what| with_errors(what, &load.errors))?;
     Ok((load, acknowledged, steadiness))
 }
 
 /// An error of the run, followed by the first errors of the target, if any.
-pub(super) fn with_errors(what: &str, errors: &[String]) -> Failure {
+pub(super) fn with_errors(what: Failure, errors: &[String]) -> Failure {
     match errors {
-        [] => Failure(what.to_owned()),
-        errors => Failure(format!("{what}; first: {}", errors.join("; "))),
+        [] => what,
+        errors => format!("{what}; first: {}", errors.join("; ")).into(),
     }
 }
 
@@ -75,7 +74,6 @@ fn drive(
     let plan = Arc::clone(recorder.plan());
     let range_limit = plan.workload.mix.range.limit;
     let mut read = Vec::new();
-    let mut operations = 0;
     loop {
         let due = client.due();
         if due == Due::Over {
@@ -88,18 +86,9 @@ fn drive(
         read.clear();
         let begun = plan.now();
         let answer = perform(&client, session.as_mut(), &mut read, range_limit);
-        let ended = plan.now();
-        if client.kind == Kind::Put {
-            client.put_ended(begun, ended, answer.failure.is_none());
-        }
-        let due = match due {
-            Due::At(at) => at,
-            Due::Now | Due::Over => begun,
-        };
-        let counts = recorder.note(client.kind, due, begun, ended, &answer);
-        operations += u64::from(counts);
+        client.ended(&mut recorder, due, (begun, plan.now()), &answer);
     }
-    recorder.client_ended(operations);
+    recorder.client_ended(client.operations);
     (recorder.into_recorded(), client.acknowledged)
 }
 
@@ -135,7 +124,7 @@ fn perform(
             answer.user_bytes = seen.bytes;
         }),
     };
-    answer.failure = outcome.err().map(|failure| failure.0);
+    answer.failure = outcome.err().map(|failure| failure.to_string());
     answer
 }
 
@@ -143,7 +132,7 @@ fn perform(
 pub fn preload_embedded(
     plan: &Plan,
     target: &dyn Embedded,
-    on_share: &mut dyn FnMut(f64) -> Result<(), String>,
+    on_share: &mut dyn FnMut(f64) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut session = target.session()?;
     let keys = plan.workload.load.keys;
@@ -159,7 +148,7 @@ pub fn preload_embedded(
             session.load(&entries)?;
             entries.clear();
             bytes = 0;
-            on_share((number + 1) as f64 / keys as f64).map_err(Failure)?;
+            on_share((number + 1) as f64 / keys as f64)?;
         }
     }
     Ok(())

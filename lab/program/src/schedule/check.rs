@@ -4,57 +4,61 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use super::error::{Error, NotExecutable};
 use super::{Arm, Experiment};
 use crate::load::Remote;
-use crate::targets::{Failure, TargetKind, TargetSpec};
+use crate::targets::{TargetKind, TargetSpec};
 
-/// Remedy for a missing program `handoff`.
+const WORKER_REMEDY: &str = "name an inkstone-lab of another build";
 const HANDOFF_REMEDY: &str = "`cargo build --release -p handoff-preload -p handoff-run` makes it";
-const ETCD_REMEDY: &str = "`cargo xtask etcd` builds etcd's benchmark";
 const SERVER_REMEDY: &str = "correct the path; `cargo build --release -p cli` makes Inkstone's \
                              server, `cargo xtask etcd` makes etcd";
 
 impl Experiment {
     /// Checks that the program of every side exists and may be started, and that endpoints
     /// answer.
-    pub fn check(&self) -> Result<(), String> {
-        if self.loop_fs.is_some() && !rustix::process::geteuid().is_root() {
-            return Err("--loopfs makes a device and mounts it, which needs root".into());
+    pub fn check(&self) -> Result<(), Error> {
+        if let Some(loop_fs) = self.loop_fs {
+            loop_fs.check_rights()?;
         }
         let workloads = self.points.iter().map(|point| &point.workload);
         let mut generators = workloads.filter_map(|it| it.clients.generator.as_deref());
         if let Some(generator) = generators.next() {
             let is_server = |arm: &Arm| matches!(arm.target.kind, TargetKind::Server { .. });
             if !self.arms.iter().all(is_server) {
-                return Err("--generator sends to servers: targets are server:PATH".into());
+                return Err(Error::GeneratorNeedsServers);
             }
-            executable(generator).map_err(|what| format!("--generator: {what}; {ETCD_REMEDY}"))?;
+            executable(generator).map_err(Error::Generator)?;
         }
         for arm in &self.arms {
             self.worker(&arm.target)?;
-            check(&arm.target).map_err(|what| format!("target `{}`: {what}", arm.target.text))?;
+            check(&arm.target)?;
         }
         Ok(())
     }
 }
 
-fn check(target: &TargetSpec) -> Result<(), String> {
+fn check(target: &TargetSpec) -> Result<(), Error> {
+    let program = |path: &Path, remedy| {
+        executable(path).map_err(|program| Error::Program {
+            target: target.text.clone(),
+            program,
+            remedy,
+        })
+    };
     match &target.kind {
         TargetKind::Embedded {
             worker, handoff, ..
         } => {
             if let Some(worker) = worker {
-                executable(worker)
-                    .map_err(|what| format!("{what}; name an inkstone-lab of another build"))?;
+                program(worker, WORKER_REMEDY)?;
             }
             if let Some(handoff) = handoff {
-                executable(handoff).map_err(|what| format!("{what}; {HANDOFF_REMEDY}"))?;
+                program(handoff, HANDOFF_REMEDY)?;
             }
             Ok(())
         }
-        TargetKind::Server { binary, .. } => {
-            executable(binary).map_err(|what| format!("{what}; {SERVER_REMEDY}"))
-        }
+        TargetKind::Server { binary, .. } => program(binary, SERVER_REMEDY),
         TargetKind::Endpoints(urls) => {
             let remote = Remote {
                 urls: urls.clone(),
@@ -62,8 +66,9 @@ fn check(target: &TargetSpec) -> Result<(), String> {
                 threads: 1,
             };
             let answered = remote.version().map(drop);
-            answered.map_err(|Failure(what)| {
-                format!("{what}; start the server, or correct the address")
+            answered.map_err(|answer| Error::Endpoint {
+                target: target.text.clone(),
+                answer,
             })
         }
     }
@@ -71,20 +76,18 @@ fn check(target: &TargetSpec) -> Result<(), String> {
 
 /// Checks that the system can start a program. A name without a folder is searched in
 /// `PATH`.
-fn executable(program: &Path) -> Result<(), String> {
-    let shown = program.display();
+fn executable(program: &Path) -> Result<(), NotExecutable> {
+    let shown = || program.display().to_string();
     let is_bare = program.components().count() == 1 && !program.is_absolute();
     let path = match is_bare {
         false => program.to_owned(),
-        true => in_path(program).ok_or_else(|| {
-            format!("there is no program `{shown}` in PATH; one in this folder is `./{shown}`")
-        })?,
+        true => in_path(program).ok_or_else(|| NotExecutable::NotInPath(shown()))?,
     };
-    let about = std::fs::metadata(&path)
-        .map_err(|error| format!("there is no program at {shown}: {error}"))?;
+    let about = std::fs::metadata(&path);
+    let about = about.map_err(|error| NotExecutable::Missing(shown(), error))?;
     match about.is_file() && about.permissions().mode() & 0o111 != 0 {
         true => Ok(()),
-        false => Err(format!("{shown} is no program that may be started")),
+        false => Err(NotExecutable::NotAProgram(shown())),
     }
 }
 
@@ -99,7 +102,7 @@ mod tests {
     use super::*;
 
     fn error_of(target: &str) -> String {
-        check(&target.parse().unwrap()).unwrap_err()
+        check(&target.parse().unwrap()).unwrap_err().to_string()
     }
 
     #[test]

@@ -12,13 +12,12 @@ use std::time::Duration;
 
 use super::interrupt::Interrupt;
 use super::progress::ProgressDisplay;
-use super::run_directory::RunDirectory;
-use super::{Arm, LoopFs, Planned, Point, RunPlan};
+use super::{Arm, Error, LoopFs, Planned, Point, RunPlan};
 use crate::record::{ARM_NULL, Record};
-use crate::targets::{Programs, TargetKind, TargetSpec};
-use crate::worker::{Job, WorkerProgram};
+use crate::targets::{Programs, TargetKind, TargetSpec, offered};
+use crate::worker::WorkerProgram;
 
-use running::{Draws, Running, Stop};
+use running::{Running, Stop};
 
 mod running;
 #[cfg(test)]
@@ -72,18 +71,13 @@ impl Experiment {
         record: &mut Record,
         file: &Path,
         interrupt: &Interrupt,
-    ) -> Result<(), String> {
+    ) -> Result<(), Error> {
         let plan = self.plan();
         let (wanted, _) = plan
             .runs
             .split_at(self.runs_of_one_repetition() * self.repetitions);
         record.schedule = self.schedule(wanted, self.has_ceilings());
-        let save = |record: &Record| {
-            record
-                .save(file)
-                .map_err(|error| format!("{}: {error}", file.display()))
-        };
-        save(record)?;
+        save(record, file)?;
         let mut running = Running {
             progress: ProgressDisplay::new(record.schedule.len() as u64),
             experiment: self,
@@ -97,14 +91,10 @@ impl Experiment {
         let stopped = running.everything(&plan);
         running.progress.finish();
         record.complete = stopped.is_ok();
-        record.incomplete_because = match &stopped {
-            Ok(()) => None,
-            Err(Stop::Interrupted) => Some("it was interrupted".into()),
-            Err(Stop::OutOfTime(what) | Stop::Broken(what)) => Some(what.clone()),
-        };
-        save(record)?;
+        record.incomplete_because = stopped.as_ref().err().map(Stop::to_string);
+        save(record, file)?;
         match stopped {
-            Err(Stop::Broken(what)) => Err(what),
+            Err(Stop::Broken(error)) => Err(error),
             _ => Ok(()),
         }
     }
@@ -143,64 +133,41 @@ impl Experiment {
         self.arms.iter().any(is_embedded) && !self.arms.iter().any(is_null)
     }
 
-    fn job(
-        &self,
-        point: &Point,
-        arm: &Arm,
-        (pair, attempt): (u32, u32),
-        draws: Draws,
-        directory: &RunDirectory,
-    ) -> Job {
-        Job {
-            cell: point.cell.clone(),
-            arm: arm.name.clone(),
-            pair,
-            attempt,
-            target: arm.target.clone(),
-            binary: None,
-            workload: point.workload.clone(),
-            seed: draws.seed,
-            directory: directory.path(),
-            device: directory.device(),
-            threads: self.threads,
-            verify_keys_max: self.verify_keys_max,
-            quiet_seconds_max: self.quiet_seconds_max,
-            environment_bytes: draws.environment_bytes,
-        }
-    }
-
     /// The worker program for a target. Fails where no program is known that has the target.
-    pub(super) fn worker(&self, target: &TargetSpec) -> Result<WorkerProgram, String> {
-        let own = || std::env::current_exe().map_err(|error| error.to_string());
-        let plain = |program| WorkerProgram {
-            program,
-            handoff: None,
-        };
-        let TargetKind::Embedded {
+    pub(super) fn worker(&self, target: &TargetSpec) -> Result<WorkerProgram, Error> {
+        let mut under = None;
+        if let TargetKind::Embedded {
             target,
             worker,
             handoff,
         } = &target.kind
-        else {
-            return own().map(plain);
-        };
-        if let Some(worker) = worker {
-            return Ok(plain(worker.clone()));
+        {
+            if let Some(program) = worker.clone() {
+                return Ok(WorkerProgram {
+                    program,
+                    handoff: None,
+                });
+            }
+            let offers: Vec<&str> = offered().iter().map(|offer| offer.name).collect();
+            if !offers.contains(&target.as_str()) {
+                return Err(Error::UnknownTarget {
+                    target: target.clone(),
+                    offers: offers.join(", "),
+                });
+            }
+            under = handoff.clone();
         }
-        let offers = crate::targets::offered();
-        if offers.iter().any(|offer| offer.name == target.as_str()) {
-            return Ok(WorkerProgram {
-                program: own()?,
-                handoff: handoff.clone(),
-            });
-        }
-        let names: Vec<&str> = offers.iter().map(|offer| offer.name).collect();
-        Err(format!(
-            "there is no target `{target}` in this lab: it has {}; also `server:PATH`, \
-             `endpoints:HOST:PORT` and `{target}@PATH` for the worker of another build. LevelDB, RocksDB, LMDB, redb, fjall \
-             and sled are in inkstone-lab-peers, which `cargo build --release --manifest-path \
-             lab/lab-peers/Cargo.toml` makes",
-            names.join(", ")
-        ))
+        Ok(WorkerProgram {
+            program: std::env::current_exe().map_err(Error::OwnPath)?,
+            handoff: under,
+        })
     }
+}
+
+/// Saves the record after a run, or before the first.
+fn save(record: &Record, file: &Path) -> Result<(), Error> {
+    record.save(file).map_err(|error| Error::Record {
+        file: file.to_owned(),
+        error,
+    })
 }

@@ -20,6 +20,15 @@ pub struct Arm {
     pub target: TargetSpec,
 }
 
+impl Arm {
+    pub fn of(name: &str, target: &TargetSpec) -> Arm {
+        Arm {
+            name: name.to_owned(),
+            target: target.clone(),
+        }
+    }
+}
+
 impl Point {
     /// One point for each number of clients of a workload.
     pub fn of(workload: &Workload) -> Vec<Point> {

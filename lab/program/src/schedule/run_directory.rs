@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use super::error::{CommandFailed, Error};
 use super::leftovers;
 use crate::accounting::device_of;
 use crate::record::BlockDevice;
@@ -32,6 +33,16 @@ pub struct LoopFs {
 
 const BYTES_MIN: u64 = 64 << 20;
 
+impl LoopFs {
+    /// Fails where this user may not make and mount devices.
+    pub fn check_rights(self) -> Result<(), Error> {
+        match rustix::process::geteuid().is_root() {
+            true => Ok(()),
+            false => Err(Error::LoopNeedsRoot),
+        }
+    }
+}
+
 impl FromStr for LoopFs {
     type Err = String;
 
@@ -49,14 +60,12 @@ impl FromStr for LoopFs {
             "G" => 1 << 30,
             _ => return Err(mistake()),
         };
-        let bytes = digits
-            .parse::<u64>()
-            .ok()
-            .and_then(|count| count.checked_mul(unit));
-        match bytes {
-            Some(bytes) if bytes >= BYTES_MIN => Ok(LoopFs { file_system, bytes }),
-            _ => Err(mistake()),
-        }
+        let count: u64 = digits.parse().map_err(|_| mistake())?;
+        let bytes = count.checked_mul(unit).filter(|bytes| *bytes >= BYTES_MIN);
+        Ok(LoopFs {
+            file_system,
+            bytes: bytes.ok_or_else(mistake)?,
+        })
     }
 }
 
@@ -92,10 +101,10 @@ impl RunDirectory {
         parent: &Path,
         loop_fs: Option<LoopFs>,
         letters: usize,
-    ) -> Result<RunDirectory, String> {
-        let context = |error: std::io::Error| {
-            let shown = parent.display();
-            format!("no data can be kept in {shown}: {error}; name another folder with --directory")
+    ) -> Result<RunDirectory, Error> {
+        let context = |error| Error::Directory {
+            folder: parent.to_owned(),
+            error,
         };
         std::fs::create_dir_all(parent).map_err(context)?;
         let folder = tempfile::Builder::new()
@@ -144,38 +153,27 @@ impl Mounted {
         if !image.exists() {
             return None;
         }
-        let attached = Command::new("losetup")
-            .args(["--noheadings", "--output", "NAME", "--associated"])
-            .arg(&image)
-            .output();
-        let names = String::from_utf8(attached.ok()?.stdout).ok()?;
+        let mut losetup = Command::new("losetup");
+        losetup.args(["--noheadings", "--output", "NAME", "--associated"]);
+        let names = capture(losetup.arg(&image)).ok()?;
         Some(Mounted {
             device: names.split_whitespace().next()?.to_owned(),
             mount_point: folder.join(MOUNT_POINT),
         })
     }
 
-    fn make(folder: &Path, loop_fs: LoopFs) -> Result<Mounted, String> {
-        if !rustix::process::geteuid().is_root() {
-            return Err("--loopfs makes a device and mounts it, which needs root".into());
-        }
+    fn make(folder: &Path, loop_fs: LoopFs) -> Result<Mounted, Error> {
+        loop_fs.check_rights()?;
         let image = folder.join(IMAGE);
         let sized = File::create(&image).and_then(|file| file.set_len(loop_fs.bytes));
-        sized.map_err(|error| {
-            format!(
-                "no image of {} bytes can be made in {}: {error}; write a smaller --loopfs or \
-                 another --directory",
-                loop_fs.bytes,
-                folder.display()
-            )
+        sized.map_err(|error| Error::Image {
+            bytes: loop_fs.bytes,
+            folder: folder.to_owned(),
+            error,
         })?;
-        let device = capture(
-            Command::new("losetup")
-                .args(["--find", "--show"])
-                .arg(&image),
-        )?;
+        let mut losetup = Command::new("losetup");
         let mounted = Mounted {
-            device: device.trim().to_owned(),
+            device: capture(losetup.args(["--find", "--show"]).arg(&image))?,
             mount_point: folder.join(MOUNT_POINT),
         };
         match loop_fs.file_system {
@@ -187,15 +185,16 @@ impl Mounted {
             }
             FileSystem::Xfs => {
                 let made = capture(Command::new("mkfs.xfs").args(["-q", &mounted.device]));
-                made.map_err(|error| format!("{error}; install xfsprogs, or use ext4"))?;
+                made.map_err(Error::Xfs)?;
             }
         }
-        std::fs::create_dir(&mounted.mount_point).map_err(|error| error.to_string())?;
-        capture(
-            Command::new("mount")
-                .arg(&mounted.device)
-                .arg(&mounted.mount_point),
-        )?;
+        let mount_point = std::fs::create_dir(&mounted.mount_point);
+        mount_point.map_err(|error| Error::Directory {
+            folder: folder.to_owned(),
+            error,
+        })?;
+        let mut mount = Command::new("mount");
+        capture(mount.arg(&mounted.device).arg(&mounted.mount_point))?;
         Ok(mounted)
     }
 }
@@ -204,14 +203,17 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         // Best effort: a part that was never made cannot be undone.
         let is_mounted = || mounts().contains(&format!(" {} ", self.mount_point.display()));
+        let unmount = |flags: &[&str]| {
+            drop(capture(
+                Command::new("umount").args(flags).arg(&self.mount_point),
+            ));
+        };
         until(|| {
-            drop(capture(Command::new("umount").arg(&self.mount_point)));
+            unmount(&[]);
             !is_mounted()
         });
         if is_mounted() {
-            drop(capture(
-                Command::new("umount").arg("--lazy").arg(&self.mount_point),
-            ));
+            unmount(&["--lazy"]);
         }
         drop(capture(
             Command::new("losetup").args(["--detach", &self.device]),
@@ -242,19 +244,18 @@ fn mounts() -> String {
     std::fs::read_to_string("/proc/self/mounts").unwrap_or_default()
 }
 
-/// Runs a program to its end and returns its standard output.
-pub fn capture(command: &mut Command) -> Result<String, String> {
+/// Runs a program to its end and returns its standard output, without blanks around it.
+pub fn capture(command: &mut Command) -> Result<String, CommandFailed> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .output()
-        .map_err(|error| format!("cannot start {name}: {error}"))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(format!(
-            "{name} ended with {}: {}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr).trim()
-        )),
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    match command.output() {
+        Err(error) => Err(CommandFailed::NotStarted(name, error)),
+        Ok(output) if output.status.success() => Ok(text(&output.stdout)),
+        Ok(output) => Err(CommandFailed::Ended {
+            name,
+            status: output.status,
+            errors: text(&output.stderr),
+        }),
     }
 }
 

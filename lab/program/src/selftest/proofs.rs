@@ -189,7 +189,7 @@ fn a_forgotten_write_is_missed() -> Proof {
                 let arm = "the forgetful store".to_owned();
                 Refusal::DataLost { arm, writes }.to_string()
             }
-            Err(failure) => failure.0,
+            Err(failure) => failure.to_string(),
         },
     }
 }

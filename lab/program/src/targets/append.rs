@@ -7,29 +7,28 @@
 //! ```
 
 use std::fs::File;
-use std::io::{IoSlice, Write as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::io::ReadWriteFlags;
-
 use super::embedded::{Embedded, Failure, Offer, OpenOptions, Seen, Session, no_ranges};
+use super::plain;
 use crate::workload::DurabilityLevel;
 
 pub const OFFER: Offer = Offer {
-    name: "append",
-    version: "",
-    about: "a pre-written file, written on and on: what a log can be at best",
-    promises: &[DurabilityLevel::Durable, DurabilityLevel::Os],
     has_ranges: false,
     keeps_data: false,
     gathers: true,
-    open,
+    ..Offer::store(
+        "append",
+        "",
+        "a pre-written file, written on and on: what a log can be at best",
+        open,
+    )
 };
 
 const SEGMENT_BYTES: u64 = 64 << 20;
 const SEGMENT_BYTES_MAX: u64 = 1 << 30;
-const ZEROS_BYTES: u64 = 1 << 20;
+const RING_UNIT_BYTES: u64 = 1 << 20;
 
 struct Appending {
     file: File,
@@ -42,32 +41,22 @@ struct Appending {
 
 fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Failure> {
     let path = directory.join("ring");
-    let context = |error: std::io::Error| Failure(format!("{}: {error}", path.display()));
     let segment_bytes = match options.segment_bytes {
         0 => SEGMENT_BYTES,
         bytes => bytes,
     };
     let longest = options.buffer_bytes + options.entry_bytes_max;
     if segment_bytes > SEGMENT_BYTES_MAX || longest > segment_bytes {
-        return Err(Failure(format!(
+        return Err(format!(
             "target append: durability.segment_bytes is {segment_bytes}: from {longest} (a buffer \
              and an entry) to {SEGMENT_BYTES_MAX}"
-        )));
+        )
+        .into());
     }
-    let mut file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(&path)
-        .map_err(context)?;
-    let zeros = vec![0; ZEROS_BYTES as usize];
-    let ring_bytes = (2 * segment_bytes).next_multiple_of(ZEROS_BYTES);
-    for _ in 0..ring_bytes / ZEROS_BYTES {
-        file.write_all(&zeros).map_err(context)?;
-    }
-    file.sync_all().map_err(context)?;
+    let ring_bytes = (2 * segment_bytes).next_multiple_of(RING_UNIT_BYTES);
+    let file = plain::zeroed(&path, ring_bytes);
     Ok(Box::new(Appending {
-        file,
+        file: file.map_err(|error| format!("{}: {error}", path.display()))?,
         ring_bytes,
         end: AtomicU64::new(0),
         buffer_bytes: options.buffer_bytes,
@@ -87,25 +76,9 @@ impl Appending {
     }
 
     fn write(&self, bytes: &[u8]) -> Result<(), Failure> {
-        let flags = match self.durable {
-            true => ReadWriteFlags::DSYNC,
-            false => ReadWriteFlags::empty(),
-        };
-        let mut offset = self.place(bytes.len() as u64);
-        let mut left = bytes;
-        while !left.is_empty() {
-            let slices = [IoSlice::new(left)];
-            let written = rustix::io::pwritev2(&self.file, &slices, offset, flags)
-                .map_err(|error| Failure(format!("append: write: {error}")))?;
-            if written == 0 {
-                return Err(Failure(
-                    "append: nothing was written; the disk may be full".into(),
-                ));
-            }
-            left = &left[written..];
-            offset += written as u64;
-        }
-        Ok(())
+        let offset = self.place(bytes.len() as u64);
+        let written = plain::write_at(&self.file, bytes, offset, self.durable);
+        Ok(written.map_err(|error| format!("append: write: {error}"))?)
     }
 }
 
@@ -118,7 +91,7 @@ impl Embedded for Appending {
     }
 
     fn close(self: Box<Self>) -> Result<(), Failure> {
-        self.file.sync_all().map_err(Failure::of)
+        Ok(self.file.sync_all()?)
     }
 }
 
@@ -139,9 +112,7 @@ impl Session for AppendingSession<'_> {
     }
 
     fn get(&mut self, _: &[u8], _: &mut Vec<u8>) -> Result<bool, Failure> {
-        Err(Failure(
-            "target append cannot be read: mix.put must be 1".into(),
-        ))
+        Err("target append cannot be read: mix.put must be 1".into())
     }
 
     fn range(&mut self, _: &[u8], _: u64) -> Result<Seen, Failure> {
@@ -149,8 +120,6 @@ impl Session for AppendingSession<'_> {
     }
 
     fn load(&mut self, _: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Failure> {
-        Err(Failure(
-            "target append keeps no keys: load.preload must be false".into(),
-        ))
+        Err("target append keeps no keys: load.preload must be false".into())
     }
 }

@@ -5,17 +5,8 @@ use std::sync::OnceLock;
 
 use crate::workload::DurabilityLevel;
 
-/// Error text: the file or key, and the target's own error.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Failure(pub String);
-
-impl Failure {
-    /// The failure with the text of `error`.
-    pub fn of(error: impl std::fmt::Display) -> Failure {
-        Failure(error.to_string())
-    }
-}
+/// Any error of a target or a run; its text names the file or key.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Options for opening a target.
 #[derive(Clone, Debug)]
@@ -55,6 +46,27 @@ pub struct Offer {
     pub open: Open,
 }
 
+impl Offer {
+    /// An ordered store that keeps its data and promises both levels.
+    pub const fn store(
+        name: &'static str,
+        version: &'static str,
+        about: &'static str,
+        open: Open,
+    ) -> Offer {
+        Offer {
+            name,
+            version,
+            about,
+            promises: &[DurabilityLevel::Durable, DurabilityLevel::Os],
+            has_ranges: true,
+            keeps_data: true,
+            gathers: false,
+            open,
+        }
+    }
+}
+
 /// Opens a target in a directory.
 pub type Open = fn(&Path, &OpenOptions) -> Result<Box<dyn Embedded>, Failure>;
 
@@ -80,6 +92,26 @@ pub struct Seen {
     pub keys: u64,
     /// Bytes of keys and values.
     pub bytes: u64,
+}
+
+impl Seen {
+    /// Counts the pairs of a range, up to `limit`; 0 means all. `bytes` returns the length of
+    /// a key and its value together.
+    pub fn count<Pair, Error: Into<Failure>>(
+        pairs: impl Iterator<Item = Result<Pair, Error>>,
+        limit: u64,
+        bytes: impl Fn(&Pair) -> usize,
+    ) -> Result<Seen, Failure> {
+        let mut seen = Seen::default();
+        for pair in pairs {
+            seen.bytes += bytes(&pair.map_err(Into::into)?) as u64;
+            seen.keys += 1;
+            if seen.keys == limit {
+                break;
+            }
+        }
+        Ok(seen)
+    }
 }
 
 /// Access of one thread to a target.
@@ -131,7 +163,8 @@ pub fn offered() -> Vec<Offer> {
 
 /// The error of a target without ranges.
 pub(super) fn no_ranges(target: &str) -> Failure {
-    Failure(format!(
+    format!(
         "target {target} keeps no order of keys: a workload with mix.range.share > 0 cannot run on it"
-    ))
+    )
+    .into()
 }

@@ -10,27 +10,21 @@
 //! flush. An overwrite is not atomic: the target is a bound for comparison, not a store.
 
 use std::fs::File;
-use std::io::{IoSlice, Write as _};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::io::ReadWriteFlags;
-
 use super::embedded::{Embedded, Failure, Offer, OpenOptions, Seen, Session};
 use super::index::Index;
+use super::plain;
 use crate::workload::DurabilityLevel;
 
-pub const OFFER: Offer = Offer {
-    name: "file",
-    version: "",
-    about: "a pre-written file, one pwrite for each put: the device's own limit",
-    promises: &[DurabilityLevel::Durable, DurabilityLevel::Os],
-    has_ranges: true,
-    keeps_data: true,
-    gathers: false,
+pub const OFFER: Offer = Offer::store(
+    "file",
+    "",
+    "a pre-written file, one pwrite for each put: the device's own limit",
     open,
-};
+);
 
 const HEADER_BYTES: usize = 8;
 const SLOT_UNIT_BYTES: u64 = 512;
@@ -38,7 +32,6 @@ const SLOT_UNIT_BYTES: u64 = 512;
 const FILE_BYTES_MAX: u64 = 64 << 30;
 /// Size of one read of a range.
 const RANGE_BYTES: u64 = 1 << 20;
-const ZEROS_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
 struct PlainFile {
@@ -56,44 +49,29 @@ fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Fa
         (HEADER_BYTES as u64 + options.entry_bytes_max).next_multiple_of(SLOT_UNIT_BYTES);
     let bytes = slot_bytes.saturating_mul(options.keys);
     if bytes > FILE_BYTES_MAX {
-        return Err(Failure(format!(
+        return Err(format!(
             "target file would need a file of {bytes} bytes: at most {FILE_BYTES_MAX}; use fewer keys"
-        )));
+        )
+        .into());
     }
-    let context = |error: std::io::Error| Failure(format!("{}: {error}", path.display()));
+    let context = |error: std::io::Error| format!("{}: {error}", path.display());
     let existed = path.exists();
-    let mut file = File::options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&path)
-        .map_err(context)?;
+    let file = match existed {
+        true => File::options().read(true).write(true).open(&path),
+        false => plain::zeroed(&path, bytes),
+    };
     let mut plain = PlainFile {
         slot_bytes,
         slots: options.keys,
         used: AtomicU64::new(0),
         index: Index::new(),
         durable: options.durability == DurabilityLevel::Durable,
-        file: file.try_clone().map_err(context)?,
+        file: file.map_err(context)?,
     };
     if existed {
         plain.read_back().map_err(context)?;
-    } else {
-        fill(&mut file, bytes).map_err(context)?;
     }
     Ok(Box::new(plain))
-}
-
-fn fill(file: &mut File, bytes: u64) -> std::io::Result<()> {
-    let zeros = vec![0; ZEROS_BYTES];
-    let mut left = bytes;
-    while left > 0 {
-        let now = left.min(ZEROS_BYTES as u64);
-        file.write_all(&zeros[..now as usize])?;
-        left -= now;
-    }
-    file.sync_all()
 }
 
 impl PlainFile {
@@ -129,7 +107,7 @@ impl Embedded for PlainFile {
     }
 
     fn close(self: Box<Self>) -> Result<(), Failure> {
-        self.file.sync_all().map_err(Failure::of)
+        Ok(self.file.sync_all()?)
     }
 }
 
@@ -145,30 +123,20 @@ impl FileSession<'_> {
             known.unwrap_or_else(|| plain.used.fetch_add(1, Ordering::Relaxed))
         });
         if number >= plain.slots {
-            return Err(Failure(format!("file: more than {} keys", plain.slots)));
+            return Err(format!("file: more than {} keys", plain.slots).into());
         }
         self.slot.clear();
-        self.slot
-            .extend_from_slice(&(key.len() as u32).to_le_bytes());
-        self.slot
-            .extend_from_slice(&(value.len() as u32).to_le_bytes());
+        for length in [key.len(), value.len()] {
+            self.slot.extend_from_slice(&(length as u32).to_le_bytes());
+        }
         self.slot.extend_from_slice(key);
         self.slot.extend_from_slice(value);
         if self.slot.len() as u64 > plain.slot_bytes {
-            return Err(Failure("file: the entry is longer than its slot".into()));
+            return Err("file: the entry is longer than its slot".into());
         }
-        let flags = match durable {
-            true => ReadWriteFlags::DSYNC,
-            false => ReadWriteFlags::empty(),
-        };
         let offset = number * plain.slot_bytes;
-        let slices = [IoSlice::new(&self.slot)];
-        let written = rustix::io::pwritev2(&plain.file, &slices, offset, flags)
-            .map_err(|error| Failure(format!("file: write: {error}")))?;
-        match written == self.slot.len() {
-            true => Ok(()),
-            false => Err(Failure("file: a short write; the disk may be full".into())),
-        }
+        let written = plain::write_at(&plain.file, &self.slot, offset, durable);
+        Ok(written.map_err(|error| format!("file: write: {error}"))?)
     }
 }
 
@@ -182,16 +150,13 @@ impl Session for FileSession<'_> {
             return Ok(false);
         };
         self.slot.resize(self.plain.slot_bytes as usize, 0);
-        let read = self
-            .plain
-            .file
-            .read_exact_at(&mut self.slot, number * self.plain.slot_bytes);
-        read.map_err(Failure::of)?;
+        let offset = number * self.plain.slot_bytes;
+        self.plain.file.read_exact_at(&mut self.slot, offset)?;
         let (key_bytes, value_bytes) = lengths(&self.slot);
         let found = self
             .slot
             .get(HEADER_BYTES + key_bytes..HEADER_BYTES + key_bytes + value_bytes);
-        value.extend_from_slice(found.ok_or_else(|| Failure("file: a slot is torn".into()))?);
+        value.extend_from_slice(found.ok_or("file: a slot is torn")?);
         Ok(true)
     }
 
@@ -201,20 +166,16 @@ impl Session for FileSession<'_> {
         let plain = self.plain;
         let first = plain.index.get(from).unwrap_or(0);
         let used = plain.used.load(Ordering::Relaxed).min(plain.slots);
-        let count = match limit {
-            0 => used.saturating_sub(first),
-            limit => limit.min(used.saturating_sub(first)),
-        };
+        let all = used.saturating_sub(first);
+        let count = if limit == 0 { all } else { limit.min(all) };
         let mut seen = Seen::default();
         let at_once = (RANGE_BYTES / plain.slot_bytes).max(1);
         let mut next = first;
         while next < first + count {
             let now = at_once.min(first + count - next);
             self.slot.resize((now * plain.slot_bytes) as usize, 0);
-            let read = plain
-                .file
-                .read_exact_at(&mut self.slot, next * plain.slot_bytes);
-            read.map_err(Failure::of)?;
+            let offset = next * plain.slot_bytes;
+            plain.file.read_exact_at(&mut self.slot, offset)?;
             for slot in self.slot.chunks_exact(plain.slot_bytes as usize) {
                 let (key_bytes, value_bytes) = lengths(slot);
                 seen.keys += 1;
@@ -229,6 +190,6 @@ impl Session for FileSession<'_> {
         entries
             .iter()
             .try_for_each(|(key, value)| self.write(key, value, false))?;
-        self.plain.file.sync_data().map_err(Failure::of)
+        Ok(self.plain.file.sync_data()?)
     }
 }

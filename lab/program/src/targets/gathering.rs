@@ -45,7 +45,7 @@ impl<'a> GatheringSession<'a> {
 
     fn buffer_is_full(&mut self, last: Sequence) -> Result<(), Failure> {
         if let Some(before) = self.writing.replace(last) {
-            self.log.log.wait_durable(before).map_err(Failure::of)?;
+            self.log.log.wait_durable(before)?;
         }
         self.looked_bytes += std::mem::take(&mut self.filled_bytes);
         match self.looked_bytes >= LOOK_BYTES {
@@ -66,7 +66,7 @@ impl<'a> GatheringSession<'a> {
         let mut full: Vec<u32> = full.map(|segment| segment.id).collect();
         full.sort_unstable();
         full.pop();
-        self.log.log.release(&full).map_err(Failure::of)
+        Ok(self.log.log.release(&full)?)
     }
 }
 
@@ -85,10 +85,10 @@ impl Session for GatheringSession<'_> {
     /// again.
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Failure> {
         match self.log.has_unindexed.load(Ordering::Relaxed) {
-            true => Err(Failure(
+            true => Err(
                 "target log keeps no index while durability.buffer_bytes is set: mix.put must be 1"
                     .into(),
-            )),
+            ),
             false => self.log.read(key, value),
         }
     }

@@ -1,7 +1,6 @@
 //! Identities of targets, for the record.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -93,24 +92,14 @@ impl TargetSpec {
 }
 
 fn binary(path: &Path) -> Option<Binary> {
-    let mut file = std::fs::File::open(path).ok()?;
-    let mut hash = Sha1::new();
-    let mut bytes = 0;
-    let mut part = vec![0; 1 << 20];
-    loop {
-        match file.read(&mut part).ok()? {
-            0 => break,
-            read => {
-                hash.update(&part[..read]);
-                bytes += read as u64;
-            }
-        }
-    }
-    let sha1 = hash.finalize();
+    let program = std::fs::read(path).ok()?;
     Some(Binary {
         file_name: path.file_name()?.to_string_lossy().into_owned(),
-        bytes,
-        sha1: sha1.iter().map(|byte| format!("{byte:02x}")).collect(),
+        bytes: program.len() as u64,
+        sha1: Sha1::digest(program)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect(),
     })
 }
 

@@ -16,14 +16,14 @@ use super::index::Index;
 use crate::workload::DurabilityLevel;
 
 pub const OFFER: Offer = Offer {
-    name: "log",
-    version: env!("CARGO_PKG_VERSION"),
-    about: "the value log alone, without index or revisions",
-    promises: &[DurabilityLevel::Durable, DurabilityLevel::Os],
     has_ranges: false,
-    keeps_data: true,
     gathers: true,
-    open,
+    ..Offer::store(
+        "log",
+        env!("CARGO_PKG_VERSION"),
+        "the value log alone, without index or revisions",
+        open,
+    )
 };
 
 const KIND: u8 = 1;
@@ -80,8 +80,7 @@ fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Fa
             }
             Ok(())
         },
-    )
-    .map_err(Failure::of)?;
+    )?;
     wait_for_stock(&log, spare_segments)?;
     Ok(Box::new(ValueLog {
         log,
@@ -100,7 +99,7 @@ fn wait_for_stock(log: &Log, spare_segments: usize) -> Result<(), Failure> {
     loop {
         let status = log.status();
         if let Some(failed) = status.failed {
-            return Err(Failure(failed));
+            return Err(failed.into());
         }
         // On a slow disk the run begins with fewer spare segments; its record shows
         // the cost.
@@ -125,7 +124,7 @@ impl ValueLog {
             kind: KIND,
             parts: &[&length, key, value],
         };
-        self.log.append(&[record]).map_err(Failure::of)
+        Ok(self.log.append(&[record])?)
     }
 
     fn append(&self, key: &[u8], value: &[u8]) -> Result<value_log::Sequence, Failure> {
@@ -147,17 +146,16 @@ impl ValueLog {
             return Ok(false);
         };
         let hint = Log::record_bytes(place.payload_bytes as usize);
-        let record = match self.log.read(place.position, hint) {
+        let read = match self.log.read(place.position, hint) {
             // The record is not written yet; wait until it can be read.
             Err(value_log::Error::NotFound { .. }) => {
                 let appended = self.log.status().appended;
-                self.log.wait_durable(appended).map_err(Failure::of)?;
+                self.log.wait_durable(appended)?;
                 self.log.read(place.position, hint)
             }
             read => read,
         };
-        let record = record.map_err(Failure::of)?;
-        value.extend_from_slice(&record.payload[KEY_LENGTH_BYTES + key.len()..]);
+        value.extend_from_slice(&read?.payload[KEY_LENGTH_BYTES + key.len()..]);
         Ok(true)
     }
 }
@@ -165,31 +163,27 @@ impl ValueLog {
 impl Embedded for ValueLog {
     fn session(&self) -> Result<Box<dyn Session + '_>, Failure> {
         Ok(match self.buffer_bytes {
-            0 => Box::new(LogSession { log: self }),
+            0 => Box::new(self),
             bytes => Box::new(GatheringSession::new(self, bytes)),
         })
     }
 
     fn close(self: Box<Self>) -> Result<(), Failure> {
-        self.log.close().map_err(Failure::of)
+        Ok(self.log.close()?)
     }
 }
 
-struct LogSession<'a> {
-    log: &'a ValueLog,
-}
-
-impl Session for LogSession<'_> {
+impl Session for &ValueLog {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
-        let sequence = self.log.append(key, value)?;
-        match self.log.durable {
-            true => self.log.log.wait_durable(sequence).map_err(Failure::of),
-            false => Ok(()),
+        let sequence = self.append(key, value)?;
+        if self.durable {
+            self.log.wait_durable(sequence)?;
         }
+        Ok(())
     }
 
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Failure> {
-        self.log.read(key, value)
+        self.read(key, value)
     }
 
     fn range(&mut self, _: &[u8], _: u64) -> Result<Seen, Failure> {
@@ -199,11 +193,11 @@ impl Session for LogSession<'_> {
     fn load(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Failure> {
         let mut last = None;
         for (key, value) in entries {
-            last = Some(self.log.append(key, value)?);
+            last = Some(self.append(key, value)?);
         }
-        match last {
-            Some(sequence) => self.log.log.wait_durable(sequence).map_err(Failure::of),
-            None => Ok(()),
+        if let Some(sequence) = last {
+            self.log.wait_durable(sequence)?;
         }
+        Ok(())
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::load::Stage;
 use crate::record::{
     Binary, BlockDevice, Cell, Disturbance, DurabilityJudgement, Judged, LoadResult, Outcome,
     ProcessCosts, Run, Steadiness, Verification,
@@ -58,35 +59,6 @@ pub enum Line {
     },
     /// The last line.
     Done(Box<Run>),
-}
-
-/// Stages of a worker, in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stage {
-    /// Waits for a quiet machine and starts the target.
-    Open,
-    /// Writes the preload.
-    Load,
-    /// Runs the load without counting.
-    Warmup,
-    /// Runs the load and counts.
-    Measure,
-    /// Reads acknowledged writes back.
-    Verify,
-}
-
-impl Stage {
-    /// Name on the terminal.
-    pub fn name(self) -> &'static str {
-        match self {
-            Stage::Open => "open",
-            Stage::Load => "load",
-            Stage::Warmup => "warm-up",
-            Stage::Measure => "measure",
-            Stage::Verify => "verify",
-        }
-    }
 }
 
 impl Run {

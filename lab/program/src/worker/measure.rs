@@ -3,10 +3,11 @@
 use harness::Cluster;
 
 use crate::accounting::{BlockCounters, MachineCounters, ProcessCounters};
-use crate::load::{Edges, Phase};
-use crate::record::{BlockDevice, DeviceWork, Disturbance, ProcessCosts};
+use crate::load::{Edges, Stage};
+use crate::record::{BlockDevice, ProcessCosts, Run};
+use crate::targets::Failure;
 
-use super::{Line, Stage, send};
+use super::{Line, send};
 
 /// All counters, read at one moment.
 struct Snapshot {
@@ -23,7 +24,6 @@ pub struct Accounts<'a> {
     cluster: Option<&'a mut Cluster>,
     before: Option<Snapshot>,
     after: Option<Snapshot>,
-    settled: Option<BlockCounters>,
 }
 
 impl<'a> Accounts<'a> {
@@ -31,21 +31,16 @@ impl<'a> Accounts<'a> {
     pub fn new(device: Option<&'a BlockDevice>, cluster: Option<&'a mut Cluster>) -> Accounts<'a> {
         Accounts {
             device,
-            servers: cluster
-                .as_ref()
-                .map(|cluster| cluster.pids())
-                .unwrap_or_default(),
+            servers: cluster.as_ref().map_or_else(Vec::new, |it| it.pids()),
             cluster,
             before: None,
             after: None,
-            settled: None,
         }
     }
 
     fn snapshot(&self) -> Snapshot {
         let own = std::process::id();
-        let mut measured = self.servers.clone();
-        measured.push(own);
+        let measured = [&self.servers[..], &[own]].concat();
         let servers = self.servers.iter();
         Snapshot {
             block: self.block(),
@@ -59,27 +54,24 @@ impl<'a> Accounts<'a> {
         BlockCounters::of(&self.device?.name).ok()
     }
 
-    /// Writes everything to the device (`sync`) and reads its counters again. Called after the
-    /// measured part.
-    pub fn settle(&mut self) {
+    /// Writes everything to the device (`sync`), reads its counters again, and stores the costs
+    /// of the measured part in `run`.
+    pub fn settle(self, run: &mut Run) {
         rustix::fs::sync();
-        self.settled = self.block();
-    }
-
-    /// Costs of this process in the measured part.
-    pub fn client(&self) -> ProcessCosts {
-        let (Some(before), Some(after)) = (&self.before, &self.after) else {
-            return ProcessCosts::default();
+        let settled = self.block();
+        let Some((before, after)) = self.before.as_ref().zip(self.after.as_ref()) else {
+            return;
         };
-        match (&before.client, &after.client) {
-            (Some(before), Some(after)) => after.since(before),
-            _ => ProcessCosts::default(),
-        }
+        let client = after.client.zip(before.client);
+        run.client = client.map_or_else(ProcessCosts::default, |(now, then)| now.since(&then));
+        run.server = self.server(before, after);
+        let work = |now: Option<BlockCounters>| Some(now?.since(&before.block?, self.device?));
+        (run.device, run.device_settled) = (work(after.block), work(settled));
+        run.disturbance = after.machine.since(&before.machine);
     }
 
     /// Costs of the servers together; `None` without servers.
-    pub fn server(&self) -> Option<ProcessCosts> {
-        let (before, after) = (self.before.as_ref()?, self.after.as_ref()?);
+    fn server(&self, before: &Snapshot, after: &Snapshot) -> Option<ProcessCosts> {
         if self.servers.is_empty() {
             return None;
         }
@@ -88,23 +80,6 @@ impl<'a> Accounts<'a> {
             sum.add(&after.as_ref()?.since(before.as_ref()?));
         }
         Some(sum)
-    }
-
-    /// Work of the device: in the measured part, and until [`settle`](Accounts::settle) had
-    /// ended.
-    pub fn device(&self) -> (Option<DeviceWork>, Option<DeviceWork>) {
-        let before = self.before.as_ref().and_then(|before| before.block);
-        let work = |after: Option<BlockCounters>| Some(after?.since(&before?, self.device?));
-        let after = self.after.as_ref().and_then(|after| after.block);
-        (work(after), work(self.settled))
-    }
-
-    /// Other load on the machine in the measured part.
-    pub fn disturbance(&self) -> Disturbance {
-        match (&self.before, &self.after) {
-            (Some(before), Some(after)) => after.machine.since(&before.machine),
-            _ => Disturbance::default(),
-        }
     }
 }
 
@@ -117,22 +92,17 @@ impl Edges for Accounts<'_> {
         self.after = Some(self.snapshot());
     }
 
-    fn progress(&mut self, phase: Phase, share: f64, rate: f64) -> Result<(), String> {
-        let stage = match phase {
-            Phase::WarmUp => Stage::Warmup,
-            Phase::Measure => Stage::Measure,
-        };
+    fn progress(&mut self, stage: Stage, share: f64, rate: f64) -> Result<(), Failure> {
         send_progress(stage, share, rate)?;
-        let checked = self
-            .cluster
-            .as_mut()
-            .map_or(Ok(()), |it| it.check_running());
-        checked.map_err(|error| error.to_string())
+        match &mut self.cluster {
+            Some(cluster) => cluster.check_running(),
+            None => Ok(()),
+        }
     }
 }
 
 /// Sends the worker's progress to the lab. Fails when the lab has ended.
-pub fn send_progress(stage: Stage, share: f64, rate: f64) -> Result<(), String> {
+pub fn send_progress(stage: Stage, share: f64, rate: f64) -> Result<(), Failure> {
     let sent = send(&Line::Progress { stage, share, rate });
-    sent.map_err(|error| format!("the lab is gone: {error}"))
+    Ok(sent.map_err(|error| format!("the lab is gone: {error}"))?)
 }

@@ -5,14 +5,14 @@ use std::time::Instant;
 
 use harness::Cluster;
 
-use super::job::{Job, Stage};
+use super::Job;
 use super::measure::{Accounts, send_progress};
 use crate::accounting::{dirty_bytes, footprint_bytes, wait_until_quiet};
 use crate::load::{
-    Arrivals, Plan, Remote, STEADY_CHANGE_MAX, etcd_benchmark, preload_embedded, preload_remote,
-    read_back_embedded, read_back_remote, run_embedded,
+    Arrivals, Plan, Remote, STEADY_CHANGE_MAX, Stage, etcd_benchmark, preload_embedded,
+    preload_remote, read_back_embedded, read_back_remote, run_embedded,
 };
-use crate::record::{Kind, LoadResult, Outcome, Run, Steadiness, Taint, TaintKind, Verification};
+use crate::record::{Kind, LoadResult, Outcome, Run, Steadiness, Taint, TaintKind};
 use crate::targets::{
     Embedded, Failure, Offer, OpenOptions, TargetKind, UNDER_HANDOFF, command_line, server_program,
 };
@@ -38,9 +38,9 @@ const FREE_BYTES_MIN: u64 = 64 << 20;
 /// Runs the job. An error becomes the run's outcome.
 pub fn run(job: &Job, offers: &[Offer]) -> Run {
     let mut run = Run::of(job);
-    if let Err(Failure(because)) = attempt(job, offers, &mut run) {
+    if let Err(failure) = attempt(job, offers, &mut run) {
         run.outcome = Outcome::Failed {
-            because: with_remedy(because, job),
+            because: with_remedy(failure.to_string(), job),
         };
     }
     run
@@ -82,12 +82,12 @@ fn free_bytes(job: &Job) -> Option<u64> {
 /// An open target.
 enum Opened {
     Embedded(Offer, Box<dyn Embedded>),
-    Servers(Cluster, Remote),
-    Foreign(Remote),
+    /// Without a cluster, the servers are not the lab's.
+    Servers(Option<Cluster>, Remote),
 }
 
 fn attempt(job: &Job, offers: &[Offer], run: &mut Run) -> Result<(), Failure> {
-    send_progress(Stage::Open, 0.0, 0.0).map_err(Failure)?;
+    send_progress(Stage::Open, 0.0, 0.0)?;
     rustix::fs::sync();
     let dirty_bytes_before = dirty_bytes();
     let (waited_seconds, quiet) = wait_until_quiet(job.quiet_seconds_max);
@@ -97,9 +97,7 @@ fn attempt(job: &Job, offers: &[Offer], run: &mut Run) -> Result<(), Failure> {
         let mut on_share = |share| send_progress(Stage::Load, share, 0.0);
         match &opened {
             Opened::Embedded(_, target) => preload_embedded(&plan, target.as_ref(), &mut on_share)?,
-            Opened::Servers(_, remote) | Opened::Foreign(remote) => {
-                preload_remote(&plan, remote, &mut on_share)?;
-            }
+            Opened::Servers(_, remote) => preload_remote(&plan, remote, &mut on_share)?,
         }
         settle(job);
     }
@@ -117,13 +115,11 @@ fn attempt(job: &Job, offers: &[Offer], run: &mut Run) -> Result<(), Failure> {
 /// Fails if too many operations failed: a target that refuses work does less of it.
 fn check_failures(load: &LoadResult) -> Result<(), Failure> {
     let (failed, all) = (load.failed(), load.failed() + load.operations());
-    match failed as f64 > FAILED_SHARE_MAX * all as f64 {
-        true => Err(Failure(format!(
-            "{failed} of {all} operations failed; first: {}",
-            load.errors.join("; ")
-        ))),
-        false => Ok(()),
+    if failed as f64 > FAILED_SHARE_MAX * all as f64 {
+        let errors = load.errors.join("; ");
+        return Err(format!("{failed} of {all} operations failed; first: {errors}").into());
     }
+    Ok(())
 }
 
 /// Waits until the work that a preload leaves behind (spare segments, compactions, dirty
@@ -157,23 +153,22 @@ fn open(job: &Job, offers: &[Offer], run: &mut Run) -> Result<Opened, Failure> {
             ask_leader,
         } => {
             let program = server_program(binary, flags);
-            run.target.version = program.version().map_err(Failure::of)?;
+            run.target.version = program.version()?;
             run.target.members = *members;
             let count = (*members).max(1) as usize;
-            let cluster = Cluster::start(&program, &job.directory, count).map_err(Failure::of)?;
+            let cluster = Cluster::start(&program, &job.directory, count)?;
             run.target.command = command_line(&cluster);
             let mut urls = cluster.client_urls();
             if *ask_leader {
                 urls.truncate(1);
             }
-            let remote = remote(job, urls);
-            Ok(Opened::Servers(cluster, remote))
+            Ok(Opened::Servers(Some(cluster), remote(job, urls)))
         }
         TargetKind::Endpoints(urls) => {
             run.target.members = urls.len() as u32;
             let remote = remote(job, urls.clone());
             run.target.version = remote.version()?;
-            Ok(Opened::Foreign(remote))
+            Ok(Opened::Servers(None, remote))
         }
     }
 }
@@ -192,35 +187,25 @@ fn find<'a>(offers: &'a [Offer], name: &str) -> Result<&'a Offer, Failure> {
         .find(|offer| offer.name == name)
         .ok_or_else(|| {
             let names: Vec<&str> = offers.iter().map(|offer| offer.name).collect();
-            Failure(format!(
-                "this worker has no target `{name}`; it has {}",
-                names.join(", ")
-            ))
+            let names = names.join(", ");
+            format!("this worker has no target `{name}`; it has {names}").into()
         })
 }
 
 fn check_offer(offer: &Offer, workload: &Workload) -> Result<(), Failure> {
-    let level = workload.durability.level;
-    if !offer.promises.contains(&level) && level != DurabilityLevel::None {
-        return Err(Failure(format!(
-            "target {} cannot promise durability.level = {level:?}: it offers {:?}",
-            offer.name, offer.promises
-        )));
-    }
     let asked = workload.durability;
-    if (asked.buffer_bytes > 0 || asked.segment_bytes > 0) && !offer.gathers {
-        return Err(Failure(format!(
-            "target {} is no log: durability.buffer_bytes and durability.segment_bytes must be 0",
-            offer.name
-        )));
-    }
-    match workload.mix.range.share > 0.0 && !offer.has_ranges {
-        true => Err(Failure(format!(
-            "target {} keeps no order of keys: mix.range.share must be 0",
-            offer.name
-        ))),
-        false => Ok(()),
-    }
+    let level = asked.level;
+    let mistake = if !offer.promises.contains(&level) && level != DurabilityLevel::None {
+        let promises = offer.promises;
+        format!("cannot promise durability.level = {level:?}: it offers {promises:?}")
+    } else if (asked.buffer_bytes > 0 || asked.segment_bytes > 0) && !offer.gathers {
+        "is no log: durability.buffer_bytes and durability.segment_bytes must be 0".into()
+    } else if workload.mix.range.share > 0.0 && !offer.has_ranges {
+        "keeps no order of keys: mix.range.share must be 0".into()
+    } else {
+        return Ok(());
+    };
+    Err(format!("target {} {mistake}", offer.name).into())
 }
 
 fn open_options(workload: &Workload) -> OpenOptions {
@@ -266,7 +251,7 @@ fn arrivals(
     let seconds = time.warmup.max().as_seconds()
         + time.measure.as_seconds()
         + 2.0 * time.interval.as_seconds();
-    Arrivals::new(process, rate, seconds, seed).map_err(Failure)
+    Ok(Arrivals::new(process, rate, seconds, seed)?)
 }
 
 type Measured = (LoadResult, Vec<Acknowledged>, Steadiness);
@@ -300,7 +285,7 @@ fn once(
     let plan = Plan::new(&job.workload, job.seed, arrivals).in_round(round.number);
     let plan = Arc::new(plan);
     let device = job.device.as_ref();
-    let (mut measured, mut accounts) = match opened {
+    let (mut measured, accounts) = match opened {
         Opened::Embedded(_, target) => {
             let mut accounts = Accounts::new(device, None);
             (
@@ -309,30 +294,23 @@ fn once(
             )
         }
         Opened::Servers(cluster, remote) => {
-            let mut accounts = Accounts::new(device, Some(cluster));
+            let device = device.filter(|_| cluster.is_some());
+            let mut accounts = Accounts::new(device, cluster.as_mut());
             let measured = match &job.workload.clients.generator {
                 None => remote.run(&plan, &mut accounts)?,
                 Some(program) => {
                     let ran = etcd_benchmark::run(&plan, program, &remote.urls, &mut accounts);
-                    let (load, steadiness) = ran.map_err(Failure)?;
+                    let (load, steadiness) = ran?;
                     (load, Vec::new(), steadiness)
                 }
             };
             (measured, accounts)
         }
-        Opened::Foreign(remote) => {
-            let mut accounts = Accounts::new(None, None);
-            (remote.run(&plan, &mut accounts)?, accounts)
-        }
     };
     for client in &mut measured.1 {
         client.shift(plan.origin().duration_since(round.since).as_nanos() as u64);
     }
-    accounts.settle();
-    run.client = accounts.client();
-    run.server = accounts.server();
-    (run.device, run.device_settled) = accounts.device();
-    run.disturbance = accounts.disturbance();
+    accounts.settle(run);
     measured.0.rate_offered = rate;
     measured.0.saturated = rate.is_some_and(|rate| is_saturated(&plan, &measured.0, rate));
     Ok(measured)
@@ -379,56 +357,49 @@ fn verify(
     plan: &Plan,
     run: &mut Run,
 ) -> Result<(), Failure> {
-    let skipped = skip_reason(job, &opened);
-    if let Some(because) = skipped {
+    if let Some(because) = skip_reason(job, &opened) {
         run.verification.skipped_because = Some(because);
         return match opened {
             Opened::Embedded(_, target) => target.close(),
-            Opened::Servers(..) | Opened::Foreign(_) => Ok(()),
+            Opened::Servers(..) => Ok(()),
         };
     }
-    send_progress(Stage::Verify, 0.0, 0.0).map_err(Failure)?;
-    let preloaded = if job.workload.load.preload {
-        job.workload.load.keys
-    } else {
-        0
-    };
+    send_progress(Stage::Verify, 0.0, 0.0)?;
+    let load = &job.workload.load;
+    let preloaded = if load.preload { load.keys } else { 0 };
     let mut ledger = Ledger::new(acknowledged, preloaded);
     let keys = ledger.keys(job.verify_keys_max as usize);
     let after = match opened {
         Opened::Embedded(offer, target) => {
             target.close()?;
             let target = (offer.open)(&job.directory, &open_options(&job.workload))
-                .map_err(|Failure(error)| Failure(format!("cannot be opened again: {error}")))?;
+                .map_err(|error| format!("cannot be opened again: {error}"))?;
             read_back_embedded(plan, target.as_ref(), &mut ledger, &keys)?;
             target.close()?;
             "closed and opened"
         }
-        Opened::Servers(mut cluster, _) => {
-            cluster.kill_all().map_err(Failure::of)?;
-            cluster.start_all().map_err(Failure::of)?;
+        Opened::Servers(Some(mut cluster), _) => {
+            cluster.kill_all()?;
+            cluster.start_all()?;
             let remote = remote(job, cluster.client_urls());
             read_back_remote(plan, &remote, &mut ledger, &keys)?;
             "killed and restarted"
         }
-        Opened::Foreign(remote) => {
+        Opened::Servers(None, remote) => {
             read_back_remote(plan, &remote, &mut ledger, &keys)?;
             "nothing: the servers are not the lab's"
         }
     };
     run.verification = ledger.verification(after);
     if !run.verification.is_good() {
-        let Verification {
-            keys_checked,
-            keys_missing,
-            keys_wrong,
-            examples,
-            ..
-        } = &run.verification;
+        let found = &run.verification;
         run.outcome = Outcome::Lost {
             because: format!(
-                "of {keys_checked} keys {keys_missing} are missing and {keys_wrong} wrong: {}",
-                examples.join("; ")
+                "of {} keys {} are missing and {} wrong: {}",
+                found.keys_checked,
+                found.keys_missing,
+                found.keys_wrong,
+                found.examples.join("; ")
             ),
         };
     }

@@ -32,42 +32,32 @@ impl FromStr for Distribution {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Distribution, String> {
-        let mistake = || {
+        let share = |text: &str| text.parse().ok().filter(|it| (0.0..=1.0).contains(it));
+        let hot = |shares: &str| {
+            let (keys, operations) = shares.split_once('/')?;
+            let (keys, operations) = (share(keys)?, share(operations)?);
+            (keys > 0.0).then_some(Distribution::Hot { keys, operations })
+        };
+        let zipf = |exponent: &str| {
+            let exponent = exponent.parse().ok();
+            exponent
+                .filter(|it| (0.0..=10.0).contains(it))
+                .map(Distribution::Zipf)
+        };
+        let distribution = match text.split_once(':') {
+            None if text == "uniform" => Some(Distribution::Uniform),
+            None if text == "latest" => Some(Distribution::Latest),
+            None if text == "sequential" || text == "seq" => Some(Distribution::Sequential),
+            Some(("zipf", exponent)) => zipf(exponent),
+            Some(("hot", shares)) => hot(shares),
+            _ => None,
+        };
+        distribution.ok_or_else(|| {
             format!(
                 "`{text}` is no distribution: write `uniform`, `zipf:0.99`, `latest`, \
                  `sequential` or `hot:0.01/0.9`"
             )
-        };
-        let share = |text: &str| {
-            text.parse()
-                .ok()
-                .filter(|share| (0.0..=1.0).contains(share))
-        };
-        match text.split_once(':') {
-            None => match text {
-                "uniform" => Ok(Distribution::Uniform),
-                "latest" => Ok(Distribution::Latest),
-                "sequential" | "seq" => Ok(Distribution::Sequential),
-                _ => Err(mistake()),
-            },
-            Some(("zipf", exponent)) => match exponent.parse() {
-                Ok(exponent) if (0.0..=10.0).contains(&exponent) => {
-                    Ok(Distribution::Zipf(exponent))
-                }
-                _ => Err(mistake()),
-            },
-            Some(("hot", shares)) => {
-                let (keys, operations) = shares.split_once('/').ok_or_else(mistake)?;
-                let (keys, operations) = (share(keys), share(operations));
-                match (keys, operations) {
-                    (Some(keys), Some(operations)) if keys > 0.0 => {
-                        Ok(Distribution::Hot { keys, operations })
-                    }
-                    _ => Err(mistake()),
-                }
-            }
-            Some(_) => Err(mistake()),
-        }
+        })
     }
 }
 
@@ -83,19 +73,7 @@ impl fmt::Display for Distribution {
     }
 }
 
-impl TryFrom<String> for Distribution {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Distribution, String> {
-        text.parse()
-    }
-}
-
-impl From<Distribution> for String {
-    fn from(distribution: Distribution) -> String {
-        distribution.to_string()
-    }
-}
+as_text!(Distribution);
 
 #[cfg(test)]
 mod tests {

@@ -81,19 +81,7 @@ impl fmt::Display for Objective {
     }
 }
 
-impl TryFrom<String> for Objective {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Objective, String> {
-        text.parse()
-    }
-}
-
-impl From<Objective> for String {
-    fn from(objective: Objective) -> String {
-        objective.to_string()
-    }
-}
+as_text!(Objective);
 
 #[cfg(test)]
 mod tests {

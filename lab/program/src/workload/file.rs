@@ -52,56 +52,51 @@ impl Workload {
 
     fn check_load(&self) -> Result<(), String> {
         let load = &self.load;
-        if load.keys == 0 {
-            return Err("load.keys is 0: write how many keys there are, at least 1".into());
-        }
-        let needed = load.key.kind.bytes_min(load.keys);
-        if load.key.size != 0 && load.key.size < needed {
-            return Err(format!(
-                "load.key.size = {}: the last of {} keys needs {needed} bytes; write 0 for as \
+        ensure(load.keys > 0, || {
+            "load.keys is 0: write how many keys there are, at least 1".into()
+        })?;
+        let (size, needed) = (load.key.size, load.key.kind.bytes_min(load.keys));
+        ensure(size == 0 || size >= needed, || {
+            format!(
+                "load.key.size = {size}: the last of {} keys needs {needed} bytes; write 0 for as \
                  many as needed",
-                load.key.size, load.keys
-            ));
-        }
-        if !(load.value.compressible > 0.0 && load.value.compressible <= 1.0) {
-            return Err(format!(
-                "load.value.compressible = {}: write what compression leaves, above 0 and up to 1",
-                load.value.compressible
-            ));
-        }
-        Ok(())
+                load.keys
+            )
+        })?;
+        let left = load.value.compressible;
+        ensure(left > 0.0 && left <= 1.0, || {
+            format!(
+                "load.value.compressible = {left}: write what compression leaves, above 0 and up \
+                 to 1"
+            )
+        })
     }
 
     fn check_mix(&self) -> Result<(), String> {
-        let shares = [self.mix.get, self.mix.put, self.mix.range.share];
-        let all: f64 = shares.iter().sum();
-        if shares.iter().any(|share| !(0.0..=1.0).contains(share))
-            || (all - 1.0).abs() > SHARES_TOLERANCE
-        {
-            return Err(format!(
-                "mix: get = {}, put = {} and range.share = {} add up to {all}; they are shares \
-                 and must add up to 1",
-                shares[0], shares[1], shares[2]
-            ));
-        }
+        let (get, put, range) = (self.mix.get, self.mix.put, self.mix.range.share);
+        let is_share = |share: &f64| (0.0..=1.0).contains(share);
+        let all = get + put + range;
+        let is_whole = (all - 1.0).abs() <= SHARES_TOLERANCE;
+        ensure([get, put, range].iter().all(is_share) && is_whole, || {
+            format!(
+                "mix: get = {get}, put = {put} and range.share = {range} add up to {all}; they \
+                 are shares and must add up to 1"
+            )
+        })?;
         let missing = self.access.missing;
-        if !(0.0..=1.0).contains(&missing) {
-            return Err(format!(
-                "access.missing = {missing}: a share is from 0 to 1"
-            ));
-        }
-        if self.mix.put < 1.0 && !self.load.preload && missing < 1.0 && self.mix.put == 0.0 {
-            return Err(
-                "load.preload = false, and nothing is put: there is nothing to read".into(),
-            );
-        }
-        if self.access.distribution == Distribution::Latest && self.mix.put == 0.0 {
-            return Err(
+        ensure(is_share(&missing), || {
+            format!("access.missing = {missing}: a share is from 0 to 1")
+        })?;
+        ensure(put > 0.0 || self.load.preload || missing >= 1.0, || {
+            "load.preload = false, and nothing is put: there is nothing to read".into()
+        })?;
+        ensure(
+            put > 0.0 || self.access.distribution != Distribution::Latest,
+            || {
                 "access.distribution = \"latest\" needs puts that it can follow: mix.put is 0"
-                    .into(),
-            );
-        }
-        Ok(())
+                    .into()
+            },
+        )
     }
 
     fn check_clients(&self) -> Result<(), String> {
@@ -109,40 +104,38 @@ impl Workload {
         if clients.generator.is_some() {
             crate::load::etcd_benchmark::check(self)?;
         }
-        if clients.connections == 0 {
-            return Err("clients.connections = 0: write at least 1".into());
-        }
-        if clients.clients.is_empty() {
-            return Err("clients.clients is empty: write at least 1 number of clients".into());
-        }
-        match clients
-            .clients
-            .iter()
-            .find(|count| !(1..=CLIENTS_MAX).contains(*count))
-        {
-            Some(count) => Err(format!(
-                "clients.clients = {count}: from 1 to {CLIENTS_MAX}"
-            )),
-            None => Ok(()),
-        }
+        ensure(clients.connections > 0, || {
+            "clients.connections = 0: write at least 1".into()
+        })?;
+        ensure(!clients.clients.is_empty(), || {
+            "clients.clients is empty: write at least 1 number of clients".into()
+        })?;
+        clients.clients.iter().try_for_each(|count| {
+            ensure((1..=CLIENTS_MAX).contains(count), || {
+                format!("clients.clients = {count}: from 1 to {CLIENTS_MAX}")
+            })
+        })
     }
 
     fn check_times(&self) -> Result<(), String> {
-        let interval = self.time.interval.as_seconds();
-        let measure = self.time.measure.as_seconds();
-        if interval < 0.01 || measure < interval {
-            return Err(format!(
-                "time: measure = {} must hold at least one interval = {} of 10ms or more",
-                self.time.measure, self.time.interval
-            ));
-        }
+        let (interval, measure) = (self.time.interval, self.time.measure);
+        ensure(interval.as_seconds() >= 0.01 && measure >= interval, || {
+            format!(
+                "time: measure = {measure} must hold at least one interval = {interval} of 10ms \
+                 or more"
+            )
+        })?;
         match self.arrival {
-            Arrival::Open { rate, .. } if !(rate > 0.0 && rate <= 1e8) => Err(format!(
-                "arrival.rate = {rate}: operations per second, above 0"
-            )),
+            Arrival::Open { rate, .. } => ensure(rate > 0.0 && rate <= 1e8, || {
+                format!("arrival.rate = {rate}: operations per second, above 0")
+            }),
             _ => Ok(()),
         }
     }
+}
+
+fn ensure(is_valid: bool, mistake: impl FnOnce() -> String) -> Result<(), String> {
+    if is_valid { Ok(()) } else { Err(mistake()) }
 }
 
 impl KeyKind {

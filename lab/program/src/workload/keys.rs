@@ -4,21 +4,7 @@ use std::io::Write as _;
 
 use super::{KeyKind, KeySpec};
 
-/// Makes keys of one kind and length.
-#[derive(Clone, Debug)]
-pub struct Keys {
-    kind: KeyKind,
-    size: usize,
-}
-
-impl Keys {
-    pub fn new(spec: &KeySpec) -> Keys {
-        Keys {
-            kind: spec.kind,
-            size: spec.size,
-        }
-    }
-
+impl KeySpec {
     /// Replaces the contents of `key` by the key with this number.
     pub fn write(&self, number: u64, key: &mut Vec<u8>) {
         key.clear();
@@ -54,7 +40,7 @@ mod tests {
 
     fn key(kind: KeyKind, size: usize, number: u64) -> Vec<u8> {
         let mut key = vec![7];
-        Keys::new(&KeySpec { kind, size }).write(number, &mut key);
+        KeySpec { kind, size }.write(number, &mut key);
         key
     }
 

@@ -103,19 +103,7 @@ impl fmt::Display for ValueLength {
     }
 }
 
-impl TryFrom<String> for ValueLength {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<ValueLength, String> {
-        text.parse()
-    }
-}
-
-impl From<ValueLength> for String {
-    fn from(length: ValueLength) -> String {
-        length.to_string()
-    }
-}
+as_text!(ValueLength);
 
 #[cfg(test)]
 mod tests {

@@ -124,24 +124,6 @@ impl fmt::Display for Warmup {
     }
 }
 
-/// Conversions for serde, which uses the text form.
-macro_rules! as_text {
-    ($($name:ty),*) => {$(
-        impl TryFrom<String> for $name {
-            type Error = String;
-
-            fn try_from(text: String) -> Result<$name, String> {
-                text.parse()
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(value: $name) -> String {
-                value.to_string()
-            }
-        }
-    )*};
-}
 as_text!(Span, Warmup);
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! The hint page: making one, opening that of another process, reading it.
 
-use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -72,74 +71,44 @@ pub struct ThreadHints {
 }
 
 /// Reason for which a file cannot be used as a page.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Refused {
     /// The file could not be mapped.
+    #[error("hint page cannot be mapped: {0}")]
     Unreadable(io::Error),
     /// The file is shorter than a header, or than its header says.
+    #[error("hint page has {bytes} bytes, fewer than its slots need; make a new one")]
     TooShort {
         /// Size of the file.
         bytes: u64,
     },
     /// The file does not begin with [`MAGIC`].
+    #[error("this is no hint page: it begins with {found:#018x} instead of {MAGIC:#018x}")]
     NotAPage {
         /// Its first eight bytes.
         found: u64,
     },
     /// The page has another version of the layout.
+    #[error(
+        "hint page has version {found}, this library knows {VERSION}: \
+         use the same release on both sides"
+    )]
     OtherVersion {
         /// Its version.
         found: u32,
     },
 }
 
-impl fmt::Display for Refused {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refused::Unreadable(error) => write!(out, "hint page cannot be mapped: {error}"),
-            Refused::TooShort { bytes } => write!(
-                out,
-                "hint page has {bytes} bytes, fewer than its slots need; make a new one"
-            ),
-            Refused::NotAPage { found } => write!(
-                out,
-                "this is no hint page: it begins with {found:#018x} instead of {MAGIC:#018x}"
-            ),
-            Refused::OtherVersion { found } => write!(
-                out,
-                "hint page has version {found}, this library knows {VERSION}: \
-                 use the same release on both sides"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for Refused {}
-
 /// Error of [`Page::install`].
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum NotInstalled {
     /// This process writes into a page already.
+    #[error("this process has a hint page already and keeps it")]
     Another,
     /// `pthread_key_create` failed.
+    #[error("no key for a thread's slot in the hint page: {0}; the process has too many")]
     NoThreadKey(io::Error),
 }
-
-impl fmt::Display for NotInstalled {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NotInstalled::Another => {
-                write!(out, "this process has a hint page already and keeps it")
-            }
-            NotInstalled::NoThreadKey(error) => write!(
-                out,
-                "no key for a thread's slot in the hint page: {error}; the process has too many"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for NotInstalled {}
 
 /// A hint page, mapped into this process.
 pub struct Page {

@@ -6,17 +6,18 @@
 //! order, each run on a server of its own. In the honest variant writes go to all keys, and
 //! reads begin at any key.
 
+use super::super::ab::triple;
 use super::super::heatmap::{Axes, PAIRS, axis_option, points};
 use super::super::scale::Scale;
 use super::super::workloads;
-use super::{Options, Table, servers};
-use crate::cli::ab::triple;
+use super::{Options, servers};
+use crate::cli::finish::Measurement;
 use crate::workload::Distribution;
 
 const READS_AT_ONCE: u64 = 100;
 
 /// Table 000, as published or honest.
-pub fn table(options: &Options) -> Result<Table, String> {
+pub fn table(options: &Options) -> Result<Measurement, String> {
     let (etcd, ours) = servers(options, "")?;
     let mut workload = workloads::find("rw-heatmap")?;
     if options.as_published {
@@ -38,12 +39,8 @@ pub fn table(options: &Options) -> Result<Table, String> {
         ));
     }
     let workload = options.changes.applied(options.scale.applied(workload))?;
-    Ok(Table {
-        title: "etcd's rw-heatmap".into(),
-        points: points(&workload, &axes(options.scale))?,
-        arms: triple(&etcd, &ours),
-        pairs: PAIRS,
-    })
+    let points = points(&workload, &axes(options.scale))?;
+    Ok(options.measurement("etcd's rw-heatmap", points, triple(&etcd, &ours), PAIRS))
 }
 
 fn axes(scale: Scale) -> Axes {

@@ -3,48 +3,28 @@
 
 use std::collections::BTreeSet;
 
-use super::{Options, Table, points, row, targets_or};
+use super::{Options, points, rows, targets_or};
+use crate::cli::finish::Measurement;
 use crate::cli::run::side_by_side;
 
 const FILE: &str = "file";
 
 /// Table 004, as published or honest.
-pub fn table(options: &Options) -> Result<Table, String> {
-    let level = if options.as_published {
-        "os"
-    } else {
-        "durable"
-    };
-    let load = "[load]\nkeys = 50_000\nkey = { kind = \"u64be\", size = 8 }\n\
-                value = { length = \"fixed:4096\", unique = true }\n[clients]\nclients = 64\n";
-    let durability = format!("[durability]\nlevel = \"{level}\"\n");
-    let rows = [
-        ("random write", "[mix]\nput = 1.0\n"),
-        ("random read", "[mix]\nput = 0.0\nget = 1.0\n"),
-        (
-            "full range",
-            "[mix]\nput = 0.0\nrange = { share = 1.0, limit = 0, from_start = true }\n",
-        ),
-    ];
+pub fn table(options: &Options) -> Result<Measurement, String> {
     let targets = targets_or(options, &["engine", FILE])?;
     let beside = match targets.iter().any(|target| target.name == FILE) {
         true => ", beside a plain file",
         false => "",
     };
-    let rows = rows
-        .iter()
-        .map(|(name, mix)| row(name, &[load, mix, &durability]))
-        .collect::<Result<_, _>>()
-        .map_err(|mistake| mistake.to_string())?;
+    let rows = rows(
+        options,
+        include_str!("../../../../workloads/table-004.toml"),
+    );
     let points = points(options, rows)?;
     let threads: BTreeSet<u32> = points.iter().map(|point| point.cell.clients).collect();
     let threads: Vec<String> = threads.iter().map(u32::to_string).collect();
-    Ok(Table {
-        title: format!("4 KiB values by {} threads{beside}", threads.join(", ")),
-        points,
-        arms: side_by_side(&targets)?,
-        pairs: 3,
-    })
+    let title = format!("4 KiB values by {} threads{beside}", threads.join(", "));
+    Ok(options.measurement(title, points, side_by_side(&targets)?, 3))
 }
 
 #[cfg(test)]

@@ -18,29 +18,24 @@
 //! `handoff run`: the same worker and library with the mutexes of handoff, which continue
 //! the predecessor's work.
 
-use super::{Options, Table, existing, measured, points, program, targets_or, written};
-use crate::cli::Outcome;
-use crate::cli::finish::finish;
+use super::{Options, existing, points, program, targets_or};
+use crate::cli::finish::Measurement;
 use crate::cli::run::side_by_side;
-use crate::report::published::threads::{FILL, PUBLISHED, READ};
+use crate::cli::workloads::find;
+use crate::report::published::threads::{FILL, READ};
 use crate::schedule::Point;
 use crate::targets::{HANDOFF, TargetSpec, offered};
-use crate::workload::Workload;
+use crate::workload::{Span, Warmup, Workload};
 
 const PUBLISHED_KEYS: u64 = 100_000;
 /// Index of LevelDB among the targets.
 const LEVELDB: usize = 2;
 
-/// Measures both rows at every number of threads.
-pub fn run(options: &Options) -> Outcome {
-    let table = Table {
-        title: "random writes and reads by 1 to 256 threads".into(),
-        points: cells(options)?,
-        arms: side_by_side(&targets(options)?)?,
-        pairs: 1,
-    };
-    let (record, folder) = measured(options, table)?;
-    finish(&record, &folder, options.measure.fail_on)
+/// Both rows at every number of threads.
+pub fn table(options: &Options) -> Result<Measurement, String> {
+    let title = "random writes and reads by 1 to 256 threads";
+    let arms = side_by_side(&targets(options)?)?;
+    Ok(options.measurement(title, cells(options)?, arms, 1))
 }
 
 fn cells(options: &Options) -> Result<Vec<Point>, String> {
@@ -62,62 +57,44 @@ fn targets(options: &Options) -> Result<Vec<TargetSpec>, String> {
     };
     let mut targets = targets_or(options, &names)?;
     let offers = offered();
-    let is_absent = |name: &&str| !offers.iter().any(|offer| offer.name == *name);
-    match names.iter().find(|name| is_absent(name)) {
-        Some(name) if options.targets.is_empty() => Err(format!(
+    if !options.targets.is_empty() {
+        return Ok(targets);
+    }
+    let is_absent = |name: &&&str| !offers.iter().any(|offer| offer.name == **name);
+    if let Some(name) = names.iter().find(is_absent) {
+        return Err(format!(
             "seed 002 compares with `{name}`, which is not in this program: `cargo build \
              --release --manifest-path lab/lab-peers/Cargo.toml` makes inkstone-lab-peers, \
              which has it; or name other targets with --targets"
-        )),
-        Some(_) => Ok(targets),
-        None => {
-            if options.targets.is_empty() {
-                let handoff = existing(
-                    "targets",
-                    program(HANDOFF),
-                    "cargo build --release -p handoff-preload -p handoff-run",
-                )?;
-                let under = format!("{}@{}", names[LEVELDB], handoff.display());
-                targets.insert(LEVELDB + 1, under.parse()?);
-            }
-            Ok(targets)
-        }
+        ));
     }
+    let remedy = "cargo build --release -p handoff-preload -p handoff-run";
+    let handoff = existing("targets", program(HANDOFF), remedy)?;
+    let under = format!("{}@{}", names[LEVELDB], handoff.display());
+    targets.insert(LEVELDB + 1, under.parse()?);
+    Ok(targets)
 }
 
+/// The workloads of these names, measured for a shorter time.
 fn workloads(options: &Options) -> Result<Vec<Workload>, String> {
-    let keys = match options.as_published {
-        true => PUBLISHED_KEYS,
-        false => 1_000_000,
+    let shorter = |name| {
+        let mut workload = find(name)?;
+        workload.description.clear();
+        workload.time.warmup = Warmup::Fixed(Span::seconds(1.0));
+        workload.time.measure = Span::seconds(5.0);
+        if options.as_published {
+            workload.load.keys = PUBLISHED_KEYS;
+        }
+        Ok(workload)
     };
-    let load = |preload: bool| {
-        format!(
-            "[load]\nkeys = {keys}\npreload = {preload}\n\
-             key = {{ kind = \"dbbench-%016d\", size = 16 }}\n\
-             value = {{ length = \"fixed:100\", unique = true, compressible = 0.5 }}\n"
-        )
-    };
-    let threads = PUBLISHED
-        .map(|(threads, ..)| threads.to_string())
-        .join(", ");
-    let rest = format!(
-        "[clients]\nclients = [{threads}]\n[durability]\nlevel = \"os\"\n\
-         [time]\nwarmup = \"1s\"\nmeasure = \"5s\"\n"
-    );
-    let rows = [
-        (FILL, load(false), "[mix]\nput = 1.0\n"),
-        (READ, load(true), "[mix]\nput = 0.0\nget = 1.0\n"),
-    ];
-    rows.iter()
-        .map(|(name, load, mix)| written(name, &[load, mix, &rest]))
-        .collect::<Result<_, _>>()
-        .map_err(|mistake| mistake.to_string())
+    [FILL, READ].into_iter().map(shorter).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::options;
     use super::*;
+    use crate::report::published::threads::PUBLISHED;
 
     #[test]
     fn both_rows_have_all_nine_numbers_of_threads() {

@@ -16,96 +16,64 @@
 //! is F_FULLFSYNC. Reports show them beside the measured ones for orientation; the machines
 //! differ, so no ratio is printed.
 
-use super::{Options, Table, measured, points_as_named, rows_asked_for, targets_or, written};
-use crate::cli::Outcome;
-use crate::cli::finish::finish;
+use super::{Options, points_as_named, rows, targets_or};
+use crate::cli::finish::Measurement;
 use crate::cli::run::side_by_side;
 use crate::report::published::write_ahead_log::{PUBLISHED, Published};
-use crate::workload::{Mistake, Workload};
+use crate::workload::{DurabilityLevel, Workload};
 
-/// Honest rows, as number of producers and durability level: a returned put has reached
-/// this level.
-const KEPT: [(u32, &str); 5] = [
-    (1, "durable"),
-    (16, "durable"),
-    (256, "durable"),
-    (1, "os"),
-    (16, "os"),
-];
-
-/// Measures the rows that the options select.
-pub fn run(options: &Options) -> Outcome {
-    let rows = workloads(options).map_err(|mistake| mistake.to_string())?;
-    let rows = rows_asked_for(options, rows)?;
-    let series: Vec<u64> = rows.iter().map(|row| row.load.keys).collect();
-    let mut points = points_as_named(options, rows)?;
+/// The rows that the options select.
+pub fn table(options: &Options) -> Result<Measurement, String> {
+    let rows = workloads(options);
+    let mut points = points_as_named(options, rows.clone())?;
     if options.changes.keys.is_none() {
         // The number of series is the subject of a row: no scale changes it.
-        for (point, series) in points.iter_mut().zip(series) {
-            point.workload.load.keys = series;
+        for point in &mut points {
+            let row = rows.iter().find(|row| row.name == point.cell.workload);
+            point.workload.load.keys = row.expect("a point comes from a row").load.keys;
         }
     }
-    let table = Table {
-        title: "a write-ahead log of many series".into(),
-        points,
-        arms: side_by_side(&targets_or(options, &["log", "append"])?)?,
-        pairs: 1,
-    };
-    let (record, folder) = measured(options, table)?;
-    finish(&record, &folder, options.measure.fail_on)
+    let title = "a write-ahead log of many series";
+    let arms = side_by_side(&targets_or(options, &["log", "append"])?)?;
+    Ok(options.measurement(title, points, arms, 1))
 }
 
-fn workloads(options: &Options) -> Result<Vec<Workload>, Mistake> {
+fn workloads(options: &Options) -> Vec<Workload> {
+    let honest = rows(
+        options,
+        include_str!("../../../../workloads/table-003.toml"),
+    );
     match options.as_published {
-        true => PUBLISHED.iter().map(buffered).collect(),
-        false => KEPT
+        true => PUBLISHED
             .iter()
-            .map(|(producers, level)| kept(*producers, level))
+            .map(|row| buffered(row, &honest[0]))
             .collect(),
+        false => honest,
     }
 }
 
-fn load(series: u64) -> String {
-    format!(
-        "[load]\nkeys = {series}\npreload = false\nkey = {{ kind = \"series\", size = 0 }}\n\
-         value = {{ length = \"clamped:200,0..1023\", unique = true }}\n\
-         [access]\ndistribution = \"sequential\"\n\
-         [time]\nwarmup = \"1s\"\nmeasure = \"3s\"\n"
-    )
-}
-
-fn buffered(published: &Published) -> Result<Workload, Mistake> {
-    let durability = format!(
-        "[durability]\nlevel = \"{}\"\nbuffer_bytes = {}\nsegment_bytes = {}\n",
-        if published.sync { "durable" } else { "os" },
-        published.buffer_bytes,
-        published.segment_bytes,
-    );
-    written(published.name, &[&load(published.series), &durability])
-}
-
-fn kept(producers: u32, level: &str) -> Result<Workload, Mistake> {
-    let what = match level {
-        "durable" => "durable",
-        _ => "in the page cache",
-    };
-    let name = match producers {
-        1 => format!("1 producer, each put {what}"),
-        many => format!("{many} producers, each put {what}"),
-    };
-    let rest = format!("[clients]\nclients = {producers}\n[durability]\nlevel = \"{level}\"\n");
-    written(&name, &[&load(1000), &rest])
+/// A published row, from an honest one with one producer.
+fn buffered(published: &Published, honest: &Workload) -> Workload {
+    let mut workload = honest.clone();
+    workload.name = published.name.into();
+    workload.load.keys = published.series;
+    let durability = &mut workload.durability;
+    durability.buffer_bytes = published.buffer_bytes;
+    durability.segment_bytes = published.segment_bytes;
+    if !published.sync {
+        durability.level = DurabilityLevel::Os;
+    }
+    workload
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::options;
     use super::*;
-    use crate::workload::DurabilityLevel;
 
     #[test]
     fn published_rows_have_the_published_buffers_and_flushes() {
-        let rows = workloads(&options(&["003", "--as-published"])).unwrap();
+        let rows = workloads(&options(&["003", "--as-published"]));
         assert_eq!(rows.len(), PUBLISHED.len());
         for (workload, published) in rows.iter().zip(&PUBLISHED) {
             assert_eq!(workload.durability.buffer_bytes, published.buffer_bytes);
@@ -118,7 +86,7 @@ mod tests {
 
     #[test]
     fn honest_rows_buffer_nothing() {
-        for workload in workloads(&options(&["003"])).unwrap() {
+        for workload in workloads(&options(&["003"])) {
             assert_eq!(workload.durability.buffer_bytes, 0, "{}", workload.name);
         }
     }

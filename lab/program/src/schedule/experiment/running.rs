@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::Experiment;
+use super::{Experiment, save};
 use crate::record::{ARM_NULL, Outcome, Record, Run};
 use crate::schedule::interrupt::Interrupt;
 use crate::schedule::progress::{ProgressDisplay, span};
 use crate::schedule::run_directory::RunDirectory;
-use crate::schedule::{Arm, Planned, Point, RunPlan};
+use crate::schedule::{Arm, Error, Planned, Point, RunPlan};
 use crate::targets::Programs;
 use crate::verdict::evidence::ceiling;
 use crate::worker::{Ended, Job, Stage, Watcher, call};
@@ -35,29 +35,15 @@ pub struct Running<'a> {
     pub programs: Programs,
 }
 
-/// Random draws of the plan for one run.
-#[derive(Clone, Copy)]
-pub struct Draws {
-    pub seed: u64,
-    pub directory_letters: usize,
-    pub environment_bytes: usize,
-}
-
-impl Draws {
-    fn of(planned: &Planned) -> Draws {
-        Draws {
-            seed: planned.work_seed,
-            directory_letters: planned.directory_letters,
-            environment_bytes: planned.environment_bytes,
-        }
-    }
-}
-
 /// Reason why an experiment ends early.
+#[derive(Debug, thiserror::Error)]
 pub enum Stop {
+    #[error("it was interrupted")]
     Interrupted,
+    #[error("{0}")]
     OutOfTime(String),
-    Broken(String),
+    #[error(transparent)]
+    Broken(#[from] Error),
 }
 
 impl Running<'_> {
@@ -102,7 +88,7 @@ impl Running<'_> {
                 return Err(Stop::OutOfTime(self.out_of_time()));
             }
             if has_ceiling {
-                self.ceiling(&experiment.points[cell])?;
+                self.ceiling(cell)?;
             }
             if self.group(group, group[0].group, 0)? {
                 disturbed.push(group);
@@ -162,27 +148,28 @@ impl Running<'_> {
     }
 
     /// Measures the generator's own limit in a cell with the null target.
-    fn ceiling(&mut self, point: &Point) -> Result<(), Stop> {
-        let mut workload = point.workload.clone();
+    fn ceiling(&mut self, cell: usize) -> Result<(), Stop> {
+        let mut workload = self.experiment.points[cell].workload.clone();
         workload.time.warmup = Warmup::Fixed(Span::seconds(CEILING_SECONDS / 4.0));
         workload.time.measure = Span::seconds(CEILING_SECONDS);
         workload.time.interval = Span::seconds(CEILING_SECONDS / 4.0);
         workload.arrival = crate::workload::Arrival::Closed;
         let target = ARM_NULL.parse().expect("null is a target");
         let point = Point {
-            cell: point.cell.clone(),
+            cell: self.experiment.points[cell].cell.clone(),
             workload,
         };
-        let arm = Arm {
-            name: ARM_NULL.into(),
-            target,
-        };
-        let draws = Draws {
-            seed: self.experiment.seed,
+        let planned = Planned {
+            cell,
+            group: 0,
+            position: 0,
+            arm: 0,
+            work_seed: self.experiment.seed,
             directory_letters: 4,
             environment_bytes: 0,
         };
-        self.one(&point, &arm, (0, 0), draws).map(drop)
+        let arm = Arm::of(ARM_NULL, &target);
+        self.one(&point, &arm, (0, 0), &planned).map(drop)
     }
 
     /// The ceiling of the job's cell, if it was measured; `None` for the null target itself.
@@ -204,7 +191,7 @@ impl Running<'_> {
             let point = &experiment.points[planned.cell];
             let arm = &experiment.arms[planned.arm];
             let number = (pair as u32, attempt);
-            let run = self.one(point, arm, number, Draws::of(planned))?;
+            let run = self.one(point, arm, number, planned)?;
             match run.outcome {
                 Outcome::Measured => disturbed |= run.was_disturbed(),
                 _ => {
@@ -231,22 +218,30 @@ impl Running<'_> {
         &mut self,
         point: &Point,
         arm: &Arm,
-        number: (u32, u32),
-        draws: Draws,
+        (pair, attempt): (u32, u32),
+        planned: &Planned,
     ) -> Result<Run, Stop> {
         if self.interrupt.is_set() {
             return Err(Stop::Interrupted);
         }
         let experiment = self.experiment;
-        let directory = RunDirectory::make(
-            &experiment.parent,
-            experiment.loop_fs,
-            draws.directory_letters,
-        );
-        let directory = directory.map_err(Stop::Broken)?;
+        let letters = planned.directory_letters;
+        let directory = RunDirectory::make(&experiment.parent, experiment.loop_fs, letters)?;
         let job = Job {
+            cell: point.cell.clone(),
+            arm: arm.name.clone(),
+            pair,
+            attempt,
+            target: arm.target.clone(),
             binary: self.programs.of(&arm.target),
-            ..experiment.job(point, arm, number, draws, &directory)
+            workload: point.workload.clone(),
+            seed: planned.work_seed,
+            directory: directory.path(),
+            device: directory.device(),
+            threads: experiment.threads,
+            verify_keys_max: experiment.verify_keys_max,
+            quiet_seconds_max: experiment.quiet_seconds_max,
+            environment_bytes: planned.environment_bytes,
         };
         let side = match arm.name == arm.target.name {
             true => arm.name.clone(),
@@ -257,8 +252,7 @@ impl Running<'_> {
         drop(directory);
         self.progress.end(&run);
         self.record.runs.push(run.clone());
-        let saved = self.record.save(self.file);
-        saved.map_err(|error| Stop::Broken(format!("{}: {error}", self.file.display())))?;
+        save(self.record, self.file)?;
         match run.outcome {
             Outcome::Interrupted => Err(Stop::Interrupted),
             _ => Ok(run),
@@ -266,7 +260,7 @@ impl Running<'_> {
     }
 
     fn call(&mut self, job: &Job) -> Result<Run, Stop> {
-        let worker = self.experiment.worker(&job.target).map_err(Stop::Broken)?;
+        let worker = self.experiment.worker(&job.target)?;
         let mut watch = Watch {
             progress: &mut self.progress,
             interrupt: self.interrupt,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::record::{ARM_A, Outcome, Run, Taint, TaintKind};
 use crate::verdict::evidence::comparison;
-use crate::worker::worker_script;
+use crate::worker::{Job, worker_script};
 
 fn experiment(arms: &[(&str, &str)]) -> Experiment {
     let text = "name = \"w\"\n[clients]\nclients = [1, 2]\n";
@@ -71,7 +71,8 @@ fn servers_have_no_ceiling_run() {
 #[test]
 fn the_error_for_an_unknown_target_lists_the_known_ones() {
     let experiment = experiment(&[("A", "leveldb")]);
-    let error = experiment.worker(&experiment.arms[0].target).unwrap_err();
+    let error = experiment.worker(&experiment.arms[0].target);
+    let error = error.unwrap_err().to_string();
     assert!(
         error.contains("`leveldb`") && error.contains("engine"),
         "{error}"

@@ -58,9 +58,7 @@ pub fn search(
             break;
         }
     }
-    let (mut load, steadiness, accounts) = best
-        .or(worst)
-        .ok_or_else(|| Failure("a search without a step".into()))?;
+    let (mut load, steadiness, accounts) = best.or(worst).ok_or("a search without a step")?;
     load.search = steps;
     run.client = accounts.client;
     run.server = accounts.server;

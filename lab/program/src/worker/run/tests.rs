@@ -46,7 +46,7 @@ impl Session for FaultySession<'_> {
         match (self.put)(self.puts) {
             Fault::None => self.inner.put(key, value),
             Fault::Forgets => Ok(()),
-            Fault::Fails(words) => Err(Failure(words.into())),
+            Fault::Fails(words) => Err(words.into()),
         }
     }
 
