@@ -1,4 +1,4 @@
-//! One request to one member, recorded in the history.
+//! A client, whose requests are recorded in the history.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,90 +6,95 @@ use environment::randomness::Random;
 use history::{Operation, Outcome as Known, Request};
 use tonic::transport::Channel;
 
-use super::member::{self, Member};
-use crate::{client, recorder::Recorder};
+use crate::{
+    client,
+    member::{Member, Standing},
+    recorder::Recorder,
+};
 
 /// A client, which is connected to one member at a time.
 pub struct Caller {
-    client: u32,
-    members: Vec<Arc<Member>>,
-    recorder: Arc<Recorder>,
-    /// Index into `members`, and the connection to it.
-    connection: Option<(usize, Channel)>,
-    /// Number of the only member in the history, for a client that stays with one.
+    pub client: u32,
+    pub members: Vec<Arc<Member>>,
+    pub recorder: Arc<Recorder>,
+    pub random: Random,
+    /// The only member that it asks; `None`: any.
     only: Option<usize>,
+    /// It opens a new connection once in so many calls.
+    calls_each: u64,
+    /// Number of a member, and the connection to it.
+    connection: Option<(usize, Channel)>,
 }
 
 impl Caller {
-    pub fn new(client: u32, members: &[Arc<Member>], recorder: &Arc<Recorder>) -> Caller {
+    pub fn new(
+        client: u32,
+        calls_each: u64,
+        members: &[Arc<Member>],
+        recorder: &Arc<Recorder>,
+        seed: u64,
+    ) -> Caller {
         Caller {
             client,
             members: members.to_vec(),
             recorder: Arc::clone(recorder),
-            connection: None,
+            random: Random::from_seed(seed),
             only: None,
+            calls_each,
+            connection: None,
         }
     }
 
-    /// A client that stays with one member.
+    /// A client that asks one member only.
     pub fn to_one(
         client: u32,
-        index: usize,
-        member: &Arc<Member>,
+        place: usize,
+        members: &[Arc<Member>],
         recorder: &Arc<Recorder>,
     ) -> Caller {
         Caller {
-            only: Some(index),
-            ..Caller::new(client, std::slice::from_ref(member), recorder)
+            only: Some(place),
+            ..Caller::new(client, u64::MAX, members, recorder, client.into())
         }
     }
 
     /// Sends a request once, waits no longer than `patience`, and records the outcome.
     /// Returns `None` if there was no connection, so that nothing was sent.
-    pub async fn call(
-        &mut self,
-        request: Request,
-        patience: Duration,
-        random: &mut Random,
-    ) -> Option<Operation> {
-        // Clients sometimes change to another member.
-        if random.chance(1, 50) {
-            self.connection = None;
+    pub async fn call(&mut self, request: Request, patience: Duration) -> Option<Operation> {
+        if self.connection.is_none() || self.random.chance(1, self.calls_each) {
+            self.connection = self.dial().await;
         }
-        let (member, channel) = self.connect(random).await?;
+        let (member, channel) = self.connection.clone()?;
         let life = self.members[member].life();
-        let called = self.recorder.moment();
-        let outcome = client::outcome(channel, &request, patience).await;
-        let returned = self.recorder.moment();
-        let life = (life == self.members[member].life()).then_some(life);
+        let ids = (self.client, member as u32);
+        let mut operation = client::called(ids, &channel, request, patience, &self.recorder).await;
+        operation.life = (life == self.members[member].life()).then_some(life);
         // Half of the failed calls make the client change to another member.
-        if !matches!(outcome, Known::Done(_)) && random.chance(1, 2) {
+        if !matches!(operation.outcome, Known::Done(_)) && self.random.chance(1, 2) {
             self.connection = None;
         }
-        let operation = Operation {
-            client: self.client,
-            member: self.only.unwrap_or(member) as u32,
-            life,
-            called,
-            returned,
-            request,
-            outcome,
-        };
         self.recorder.record(operation.clone());
         Some(operation)
     }
 
-    async fn connect(&mut self, random: &mut Random) -> Option<(usize, Channel)> {
-        if self.connection.is_none() {
-            let member = member::any_present(&self.members, random)?;
-            let channel = dial(&self.members[member]).await?;
-            self.connection = Some((member, channel));
+    /// Opens a new connection to a member; `None` if the member does not accept one.
+    pub async fn dial(&mut self) -> Option<(usize, Channel)> {
+        let member = self.only.or_else(|| self.any_member())?;
+        self.recorder.count("connection", "opened");
+        match client::dial(self.members[member].url()).await {
+            Ok(channel) => Some((member, channel)),
+            Err(error) => {
+                self.recorder.complain("connection", error);
+                None
+            }
         }
-        self.connection.clone()
     }
-}
 
-/// Opens a new connection; `None` if the member does not accept one.
-pub async fn dial(member: &Member) -> Option<Channel> {
-    client::dial(member.url()).await.ok()
+    /// A random present member, as a client finds it in the member list.
+    fn any_member(&mut self) -> Option<usize> {
+        let members = self.members.iter().enumerate();
+        let present = members.filter(|(_, it)| it.standing() != Standing::Absent);
+        let present: Vec<usize> = present.map(|(place, _)| place).collect();
+        (!present.is_empty()).then(|| *self.random.pick(&present))
+    }
 }

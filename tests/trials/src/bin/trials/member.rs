@@ -1,27 +1,16 @@
-//! One member: its process, its disk and its clock.
+//! One member: its process, and its standing in its cluster.
 
 use std::{
-    path::PathBuf,
+    path::Path,
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
 };
 
-use environment::randomness::Random;
-use harness::{MemberConfig, Program, Signal};
+use harness::{MemberConfig, Program, Signal, initial_cluster};
 
-use super::clock::{Shim, SkewedClock};
 use crate::process::Outcome;
-
-/// The initial cluster of a member.
-#[derive(Clone, Debug)]
-pub struct Company {
-    /// All members and their peer URLs, as etcd's flag wants them.
-    pub initial_cluster: String,
-    /// The cluster exists already.
-    pub exists: bool,
-}
 
 /// Standing of a member in its cluster, as far as the trial knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,16 +24,17 @@ pub enum Standing {
     Leaving,
 }
 
-/// One member.
 #[derive(Debug)]
 pub struct Member {
-    pub name: &'static str,
-    /// Directory of its data; a separate file system if the trial runs as root.
-    pub root: PathBuf,
-    pub clock: SkewedClock,
+    pub name: String,
     /// Where clients connect, as `host:port`.
-    address: String,
-    peer_url: String,
+    pub address: String,
+    /// Where other members connect.
+    pub peer_url: String,
+    /// Lock for stopping and starting the process.
+    pub hand: Arc<tokio::sync::Mutex<()>>,
+    /// Its disk was full at some time since its process started.
+    is_excused: AtomicBool,
     standing: Mutex<Standing>,
     server: Mutex<Server>,
     /// Changes whenever a process starts or ends.
@@ -58,68 +48,37 @@ struct Server {
     has_process: bool,
 }
 
-/// Directories and addresses of a member.
-pub struct Home {
-    pub name: &'static str,
-    pub root: PathBuf,
-    /// A directory outside its disk, for its log and clock.
-    pub beside: PathBuf,
-    pub client_port: u16,
-    /// The port of its proxy.
-    pub door_port: u16,
-    pub listen_port: u16,
-}
-
 impl Member {
-    /// A member that is not started yet.
-    pub fn new(binary: PathBuf, shim: Option<&Shim>, home: Home) -> Outcome<Member> {
-        let clock = SkewedClock::new(home.beside.join(format!("{}.clock", home.name)))?;
-        let mut program = Program::new(binary);
-        if !program.is_etcd() {
-            // Small segments: a run fills, recycles and reads back many.
-            program.flags.push("--segment-bytes=4194304".to_owned());
-        }
-        if let Some(shim) = shim {
-            let library = ("LD_PRELOAD".into(), shim.library.clone().into());
-            let page = ("FAULTS_CLOCK".into(), clock.path.clone().into());
-            program.environment.extend([library, page]);
-        }
-        let address = |port| format!("127.0.0.1:{port}");
-        let config = MemberConfig {
-            data: home.root.join("data"),
-            client: address(home.client_port),
-            peer: address(home.listen_port),
-            advertised_peer: address(home.door_port),
-            ..MemberConfig::alone(home.name, &home.beside)
-        };
-        Ok(Member {
-            name: home.name,
-            root: home.root,
-            clock,
+    /// A member that is not started yet, and absent; its ports are reserved.
+    pub fn new(program: Program, config: MemberConfig) -> Member {
+        Member {
+            name: config.name.clone(),
             address: config.client.clone(),
             peer_url: config.peer_url(),
+            hand: Arc::default(),
+            is_excused: AtomicBool::new(false),
             standing: Mutex::new(Standing::Absent),
             server: Mutex::new(Server {
                 member: harness::Member::new(program, config),
                 has_process: false,
             }),
             life: AtomicU32::new(0),
-        })
+        }
     }
 
-    /// Where clients connect.
+    /// The only member of its cluster, with its data below `root` and its log in `outside`.
+    pub fn alone(program: Program, root: &Path, outside: &Path) -> Outcome<Arc<Member>> {
+        let mut config = MemberConfig::on_reserved_ports("server", root)?;
+        config.log = outside.join("server.log");
+        config.initial_cluster = initial_cluster([&config]);
+        let member = Member::new(program, config);
+        member.set_standing(Standing::Voter);
+        Ok(Arc::new(member))
+    }
+
+    /// [`Member::address`] as a URL.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
-    }
-
-    /// [`Member::url`] as `host:port`.
-    pub fn address(&self) -> &str {
-        &self.address
-    }
-
-    /// Where other members connect.
-    pub fn peer_url(&self) -> String {
-        self.peer_url.clone()
     }
 
     pub fn standing(&self) -> Standing {
@@ -134,11 +93,12 @@ impl Member {
         self.server.lock().expect("no holder panics")
     }
 
-    /// Sets the initial cluster of the next process, for a start without data.
-    pub fn meet(&self, company: Company) {
+    /// Sets the members, as etcd's flag lists them, that the next process begins with or
+    /// `joins`.
+    pub fn meet(&self, initial_cluster: String, joins: bool) {
         let config = &mut self.server().member.config;
-        config.initial_cluster = company.initial_cluster;
-        config.joins = company.exists;
+        config.initial_cluster = initial_cluster;
+        config.joins = joins;
     }
 
     /// Removes all data; no process may run.
@@ -151,13 +111,20 @@ impl Member {
         self.life.load(Ordering::SeqCst)
     }
 
-    /// Starts the process and returns its id.
-    pub fn start(&self) -> Outcome<u32> {
+    /// Starts the process.
+    pub fn start(&self) -> Outcome {
         let mut server = self.server();
+        self.is_excused.store(false, Ordering::SeqCst);
         server.member.start()?;
         server.has_process = true;
         self.life.fetch_add(1, Ordering::SeqCst);
-        Ok(server.member.pid().ok_or("no process runs")?)
+        Ok(())
+    }
+
+    /// Starts the process and waits until it serves clients.
+    pub fn start_and_wait(&self) -> Outcome {
+        self.start()?;
+        self.server().member.wait_until_ready()
     }
 
     /// Id of the process, if one runs.
@@ -174,22 +141,23 @@ impl Member {
         server.member.kill()
     }
 
-    /// Sends SIGTERM; `reap` says when the process has ended.
-    pub fn ask_to_stop(&self) -> Outcome {
-        self.signal(Signal::TERM)
+    /// Sends SIGTERM and waits for the end.
+    pub fn stop(&self) -> Outcome {
+        self.server().member.stop().map(drop)
     }
 
-    /// Sends SIGSTOP: the process stops, its connections stay.
-    pub fn freeze(&self) -> Outcome {
-        self.signal(Signal::STOP)
+    /// Allows the process to end or fail because of a full disk, until its next start: it may
+    /// detect late that it has no room.
+    pub fn excuse(&self) {
+        self.is_excused.store(true, Ordering::SeqCst);
     }
 
-    /// Sends SIGCONT.
-    pub fn thaw(&self) -> Outcome {
-        self.signal(Signal::CONT)
+    pub fn is_excused(&self) -> bool {
+        self.is_excused.load(Ordering::SeqCst)
     }
 
-    fn signal(&self, signal: Signal) -> Outcome {
+    /// Sends a signal to the process, if one runs.
+    pub fn signal(&self, signal: Signal) -> Outcome {
         let member = &mut self.server().member;
         match member.is_running() {
             true => member.signal(signal),
@@ -215,11 +183,4 @@ impl Member {
     pub fn last_words(&self) -> String {
         self.server().member.last_lines()
     }
-}
-
-/// A random place with a present member, as a client finds it in the member list.
-pub fn any_present(members: &[Arc<Member>], random: &mut Random) -> Option<usize> {
-    let is_present = |place: &usize| members[*place].standing() != Standing::Absent;
-    let present: Vec<usize> = (0..members.len()).filter(is_present).collect();
-    (!present.is_empty()).then(|| *random.pick(&present))
 }

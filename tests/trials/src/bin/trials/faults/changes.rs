@@ -17,11 +17,9 @@ use environment::randomness::Random;
 use etcd_api::etcdserverpb::Member as Listed;
 use tokio::time::{Instant, sleep};
 
-use super::{
-    member::{Company, Standing},
-    trial::{MEMBERS, Trial},
-};
+use super::trial::{MEMBERS, Trial};
 use crate::{
+    member::Standing,
     process::Outcome,
     request::{Reply, Request},
 };
@@ -132,7 +130,7 @@ impl<'a> Way<'a> {
             self.promote(place, member.map(|it| it.id)).await;
         } else if voters.len() < self.voters {
             let place = absent.first().ok_or("no place is left")?;
-            let peer_url = self.trial.members[*place].peer_url();
+            let peer_url = self.trial.members[*place].peer_url.clone();
             let learner = true;
             let add = Request::Add { peer_url, learner };
             self.ask("add a learner", add).await;
@@ -155,8 +153,8 @@ impl<'a> Way<'a> {
     }
 
     fn find<'l>(&self, listed: &'l [Listed], place: usize) -> Option<&'l Listed> {
-        let peer_url = self.trial.members[place].peer_url();
-        listed.iter().find(|it| it.peer_ur_ls.contains(&peer_url))
+        let peer_url = &self.trial.members[place].peer_url;
+        listed.iter().find(|it| it.peer_ur_ls.contains(peer_url))
     }
 
     /// Updates the trial's view of the members from the cluster's member list.
@@ -172,7 +170,7 @@ impl<'a> Way<'a> {
                     return Err(format!("member {} was a voter: {listed:?}", member.name).into());
                 }
                 (Standing::Voter | Standing::Learner, None) => {
-                    let name = member.name;
+                    let name = &member.name;
                     let text = "is not in the list, and the trial has not removed it";
                     return Err(format!("member {name} {text}: {listed:?}").into());
                 }
@@ -184,9 +182,9 @@ impl<'a> Way<'a> {
 
     /// Starts the process of a new member, and again if it has found no member that answers.
     fn receive(&self, place: usize, listed: &[Listed]) -> Outcome {
-        let (trial, member) = (self.trial, &self.trial.members[place]);
+        let member = &self.trial.members[place];
         // The task that holds it starts the process, too.
-        let Ok(_hand) = trial.hands[place].try_lock() else {
+        let Ok(_hand) = member.hand.try_lock() else {
             return Ok(());
         };
         let (is_gone, how) = member.reap()?;
@@ -196,23 +194,20 @@ impl<'a> Way<'a> {
         if let Some(how) = how {
             let words = member.last_words();
             let reason = why_not_begun(&how, &words);
-            if reason.is_none() && !trial.is_excused(place) {
-                let name = member.name;
+            if reason.is_none() && !member.is_excused() {
+                let name = &member.name;
                 return Err(format!("newcomer {name} ended by itself: {how}\n{words}").into());
             }
             let reason = reason.unwrap_or("its disk was full");
-            self.tell(format!("newcomer started again: {reason}"));
+            self.tell(&format!("newcomer started again: {reason}"));
         }
-        let names = trial.members.iter().enumerate();
+        let names = self.trial.members.iter().enumerate();
         let pairs = names.filter_map(|(place, it)| {
             let listed = self.find(listed, place)?;
             Some(format!("{}={}", it.name, listed.peer_ur_ls.first()?))
         });
-        member.meet(Company {
-            initial_cluster: pairs.collect::<Vec<_>>().join(","),
-            exists: true,
-        });
-        trial.start(place)
+        member.meet(pairs.collect::<Vec<_>>().join(","), true);
+        member.start()
     }
 
     /// Requests the promotion of a learner, and its removal if that takes too long.
@@ -221,7 +216,7 @@ impl<'a> Way<'a> {
         if since.elapsed() > LEARNER_TIME {
             self.trial.members[place].set_standing(Standing::Leaving);
             self.promoting = None;
-            self.tell("learner given up".to_owned());
+            self.tell("learner given up");
         } else if let Some(id) = id {
             self.ask("promote", Request::Promote(id)).await;
         }
@@ -229,28 +224,27 @@ impl<'a> Way<'a> {
 
     /// Removes the directory of a removed member once its process has ended by itself.
     fn see_off(&self, place: usize) -> Outcome {
-        let (trial, member) = (self.trial, &self.trial.members[place]);
-        let Ok(_hand) = trial.hands[place].try_lock() else {
+        let member = &self.trial.members[place];
+        let Ok(_hand) = member.hand.try_lock() else {
             return Ok(());
         };
         let (is_gone, how) = member.reap()?;
-        let is_excused = trial.is_excused(place);
+        let is_excused = member.is_excused();
         if let Some(how) = how {
             let words = member.last_words();
             let knows_removal = words.contains("permanently removed from the cluster");
             let expected = knows_removal || why_not_begun(&how, &words).is_some();
             if !expected && !is_excused {
-                let name = member.name;
+                let name = &member.name;
                 return Err(format!("removed member {name} ended: {how}\n{words}").into());
             }
-            self.tell(format!("removed member ended: {how}"));
+            self.tell(&format!("removed member ended: {how}"));
         } else if !is_gone && is_excused {
             // It may be unable to record its removal.
             member.kill()?;
         } else if !is_gone {
             return Ok(());
         }
-        trial.links.set_process(place, 0);
         member.wipe()?;
         member.set_standing(Standing::Absent);
         Ok(())
@@ -271,26 +265,25 @@ impl<'a> Way<'a> {
             Ok(_) => "done".to_owned(),
             Err(status) => format!("{:?}: {}", status.code(), status.message()),
         };
-        self.tell(format!("{name}: {words}"));
+        self.tell(&format!("{name}: {words}"));
     }
 
     /// The address of any voter, including one that is being removed.
     fn voter(&mut self) -> String {
         let may = |it| it == Standing::Voter || it == Standing::Leaving;
         let place = *self.random.pick(&self.trial.standing(may));
-        self.trial.members[place].address().to_owned()
+        self.trial.members[place].address.clone()
     }
 
-    fn tell(&self, words: String) {
-        let mut changes = self.trial.changes.lock().expect("no holder panics");
-        *changes.entry(words).or_default() += 1;
+    fn tell(&self, words: &str) {
+        self.trial.recorder.count("change of the members", words);
     }
 
     /// The standing of each member, and the last log lines of those that are being added or
     /// removed.
     fn words(&self) -> String {
         let members = self.trial.members.iter().map(|member| {
-            let (name, standing) = (member.name, member.standing());
+            let (name, standing) = (&member.name, member.standing());
             match standing {
                 Standing::Learner | Standing::Leaving => {
                     format!("{name} {standing:?}:\n{}\n", member.last_words())
