@@ -82,13 +82,8 @@ impl Case<'_> {
 }
 
 fn evidence(operation: &Operation) -> (Moment, Moment, String) {
-    let Operation {
-        client,
-        member,
-        request,
-        outcome,
-        ..
-    } = operation;
+    let (client, member) = (operation.client, operation.member);
+    let (request, outcome) = (&operation.request, &operation.outcome);
     let what = format!("client {client} at member {member}: {request:?} -> {outcome:?}");
     (operation.called, operation.returned, what)
 }

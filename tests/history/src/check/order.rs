@@ -5,7 +5,9 @@ use crate::{Request, Rule};
 
 pub(super) fn check(case: &mut Case<'_>) {
     for (operation, answer) in answered(case.history) {
-        if !is_ordered(&operation.request) {
+        // Everything else goes through the leader and names the revision that it saw.
+        let request = &operation.request;
+        if request.is_serializable() || matches!(request, Request::Renew { .. }) {
             continue;
         }
         let Some(known) = case.completed.before(operation.called) else {
@@ -22,16 +24,4 @@ pub(super) fn check(case: &mut Case<'_>) {
             case.blame_known(Rule::Order, text, &[operation], Some(known));
         }
     }
-}
-
-/// Everything that goes through the leader and names the revision that it saw.
-fn is_ordered(request: &Request) -> bool {
-    !matches!(
-        request,
-        Request::Renew { .. }
-            | Request::Get {
-                serializable: true,
-                ..
-            }
-    )
 }

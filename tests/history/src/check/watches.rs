@@ -8,14 +8,8 @@ use crate::{Change, Delivery, Rule, Violation, Watch};
 pub(super) fn check(case: &mut Case<'_>) {
     for watch in &case.history.watches {
         if let Err((delivery, text)) = judge(&case.ledger, watch) {
-            let Watch {
-                client,
-                member,
-                key,
-                end,
-                first,
-                ..
-            } = watch;
+            let (client, member, first) = (watch.client, watch.member, watch.first);
+            let (key, end) = (&watch.key, &watch.end);
             let what = format!(
                 "client {client} at member {member} watches {key:?}..{end:?} from revision {first}: \
                  {delivery:?}"

@@ -106,36 +106,16 @@ pub fn run(options: &Options) -> Outcome {
     };
     std::fs::create_dir_all(root().join("target/faults"))?;
     println!("{}", Machine::here()?.line());
-    println!("repeat with: {}", command(options));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let again = format!("repeat with: cargo trials {}", arguments.join(" "));
+    println!("{again}");
     let ground = Ground::prepare(&options.only)?;
     let outcome = rehearse(options, &program, &ground, other.as_deref());
     if outcome.is_err() {
         let kept = ground.keep();
-        eprintln!("kept: {kept:?}\nrepeat with: {}", command(options));
+        eprintln!("kept: {kept:?}\n{again}");
     }
     outcome
-}
-
-/// The command that repeats the trial.
-fn command(options: &Options) -> String {
-    let (common, minutes, rate) = (&options.common, options.minutes, options.rate);
-    let (seed, clients) = (common.seed, common.clients.unwrap_or(CLIENTS));
-    let mut command = format!(
-        "cargo trials faults --minutes {minutes} --seed {seed} --clients {clients} --rate {rate}"
-    );
-    if options.broken {
-        command += " --broken";
-    }
-    for kind in options.only.iter().filter_map(Kind::to_possible_value) {
-        command += &format!(" --only {}", kind.get_name());
-    }
-    for flag in &common.server_flag {
-        command += &format!(" --server-flag={flag}");
-    }
-    if let Some(server) = &common.server {
-        command += &format!(" --server {}", server.display());
-    }
-    command
 }
 
 /// Runs the trial, writes its history, and asks both judges.
@@ -223,15 +203,19 @@ fn keys(_: u32, recorder: &Recorder) -> Keys {
 fn tables(trial: &Trial) -> String {
     let recorder = &trial.recorder;
     let missing = trial.missing.lock().expect("no holder panics");
-    let missing = Kind::value_variants()
-        .iter()
-        .filter_map(|kind| Some(vec![kind.name(), missing.why(*kind)?.to_owned()]));
+    let done = recorder.counted("fault");
+    let kinds = Kind::value_variants().iter();
+    let not_done = kinds.filter(|kind| !done.contains_key(&kind.name()));
+    let not_done = not_done.map(|kind| {
+        let why = missing.why(*kind).unwrap_or("not drawn, or prevented");
+        vec![kind.name(), why.to_owned()]
+    });
     let readings = trial.clocks.iter().map(|it| it.readings().unwrap_or(0));
     format!(
         "{}\n{}\n{:.0} s, {} events watched, {} MiB between members, {} readings of clocks of \
          their own",
         recorder.tables(),
-        report::table(&["fault", "not tried"], missing),
+        report::table(&["fault", "not tried, because"], not_done),
         recorder.elapsed().as_secs_f64(),
         recorder.events.load(Ordering::Relaxed),
         trial.links.carried_bytes.load(Ordering::Relaxed) >> 20,

@@ -27,6 +27,9 @@ const PAST_REVISIONS: i64 = 4_000;
 /// Most keys that a transaction deletes.
 const DELETES_MAX: u64 = 8;
 
+/// A client that is later than this does not make up for it.
+const LATE_MAX: Duration = Duration::from_millis(100);
+
 /// The keys of a client, and the sizes of their values.
 #[derive(Clone, Debug)]
 pub struct Keys {
@@ -292,10 +295,11 @@ impl Mix {
 
 /// Sends requests over the present keys until the end.
 async fn work(mut caller: Caller, mut load: Load, mix: Mix) -> Outcome {
+    let mut due = Instant::now();
     while !caller.recorder.has_ended() {
         load.use_keys((mix.keys)(caller.client, &caller.recorder));
         let part = caller.random.below(2_000) as u32;
-        let due = Instant::now() + mix.interval * part / 1_000;
+        due = due.max(Instant::now() - LATE_MAX) + mix.interval * part / 1_000;
         let request = load.draw(&mut caller.random);
         let patience = (mix.patience)(&mut caller.random);
         let called = caller.call(request, patience).await;

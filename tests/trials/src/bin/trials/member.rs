@@ -36,16 +36,9 @@ pub struct Member {
     /// Its disk was full at some time since its process started.
     is_excused: AtomicBool,
     standing: Mutex<Standing>,
-    server: Mutex<Server>,
-    /// Changes whenever a process starts or ends.
+    server: Mutex<harness::Member>,
+    /// How many processes were started.
     life: AtomicU32,
-}
-
-#[derive(Debug)]
-struct Server {
-    member: harness::Member,
-    /// A process runs, or has ended by itself and `reap` was not called since.
-    has_process: bool,
 }
 
 impl Member {
@@ -58,10 +51,7 @@ impl Member {
             hand: Arc::default(),
             is_excused: AtomicBool::new(false),
             standing: Mutex::new(Standing::Absent),
-            server: Mutex::new(Server {
-                member: harness::Member::new(program, config),
-                has_process: false,
-            }),
+            server: Mutex::new(harness::Member::new(program, config)),
             life: AtomicU32::new(0),
         }
     }
@@ -89,21 +79,17 @@ impl Member {
         *self.standing.lock().expect("no holder panics") = standing;
     }
 
-    fn server(&self) -> MutexGuard<'_, Server> {
+    /// The process, its directory and its log.
+    pub fn server(&self) -> MutexGuard<'_, harness::Member> {
         self.server.lock().expect("no holder panics")
     }
 
     /// Sets the members, as etcd's flag lists them, that the next process begins with or
     /// `joins`.
     pub fn meet(&self, initial_cluster: String, joins: bool) {
-        let config = &mut self.server().member.config;
+        let config = &mut self.server().config;
         config.initial_cluster = initial_cluster;
         config.joins = joins;
-    }
-
-    /// Removes all data; no process may run.
-    pub fn wipe(&self) -> Outcome {
-        self.server().member.remove_data()
     }
 
     /// A number that is equal before and after an answer if the same process gave it.
@@ -113,37 +99,21 @@ impl Member {
 
     /// Starts the process.
     pub fn start(&self) -> Outcome {
-        let mut server = self.server();
         self.is_excused.store(false, Ordering::SeqCst);
-        server.member.start()?;
-        server.has_process = true;
         self.life.fetch_add(1, Ordering::SeqCst);
-        Ok(())
+        self.server().start()
     }
 
     /// Starts the process and waits until it serves clients.
     pub fn start_and_wait(&self) -> Outcome {
         self.start()?;
-        self.server().member.wait_until_ready()
+        self.server().wait_until_ready()
     }
 
     /// Id of the process, if one runs.
     pub fn process(&self) -> Option<u32> {
-        let server = self.server();
-        server.member.pid().filter(|_| server.has_process)
-    }
-
-    /// Kills the process with -9 and waits for its end. Does nothing if none runs.
-    pub fn kill(&self) -> Outcome {
-        self.life.fetch_add(1, Ordering::SeqCst);
         let mut server = self.server();
-        server.has_process = false;
-        server.member.kill()
-    }
-
-    /// Sends SIGTERM and waits for the end.
-    pub fn stop(&self) -> Outcome {
-        self.server().member.stop().map(drop)
+        server.is_running().then(|| server.pid())?
     }
 
     /// Allows the process to end or fail because of a full disk, until its next start: it may
@@ -158,29 +128,10 @@ impl Member {
 
     /// Sends a signal to the process, if one runs.
     pub fn signal(&self, signal: Signal) -> Outcome {
-        let member = &mut self.server().member;
-        match member.is_running() {
-            true => member.signal(signal),
+        let mut server = self.server();
+        match server.is_running() {
+            true => server.signal(signal),
             false => Ok(()),
         }
-    }
-
-    /// Returns whether no process runs, and how it ended if it has ended since the last call.
-    pub fn reap(&self) -> Outcome<(bool, Option<String>)> {
-        let mut server = self.server();
-        if !server.has_process {
-            return Ok((true, None));
-        }
-        let Some(status) = server.member.status()? else {
-            return Ok((false, None));
-        };
-        server.has_process = false;
-        self.life.fetch_add(1, Ordering::SeqCst);
-        Ok((true, Some(status.to_string())))
-    }
-
-    /// The end of the log of its last process, to show why it ended.
-    pub fn last_words(&self) -> String {
-        self.server().member.last_lines()
     }
 }

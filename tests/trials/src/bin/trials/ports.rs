@@ -5,6 +5,7 @@
 //! time, each for milliseconds, and the command is repeated until the time is over or it fails.
 
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -87,17 +88,9 @@ struct Neighbour {
     ended: AtomicBool,
 }
 
-/// A held port; dropping it releases the port.
-enum Held {
-    /// A listener that accepts no connection.
-    Listens { _listener: TcpListener },
-    /// The near end of a connection; the far end is closed.
-    Connected { _stream: TcpStream },
-}
-
 impl Neighbour {
     fn take_and_give(&self, mut random: Random) {
-        let mut held: Vec<Held> = Vec::new();
+        let mut held: Vec<OwnedFd> = Vec::new();
         while !self.ended.load(Ordering::Relaxed) {
             if held.len() >= self.held_max.max(1) {
                 held.swap_remove(random.below(held.len() as u64) as usize);
@@ -110,20 +103,20 @@ impl Neighbour {
         }
     }
 
-    /// Takes a port in one of the three ways of other programs; `None` if it was in use.
-    fn take(&self, random: &mut Random) -> Option<Held> {
+    /// Takes a port in one of the three ways of other programs: listens at a given or at any
+    /// one, or connects. `None` if it was in use. Dropping the socket releases it.
+    fn take(&self, random: &mut Random) -> Option<OwnedFd> {
         let (first, last) = self.range;
         let any = (first + random.below(last - first + 1)) as u16;
-        let listen = |address| TcpListener::bind(address).ok();
-        match random.below(4) {
-            0 => listen(("127.0.0.1", 0)).map(|_listener| Held::Listens { _listener }),
-            1 => {
-                let far = listen(("127.0.0.1", 0))?;
-                let _stream = TcpStream::connect(far.local_addr().ok()?).ok()?;
-                Some(Held::Connected { _stream })
-            }
-            2 => listen(("0.0.0.0", any)).map(|_listener| Held::Listens { _listener }),
-            _ => listen(("127.0.0.1", any)).map(|_listener| Held::Listens { _listener }),
+        let address = match random.below(4) {
+            0 | 1 => ("127.0.0.1", 0),
+            2 => ("0.0.0.0", any),
+            _ => ("127.0.0.1", any),
+        };
+        let listener = TcpListener::bind(address).ok()?;
+        match address.1 == 0 && random.chance(1, 2) {
+            true => Some(TcpStream::connect(listener.local_addr().ok()?).ok()?.into()),
+            false => Some(listener.into()),
         }
     }
 }

@@ -24,8 +24,7 @@ pub struct Recorder {
     ended: AtomicBool,
     /// Without, operations and watches are only counted.
     keeps: bool,
-    operations: Mutex<Vec<Operation>>,
-    watches: Mutex<Vec<Watch>>,
+    records: Mutex<(Vec<Operation>, Vec<Watch>)>,
     notes: Mutex<Notes>,
     pub acknowledged: AtomicU64,
     pub unknown: AtomicU64,
@@ -52,8 +51,7 @@ impl Recorder {
             began: Instant::now(),
             ended: AtomicBool::new(false),
             keeps: true,
-            operations: Mutex::default(),
-            watches: Mutex::default(),
+            records: Mutex::default(),
             notes: Mutex::default(),
             acknowledged: AtomicU64::new(0),
             unknown: AtomicU64::new(0),
@@ -74,6 +72,10 @@ impl Recorder {
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
         self.notes.lock().expect("no holder panics")
+    }
+
+    fn records(&self) -> MutexGuard<'_, (Vec<Operation>, Vec<Watch>)> {
+        self.records.lock().expect("no holder panics")
     }
 
     /// The present moment.
@@ -124,15 +126,14 @@ impl Recorder {
         };
         self.notes().tallies.entry(kind).or_default()[outcome] += 1;
         if self.keeps {
-            let mut operations = self.operations.lock().expect("no holder panics");
-            operations.push(operation);
+            self.records().0.push(operation);
         }
     }
 
     pub fn record_watch(&self, watch: Watch) {
         self.notes().tallies.entry("watch").or_default()[0] += 1;
         if self.keeps {
-            self.watches.lock().expect("no holder panics").push(watch);
+            self.records().1.push(watch);
         }
     }
 
@@ -143,11 +144,9 @@ impl Recorder {
         *rows.entry(row.to_owned()).or_default() += 1;
     }
 
-    /// The sum of the rows of a table of counts.
-    pub fn counted(&self, table: &str) -> u64 {
-        let notes = self.notes();
-        let rows = notes.counts.get(table);
-        rows.map_or(0, |rows| rows.values().sum())
+    /// The rows of a table of counts.
+    pub fn counted(&self, table: &str) -> BTreeMap<String, u64> {
+        self.notes().counts.get(table).cloned().unwrap_or_default()
     }
 
     /// Notes an error that a healthy server does not return.
@@ -194,9 +193,7 @@ impl Recorder {
 
     /// Takes all records.
     pub fn take(&self) -> (Vec<Operation>, Vec<Watch>) {
-        let operations = std::mem::take(&mut *self.operations.lock().expect("no holder panics"));
-        let watches = std::mem::take(&mut *self.watches.lock().expect("no holder panics"));
-        (operations, watches)
+        std::mem::take(&mut self.records())
     }
 }
 

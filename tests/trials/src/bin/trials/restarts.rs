@@ -193,7 +193,7 @@ impl Trial<'_> {
             Some(volume) => self.cut(volume).await?,
             None => None,
         };
-        self.server.kill()?;
+        self.server.server().kill()?;
         recorder.end();
         load::join(load.tasks, PATIENCE, "a client's write").await?;
         if let Some((revision, compaction)) = compaction
@@ -279,8 +279,8 @@ impl Trial<'_> {
         self.verify_compaction(&channel).await?;
         let before = self.hash().await?;
         match self.random.chance(1, 2) {
-            true => self.server.stop()?,
-            false => self.server.kill()?,
+            true => drop(self.server.server().stop()?),
+            false => self.server.server().kill()?,
         }
         self.server.start_and_wait()?;
         let after = self.hash().await?;

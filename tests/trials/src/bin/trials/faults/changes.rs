@@ -33,17 +33,10 @@ const LEARNER_TIME: Duration = Duration::from_secs(20);
 const CALL_TIME: Duration = Duration::from_secs(3);
 const STEP: Duration = Duration::from_millis(200);
 
-/// The member that is removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leaver {
-    /// Any voter, including the new one.
-    Any,
-    Leader,
-}
-
-/// Adds a member and then removes one, sometimes in the other order. Returns false if
-/// another task changes the members already, or other faults prevent it.
-pub async fn replace(trial: &Trial, leaver: Leaver, random: &mut Random) -> Outcome<bool> {
+/// Adds a member and then removes one, sometimes in the other order: any voter, including the
+/// new one, or the leader. Returns false if another task changes the members already, or other
+/// faults prevent it.
+pub async fn replace(trial: &Trial, leader_leaves: bool, random: &mut Random) -> Outcome<bool> {
     let Ok(_turn) = trial.changing.try_lock() else {
         return Ok(false);
     };
@@ -52,9 +45,9 @@ pub async fn replace(trial: &Trial, leaver: Leaver, random: &mut Random) -> Outc
         true => MEMBERS - 1,
         false => MEMBERS + 1,
     };
+    let mut way = Way::new(trial, leader_leaves, random);
     for voters in [between, MEMBERS] {
-        let mut way = Way::new(trial, voters, leaver, random.split());
-        if !way.go(until).await? {
+        if !way.go(voters, until).await? {
             return Ok(false);
         }
         sleep(Duration::from_millis(random.below(2_000))).await;
@@ -66,43 +59,38 @@ pub async fn replace(trial: &Trial, leaver: Leaver, random: &mut Random) -> Outc
 /// healed.
 pub async fn settle(trial: &Trial, random: &mut Random) -> Outcome {
     let _turn = trial.changing.lock().await;
-    let mut way = Way::new(trial, MEMBERS, Leaver::Any, random.split());
-    match way.go(Instant::now() + PATIENCE).await? {
-        true => Ok(()),
-        false => Err(format!(
-            "healed for {} s, and the members are not settled: {}",
-            PATIENCE.as_secs(),
-            way.words()
-        )
-        .into()),
+    let mut way = Way::new(trial, false, random);
+    if way.go(MEMBERS, Instant::now() + PATIENCE).await? {
+        return Ok(());
     }
+    let (seconds, words) = (PATIENCE.as_secs(), way.words());
+    Err(format!("healed for {seconds} s, and the members are not settled: {words}").into())
 }
 
 /// The steps to a number of voters.
 struct Way<'a> {
     trial: &'a Trial,
-    voters: usize,
-    leaver: Leaver,
+    leader_leaves: bool,
     random: Random,
     /// When the promotion of the learner was first requested.
     promoting: Option<Instant>,
 }
 
 impl<'a> Way<'a> {
-    fn new(trial: &'a Trial, voters: usize, leaver: Leaver, random: Random) -> Way<'a> {
+    fn new(trial: &'a Trial, leader_leaves: bool, random: &mut Random) -> Way<'a> {
         Way {
             trial,
-            voters,
-            leaver,
-            random,
+            leader_leaves,
+            random: random.split(),
             promoting: None,
         }
     }
 
     /// Makes steps until done; false if `until` comes first.
-    async fn go(&mut self, until: Instant) -> Outcome<bool> {
+    async fn go(&mut self, voters: usize, until: Instant) -> Outcome<bool> {
+        self.promoting = None;
         while Instant::now() < until {
-            if self.step().await? {
+            if self.step(voters).await? {
                 return Ok(true);
             }
             sleep(STEP).await;
@@ -111,7 +99,7 @@ impl<'a> Way<'a> {
     }
 
     /// Makes the next step. Returns true if nothing is left to do.
-    async fn step(&mut self) -> Outcome<bool> {
+    async fn step(&mut self, wanted: usize) -> Outcome<bool> {
         let Some(listed) = self.list().await else {
             return Ok(false);
         };
@@ -128,13 +116,13 @@ impl<'a> Way<'a> {
             self.receive(place, &listed)?;
             let member = self.find(&listed, place);
             self.promote(place, member.map(|it| it.id)).await;
-        } else if voters.len() < self.voters {
+        } else if voters.len() < wanted {
             let place = absent.first().ok_or("no place is left")?;
             let peer_url = self.trial.members[*place].peer_url.clone();
             let learner = true;
             let add = Request::Add { peer_url, learner };
             self.ask("add a learner", add).await;
-        } else if voters.len() > self.voters {
+        } else if voters.len() > wanted {
             let leaver = self.draw_leaver(&voters).await;
             self.trial.members[leaver].set_standing(Standing::Leaving);
         } else {
@@ -144,9 +132,9 @@ impl<'a> Way<'a> {
     }
 
     async fn draw_leaver(&mut self, voters: &[usize]) -> usize {
-        let leader = match self.leaver {
-            Leaver::Leader => self.trial.leader().await,
-            Leaver::Any => None,
+        let leader = match self.leader_leaves {
+            true => self.trial.leader().await,
+            false => None,
         };
         let leader = leader.filter(|it| voters.contains(it));
         leader.unwrap_or_else(|| *self.random.pick(voters))
@@ -187,13 +175,13 @@ impl<'a> Way<'a> {
         let Ok(_hand) = member.hand.try_lock() else {
             return Ok(());
         };
-        let (is_gone, how) = member.reap()?;
-        if !is_gone {
+        if member.process().is_some() {
             return Ok(());
         }
-        if let Some(how) = how {
-            let words = member.last_words();
-            let reason = why_not_begun(&how, &words);
+        let ended = member.server().status()?;
+        if let Some(how) = ended {
+            let words = member.server().last_lines();
+            let reason = why_not_begun(&how.to_string(), &words);
             if reason.is_none() && !member.is_excused() {
                 let name = &member.name;
                 return Err(format!("newcomer {name} ended by itself: {how}\n{words}").into());
@@ -228,24 +216,24 @@ impl<'a> Way<'a> {
         let Ok(_hand) = member.hand.try_lock() else {
             return Ok(());
         };
-        let (is_gone, how) = member.reap()?;
         let is_excused = member.is_excused();
-        if let Some(how) = how {
-            let words = member.last_words();
+        let ended = member.server().status()?;
+        if let Some(how) = ended {
+            let words = member.server().last_lines();
             let knows_removal = words.contains("permanently removed from the cluster");
-            let expected = knows_removal || why_not_begun(&how, &words).is_some();
+            let expected = knows_removal || why_not_begun(&how.to_string(), &words).is_some();
             if !expected && !is_excused {
                 let name = &member.name;
                 return Err(format!("removed member {name} ended: {how}\n{words}").into());
             }
             self.tell(&format!("removed member ended: {how}"));
-        } else if !is_gone && is_excused {
-            // It may be unable to record its removal.
-            member.kill()?;
-        } else if !is_gone {
+        } else if !is_excused && member.process().is_some() {
             return Ok(());
         }
-        member.wipe()?;
+        let mut server = member.server();
+        // If its disk was full, it may be unable to record its removal: this kills it.
+        drop(server.take_process());
+        server.remove_data()?;
         member.set_standing(Standing::Absent);
         Ok(())
     }
@@ -286,7 +274,7 @@ impl<'a> Way<'a> {
             let (name, standing) = (&member.name, member.standing());
             match standing {
                 Standing::Learner | Standing::Leaving => {
-                    format!("{name} {standing:?}:\n{}\n", member.last_words())
+                    format!("{name} {standing:?}:\n{}\n", member.server().last_lines())
                 }
                 Standing::Voter | Standing::Absent => format!("{name} {standing:?} "),
             }

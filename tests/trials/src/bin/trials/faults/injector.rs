@@ -19,11 +19,10 @@ use tokio::{
 };
 
 use super::{
-    CALLS_EACH,
-    changes::{self, Leaver},
+    CALLS_EACH, changes,
     clock::FASTER_PERCENT_MAX,
     kinds::Kind,
-    links::PLACES,
+    links::{Flows, PLACES},
     trial::Trial,
 };
 use crate::{caller::Caller, member::Standing, process::Outcome, request, values};
@@ -69,8 +68,8 @@ pub async fn inject(trial: Arc<Trial>, kind: Kind, mut random: Random) -> Outcom
             let address = &trial.members[member].address;
             Ok(request.send(address, MOVE_TIME).await.is_ok())
         }
-        Kind::ReplaceMember => changes::replace(&trial, Leaver::Any, &mut random).await,
-        Kind::ReplaceLeader => changes::replace(&trial, Leaver::Leader, &mut random).await,
+        Kind::ReplaceMember => changes::replace(&trial, false, &mut random).await,
+        Kind::ReplaceLeader => changes::replace(&trial, true, &mut random).await,
     }
 }
 
@@ -93,7 +92,7 @@ async fn kill(trial: &Trial, members: &[usize], random: &mut Random) -> Outcome<
         return Ok(false);
     };
     for &member in members {
-        trial.members[member].kill()?;
+        trial.members[member].server().kill()?;
     }
     some_time(random, 10, 4_000).await;
     for &member in members {
@@ -112,12 +111,12 @@ async fn stop(trial: &Trial, member: usize, random: &mut Random) -> Outcome<bool
     let member = &trial.members[member];
     member.signal(Signal::TERM)?;
     for _ in 0..PATIENCE {
-        if member.reap()?.0 {
+        if member.process().is_none() {
             break;
         }
         sleep(50 * MILLISECOND).await;
     }
-    member.kill()?;
+    member.server().kill()?;
     some_time(random, 0, 2_000).await;
     member.start()?;
     Ok(true)
@@ -148,7 +147,7 @@ async fn cut(trial: &Trial, kind: Kind, member: usize, random: &mut Random) -> O
 }
 
 /// All flows from a member, and all to it.
-pub fn flows(member: usize) -> (Vec<(usize, usize)>, Vec<(usize, usize)>) {
+pub fn flows(member: usize) -> (Flows, Flows) {
     let others = (0..PLACES).filter(|it| *it != member);
     let both = others.map(|other| ((member, other), (other, member)));
     both.unzip()
@@ -196,8 +195,7 @@ async fn full_disk(trial: &Trial, member: usize, random: &mut Random) -> Outcome
     }
     trial.members[member].excuse();
     fill(&ballast)?;
-    let length = MILLISECOND * (1_000 + random.below(6_000)) as u32;
-    write_much(trial, member, length, random).await;
+    write_much(trial, member, random).await;
     std::fs::remove_file(&ballast)?;
     Ok(true)
 }
@@ -206,11 +204,10 @@ async fn full_disk(trial: &Trial, member: usize, random: &mut Random) -> Outcome
 /// that.
 async fn no_descriptor(trial: &Trial, member: usize, random: &mut Random) -> Outcome<bool> {
     let process = trial.members[member].process();
-    let process = process.and_then(|it| Pid::from_raw(it.cast_signed()));
-    let limit = |limit| prlimit(process, Resource::Nofile, limit);
-    if process.is_none() {
+    let Some(process) = process.and_then(|it| Pid::from_raw(it.cast_signed())) else {
         return Ok(false);
-    }
+    };
+    let limit = |limit| prlimit(Some(process), Resource::Nofile, limit);
     let least = Rlimit {
         current: Some(0),
         maximum: getrlimit(Resource::Nofile).maximum,
@@ -219,19 +216,18 @@ async fn no_descriptor(trial: &Trial, member: usize, random: &mut Random) -> Out
     let Ok(before) = limit(least) else {
         return Ok(false);
     };
-    let length = MILLISECOND * (1_000 + random.below(6_000)) as u32;
-    write_much(trial, member, length, random).await;
+    write_much(trial, member, random).await;
     let _ = limit(before);
     Ok(true)
 }
 
-/// Puts large values to one key, through any member, for `length`.
-async fn write_much(trial: &Trial, member: usize, length: Duration, random: &mut Random) {
+/// Puts large values to one key, through any member, for some seconds.
+async fn write_much(trial: &Trial, member: usize, random: &mut Random) {
     const CLIENT: u32 = 400;
     let client = CLIENT + member as u32;
     let seed = random.next_u64();
     let mut caller = Caller::new(client, CALLS_EACH, &trial.members, &trial.recorder, seed);
-    let end = Instant::now() + length;
+    let end = Instant::now() + MILLISECOND * (1_000 + random.below(6_000)) as u32;
     while Instant::now() < end {
         // The moment makes each value different, whichever fault this is.
         let moment = trial.recorder.moment();
@@ -261,18 +257,13 @@ fn fill(ballast: &Path) -> Outcome {
     Ok(())
 }
 
+/// Makes the clock of a member run at another rate, or jump, for some seconds.
 async fn clocks(trial: &Trial, kind: Kind, member: usize, random: &mut Random) -> Outcome<bool> {
     let clock = &trial.clocks[member];
+    let mut around_zero = |most: u64| random.below(2 * most + 1) as i64 - most as i64;
     match kind {
-        Kind::ClockRate => {
-            let most = FASTER_PERCENT_MAX * 10_000;
-            let rate = random.below(2 * most + 1) as i64 - most as i64;
-            clock.set(rate, 0)?;
-        }
-        _ => {
-            let seconds = random.below(7_200) as i64 - 3_600;
-            clock.set(0, seconds * 1_000_000_000)?;
-        }
+        Kind::ClockRate => clock.set(around_zero(FASTER_PERCENT_MAX * 10_000), 0)?,
+        _ => clock.set(0, around_zero(3_600) * 1_000_000_000)?,
     }
     some_time(random, 1_000, 7_000).await;
     clock.set(0, 0)?;

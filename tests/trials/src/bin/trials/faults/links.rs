@@ -58,10 +58,13 @@ pub struct Links {
     pub carried_bytes: AtomicU64,
 }
 
+/// Flows from members to others.
+pub type Flows = Vec<(usize, usize)>;
+
 /// Flows that are cut as long as this lives.
 pub struct Cut {
     links: Arc<Links>,
-    flows: Vec<(usize, usize)>,
+    flows: Flows,
 }
 
 impl Drop for Cut {
@@ -85,7 +88,7 @@ impl Links {
 
     /// Holds the bytes from members to others; with `resets`, connections between them break
     /// as well.
-    pub fn cut(self: &Arc<Self>, flows: Vec<(usize, usize)>, resets: bool) -> Cut {
+    pub fn cut(self: &Arc<Self>, flows: Flows, resets: bool) -> Cut {
         for &(from, to) in &flows {
             self.flows[from][to].send_modify(|flow| {
                 flow.cuts += 1;

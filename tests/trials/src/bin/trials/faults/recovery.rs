@@ -97,6 +97,10 @@ async fn wait(trial: &Trial, member: usize, deadline: Instant, what: &str) -> Ou
         return Ok(());
     }
     let member = &trial.members[member];
-    let (seconds, name, words) = (PATIENCE.as_secs(), &member.name, member.last_words());
+    let (seconds, name, words) = (
+        PATIENCE.as_secs(),
+        &member.name,
+        member.server().last_lines(),
+    );
     Err(format!("healed for {seconds} s, and member {name} {what}\n{words}").into())
 }

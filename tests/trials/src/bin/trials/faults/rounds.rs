@@ -97,7 +97,7 @@ async fn show(trial: Arc<Trial>) {
         progress.show(&format!(
             "{} faults  {:>4} answers/s  {acknowledged} answers  {} unknown  {} events  \
              revision {}  {}",
-            recorder.counted("fault"),
+            recorder.counted("fault").values().sum::<u64>(),
             acknowledged - before,
             recorder.unknown.load(Ordering::Relaxed),
             recorder.events.load(Ordering::Relaxed),

@@ -96,17 +96,6 @@ impl Ground {
         })
     }
 
-    fn root(&self, member: usize) -> Outcome<PathBuf> {
-        match self.disks.get(member) {
-            Some(disk) => Ok(disk.root()),
-            None => {
-                let root = self.folder.path().join(NAMES[member]);
-                std::fs::create_dir(&root)?;
-                Ok(root)
-            }
-        }
-    }
-
     /// Keeps all files for inspection, and returns their paths.
     pub fn keep(mut self) -> Vec<PathBuf> {
         let disks = self.disks.iter_mut().map(Volume::keep);
@@ -136,7 +125,9 @@ impl Trial {
                 let page = ("FAULTS_CLOCK".into(), clock.path.clone().into());
                 program.environment.extend([library, page]);
             }
-            let root = ground.root(place)?;
+            let disk = ground.disks.get(place).map(Volume::root);
+            let root = disk.unwrap_or_else(|| beside.join(name));
+            std::fs::create_dir_all(&root)?;
             let (client, peer) = (ports[2 * place], ports[2 * place + 1]);
             let config = MemberConfig {
                 data: root.join("data"),
@@ -207,19 +198,17 @@ impl Trial {
     /// Fails if a member has ended by itself; one with a full disk is started again.
     /// Learners and members that are being removed belong to the task that changes the members.
     pub fn look_after_members(&self) -> Outcome {
-        for index in self.voters() {
-            let member = &self.members[index];
-            let is_excused = member.is_excused();
-            let (is_gone, how) = member.reap()?;
-            if is_gone && !is_excused {
-                let (name, how) = (&member.name, how.unwrap_or_default());
-                let words = member.last_words();
-                return Err(format!("member {name} ended by itself: {how}\n{words}").into());
+        for place in self.voters() {
+            let member = &self.members[place];
+            let Some(how) = member.server().status()? else {
+                continue;
+            };
+            if !member.is_excused() {
+                let (name, lines) = (&member.name, member.server().last_lines());
+                return Err(format!("member {name} ended by itself: {how}\n{lines}").into());
             }
-            if is_gone {
-                self.recorder.count("restart", "after a full disk");
-                member.start()?;
-            }
+            self.recorder.count("restart", "after a full disk");
+            member.start()?;
         }
         Ok(())
     }
@@ -253,7 +242,7 @@ impl Trial {
             return Err(format!("member {} wants a restart: {words}", member.name).into());
         }
         self.recorder.count("restart", "after a full disk");
-        member.kill()?;
+        member.server().kill()?;
         member.start()
     }
 

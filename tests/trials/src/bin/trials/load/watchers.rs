@@ -26,6 +26,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(50);
 /// Most watches on one stream.
 const WATCHES_MAX: u64 = 4;
+const GLANCE_MILLISECONDS_MAX: u64 = 4_000;
 const SULKING_MILLISECONDS_MAX: u64 = 15_000;
 
 /// The last revision of all, once it is known.
@@ -47,8 +48,8 @@ pub async fn follow(caller: Caller, last: Last) -> Outcome {
     let mut first = 2;
     while observer.last.borrow().is_none_or(|last| first <= last) {
         let range = (FIRST_KEY.to_owned(), END_KEY.to_owned(), first);
-        let seconds = 5 + observer.caller.random.below(60);
-        observer.observe(vec![range], seconds, false).await;
+        let life = Duration::from_secs(5 + observer.caller.random.below(60));
+        observer.observe(vec![range], life, false).await;
         first = observer.watches[0].first;
         tokio::time::sleep(PAUSE).await;
     }
@@ -80,9 +81,9 @@ pub async fn glance(caller: Caller, last: Last, keys: fn(u32, &Recorder) -> Keys
             (key, end, first)
         };
         let ranges = (0..many).map(range).collect();
-        let seconds = 1 + random.below(8);
+        let life = Duration::from_millis(200 + random.below(GLANCE_MILLISECONDS_MAX));
         let cancels = random.chance(1, 2);
-        observer.observe(ranges, seconds, cancels).await;
+        observer.observe(ranges, life, cancels).await;
         tokio::time::sleep(PAUSE).await;
     }
     Ok(())
@@ -123,7 +124,7 @@ impl Observer {
     /// Watches the ranges on one stream until it breaks or its time is over, and records that;
     /// perhaps it cancels the first watch before. Afterwards the watches have their next
     /// revisions.
-    async fn observe(&mut self, ranges: Vec<(String, String, i64)>, seconds: u64, cancels: bool) {
+    async fn observe(&mut self, ranges: Vec<(String, String, i64)>, life: Duration, cancels: bool) {
         let watch = |(key, end, first)| Watch {
             client: self.caller.client,
             member: 0,
@@ -142,7 +143,6 @@ impl Observer {
         };
         let recorder = Arc::clone(&self.caller.recorder);
         recorder.streams_open.fetch_add(1, Ordering::Relaxed);
-        let life = Duration::from_secs(seconds);
         let mut ended = self.read(&mut stream, life).await;
         if cancels && ended.is_ok() {
             let watch_id = self.ids.first().copied().unwrap_or(0);

@@ -33,9 +33,11 @@ pub struct Diary {
 
 /// A figure of each second.
 type Figure = fn(&Entry) -> f64;
+/// What a minute has of the figures of its seconds.
+type Minute = fn(&[f64]) -> f64;
 
-/// Columns of the table: name, figure, what a minute has of it, and digits after the point.
-const COLUMNS: [(&str, Figure, fn(&[f64]) -> f64, usize); 10] = [
+/// Columns of the table: name, figure, minute, and digits after the point.
+const COLUMNS: [(&str, Figure, Minute, usize); 10] = [
     ("ops/s", |it| it.operations as f64, mean, 0),
     ("events/s", |it| it.events as f64, mean, 0),
     ("RSS MiB min", resident_mib, least, 1),
