@@ -16,8 +16,6 @@ use crate::process::{Outcome, run as run_command};
 
 const THREADS: usize = 2;
 const PAUSE: Duration = Duration::from_millis(1);
-/// The kernel's default range of ephemeral ports.
-const HANDED_OUT: (u64, u64) = (32_768, 60_999);
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -33,9 +31,8 @@ pub struct Options {
 }
 
 pub fn run(options: &Options) -> Outcome {
-    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
     let neighbour = Neighbour {
-        range: handed_out(&range.unwrap_or_default()),
+        range: harness::ports::handed_out(),
         held_max: options.held.div_ceil(THREADS),
         ..Neighbour::default()
     };
@@ -70,18 +67,10 @@ fn repeat(options: &Options) -> Outcome {
     }
 }
 
-/// The kernel's range of ephemeral ports, including the last one.
-fn handed_out(range: &str) -> (u64, u64) {
-    let mut words = range.split_whitespace().map(str::parse);
-    match (words.next(), words.next()) {
-        (Some(Ok(first)), Some(Ok(last))) if first <= last => (first, last),
-        _ => HANDED_OUT,
-    }
-}
-
 #[derive(Default)]
 struct Neighbour {
-    range: (u64, u64),
+    /// The first and the last port that the kernel hands out.
+    range: (u16, u16),
     /// Most ports that a thread holds.
     held_max: usize,
     taken: AtomicU64,
@@ -107,7 +96,7 @@ impl Neighbour {
     /// one, or connects. `None` if it was in use. Dropping the socket releases it.
     fn take(&self, random: &mut Random) -> Option<OwnedFd> {
         let (first, last) = self.range;
-        let any = (first + random.below(last - first + 1)) as u16;
+        let any = first + random.below(u64::from(last - first) + 1) as u16;
         let address = match random.below(4) {
             0 | 1 => ("127.0.0.1", 0),
             2 => ("0.0.0.0", any),
@@ -124,13 +113,6 @@ impl Neighbour {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_range_is_the_system_s() {
-        assert_eq!(handed_out("40000\t41000\n"), (40_000, 41_000));
-        assert_eq!(handed_out(""), HANDED_OUT);
-        assert_eq!(handed_out("9 3"), HANDED_OUT);
-    }
 
     #[test]
     fn a_command_that_fails_ends_the_trial_with_its_number() {
