@@ -27,7 +27,6 @@ pub struct Recorder {
     records: Mutex<(Vec<Operation>, Vec<Watch>)>,
     notes: Mutex<Notes>,
     pub acknowledged: AtomicU64,
-    pub unknown: AtomicU64,
     pub events: AtomicU64,
     /// The newest revision that any answer named.
     pub revision: AtomicI64,
@@ -54,7 +53,6 @@ impl Recorder {
             records: Mutex::default(),
             notes: Mutex::default(),
             acknowledged: AtomicU64::new(0),
-            unknown: AtomicU64::new(0),
             events: AtomicU64::new(0),
             revision: AtomicI64::new(1),
             streams_open: AtomicI64::new(0),
@@ -114,16 +112,12 @@ impl Recorder {
                 self.revision.fetch_max(answer.revision, Ordering::Relaxed);
                 0
             }
-            Known::Unknown { reason } => {
-                self.unknown.fetch_add(1, Ordering::Relaxed);
-                self.complain(kind, reason);
-                1
-            }
-            Known::Refused { reason } => {
-                self.complain(kind, reason);
-                2
-            }
+            Known::Unknown { .. } => 1,
+            Known::Refused { .. } => 2,
         };
+        if let Known::Unknown { reason } | Known::Refused { reason } = &operation.outcome {
+            self.complain(kind, reason);
+        }
         self.notes().tallies.entry(kind).or_default()[outcome] += 1;
         if self.keeps {
             self.records().0.push(operation);
@@ -159,6 +153,11 @@ impl Recorder {
                 .first_errors
                 .push((moment, format!("{what}: {error}")));
         }
+    }
+
+    /// Number of operations of unknown outcome.
+    pub fn unknown(&self) -> u64 {
+        self.notes().tallies.values().map(|tally| tally[1]).sum()
     }
 
     /// Number of all errors.

@@ -99,7 +99,7 @@ async fn show(trial: Arc<Trial>) {
              revision {}  {}",
             recorder.counted("fault").values().sum::<u64>(),
             acknowledged - before,
-            recorder.unknown.load(Ordering::Relaxed),
+            recorder.unknown(),
             recorder.events.load(Ordering::Relaxed),
             recorder.revision.load(Ordering::Relaxed),
             names(&now),

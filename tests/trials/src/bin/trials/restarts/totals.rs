@@ -9,11 +9,8 @@ use crate::report;
 #[derive(Debug, Default)]
 pub struct Totals {
     pub cycles: u32,
-    /// Sums of the verdicts.
-    acknowledged: u64,
-    lost: u64,
-    survived: u64,
-    absent: u64,
+    /// The sums of all verdicts, without their violations.
+    verdict: Verdict,
     /// Writes sent before a cut and acknowledged after it.
     pub overtaken: u64,
     /// Cuts that lost the bytes of an unsynced file.
@@ -31,10 +28,10 @@ impl Totals {
     /// Adds a cycle, after which the store was at `revision`.
     pub fn add(&mut self, verdict: &Verdict, revision: i64) {
         self.revision = revision;
-        self.acknowledged += verdict.acknowledged;
-        self.lost += verdict.lost;
-        self.survived += verdict.survived;
-        self.absent += verdict.absent;
+        self.verdict.acknowledged += verdict.acknowledged;
+        self.verdict.lost += verdict.lost;
+        self.verdict.survived += verdict.survived;
+        self.verdict.absent += verdict.absent;
     }
 
     /// One line of progress.
@@ -43,8 +40,8 @@ impl Totals {
             "end {:>3}/{cycles}  revision {}  acknowledged {}  lost {}  last restart {} ms",
             self.cycles,
             self.revision,
-            self.acknowledged,
-            self.lost,
+            self.verdict.acknowledged,
+            self.verdict.lost,
             self.restarts.last().map_or(0, Duration::as_millis),
         )
     }
@@ -61,10 +58,13 @@ impl Totals {
     pub fn table(&self, cuts: bool) -> String {
         let kills = [
             ("cycles", self.cycles.to_string()),
-            ("writes acknowledged", self.acknowledged.to_string()),
-            ("acknowledged writes lost", self.lost.to_string()),
-            ("not acknowledged, present", self.survived.to_string()),
-            ("not acknowledged, absent", self.absent.to_string()),
+            ("writes acknowledged", self.verdict.acknowledged.to_string()),
+            ("acknowledged writes lost", self.verdict.lost.to_string()),
+            (
+                "not acknowledged, present",
+                self.verdict.survived.to_string(),
+            ),
+            ("not acknowledged, absent", self.verdict.absent.to_string()),
             (
                 "compactions acknowledged under load",
                 self.compactions.to_string(),
