@@ -1,4 +1,4 @@
-//! A client, whose requests are recorded in the history.
+//! A client with requests that are recorded in the history.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ pub struct Caller {
     pub random: Random,
     /// The only member that it asks; `None`: any.
     only: Option<usize>,
-    /// It opens a new connection once in so many calls.
+    /// It opens a new connection once in this many calls.
     calls_each: u64,
     /// Number of a member, and the connection to it.
     connection: Option<(usize, Channel)>,

@@ -110,11 +110,10 @@ async fn single(channel: Channel, request: &Request) -> Result<Parts, Status> {
             serializable,
         } => {
             let range = RangeRequest {
-                key: key.clone().into(),
                 range_end: end.clone().into(),
                 revision: *revision,
                 serializable: *serializable,
-                ..RangeRequest::default()
+                ..range(key)
             };
             let answer = kv.range(range).await?.into_inner();
             Ok((answer.header, true, seen(&answer.kvs), 0))
@@ -146,6 +145,13 @@ fn delete(key: &str) -> DeleteRangeRequest {
     }
 }
 
+fn range(key: &str) -> RangeRequest {
+    RangeRequest {
+        key: key.to_owned().into(),
+        ..RangeRequest::default()
+    }
+}
+
 /// A comparison with puts, or puts and deletes.
 async fn txn(channel: Channel, request: &Request) -> Result<Parts, Status> {
     let (compared, puts, deletes) = match request {
@@ -163,12 +169,7 @@ async fn txn(channel: Channel, request: &Request) -> Result<Parts, Status> {
     let deletes = deletes
         .iter()
         .map(|key| request_op::Request::RequestDeleteRange(delete(key)));
-    let read = compared.map(|(key, _)| {
-        request_op::Request::RequestRange(RangeRequest {
-            key: key.clone().into(),
-            ..RangeRequest::default()
-        })
-    });
+    let read = compared.map(|(key, _)| request_op::Request::RequestRange(range(key)));
     let compare = compared.map(|(key, expected)| Compare {
         result: compare::CompareResult::Equal.into(),
         target: compare::CompareTarget::Mod.into(),

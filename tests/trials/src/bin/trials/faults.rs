@@ -126,12 +126,14 @@ fn rehearse(
     other: Option<&Path>,
 ) -> Outcome {
     let recorder = Arc::new(Recorder::new());
+    let mut begun = None;
     let mut ended = until_interrupted(async {
-        let trial = Trial::begin(program, ground, &recorder).await?;
-        let ended = perform(options, &trial).await;
-        println!("\n{}", tables(&trial));
-        ended
+        let trial = begun.insert(Trial::begin(program, ground, &recorder).await?);
+        perform(options, trial).await
     });
+    if let Some(trial) = begun.take() {
+        println!("\n{}", tables(&trial));
+    }
     let path = options.history.clone().unwrap_or_else(|| {
         let name = if options.broken { "broken" } else { "history" };
         let seed = options.common.seed;

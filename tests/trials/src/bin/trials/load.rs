@@ -212,7 +212,7 @@ pub struct Mix {
     pub interval: Duration,
     /// How long a client waits for an answer.
     pub patience: fn(&mut Random) -> Duration,
-    /// It opens a new connection once in so many calls.
+    /// It opens a new connection once in this many calls.
     pub calls_each: u64,
     /// The present keys of a client.
     pub keys: fn(u32, &Recorder) -> Keys,

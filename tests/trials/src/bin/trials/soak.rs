@@ -47,7 +47,7 @@ const CLIENTS: u32 = 8;
 const GLANCERS: u32 = 8;
 const SULKERS: u32 = 3;
 const LEASEHOLDERS: u32 = 24;
-/// Each client opens a new connection once in so many calls.
+/// Each client opens a new connection once in this many calls.
 const CALLS_EACH: u64 = 400;
 /// Keys that are written again and again.
 const KEYS: u64 = 10_000;
