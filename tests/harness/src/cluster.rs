@@ -63,11 +63,6 @@ impl Cluster {
         Ok(self.leader)
     }
 
-    /// Number of the member that led when it was last looked for.
-    pub fn leader_number(&self) -> usize {
-        self.leader
-    }
-
     /// The member that led when it was last looked for.
     pub fn leader(&self) -> &Member {
         &self.members[self.leader]

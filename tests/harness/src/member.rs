@@ -16,7 +16,7 @@ const ANY_PORT: &str = "127.0.0.1:0";
 
 /// Name, directory and addresses of a member, and the cluster that it begins or joins.
 /// Addresses are `host:port`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberConfig {
     pub name: String,
     pub data: PathBuf,
@@ -44,10 +44,7 @@ impl MemberConfig {
             data: directory.join(name),
             log: directory.join(format!("{name}.log")),
             client: ANY_PORT.to_owned(),
-            peer: String::new(),
-            advertised_peer: String::new(),
-            initial_cluster: String::new(),
-            joins: false,
+            ..MemberConfig::default()
         }
     }
 

@@ -20,8 +20,8 @@ use std::sync::{Mutex, PoisonError};
 const FIRST: u16 = 10_000;
 /// If fewer ports are left below the kernel's own, the kernel chooses.
 const ROOM_MIN: u16 = 1_000;
-/// First port that Linux hands out by default.
-const HANDED_OUT_FROM: u16 = 32_768;
+/// The first and the last port that Linux hands out by default.
+const HANDED_OUT: (u16, u16) = (32_768, 60_999);
 /// Spreads the process ids, which follow each other, over all ports.
 const SPREAD: u32 = 2_654_435_769;
 
@@ -30,10 +30,8 @@ static CLAIMS: Mutex<Vec<Claim>> = Mutex::new(Vec::new());
 
 /// `count` different ports at which no program listens, claimed until this process ends.
 pub fn reserve(count: usize) -> io::Result<Vec<u16>> {
-    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
-    let end = handed_out_from(&text.unwrap_or_default());
     let draw = std::process::id().wrapping_mul(SPREAD);
-    reserve_below(end, draw, count)
+    reserve_below(handed_out().0, draw, count)
 }
 
 /// One port, claimed until this process ends.
@@ -47,10 +45,18 @@ pub fn free_address() -> io::Result<String> {
     Ok(format!("127.0.0.1:{}", reserve_one()?))
 }
 
-fn handed_out_from(range: &str) -> u16 {
-    let first = range.split_whitespace().next();
-    let first = first.and_then(|word| word.parse().ok());
-    first.unwrap_or(HANDED_OUT_FROM)
+/// The first and the last port that the kernel hands out.
+pub fn handed_out() -> (u16, u16) {
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+    parse(&range.unwrap_or_default())
+}
+
+fn parse(range: &str) -> (u16, u16) {
+    let mut words = range.split_whitespace().map(str::parse);
+    match (words.next(), words.next()) {
+        (Some(Ok(first)), Some(Ok(last))) if first <= last => (first, last),
+        _ => HANDED_OUT,
+    }
 }
 
 fn reserve_below(end: u16, draw: u32, count: usize) -> io::Result<Vec<u16>> {
@@ -132,33 +138,35 @@ mod tests {
 
     #[test]
     fn ports_differ_and_are_not_those_that_connections_get() {
-        let first = reserve_below(HANDED_OUT_FROM, u32::MAX, 10).unwrap();
-        let second = reserve_below(HANDED_OUT_FROM, u32::MAX, 10).unwrap();
+        let first = reserve_below(HANDED_OUT.0, u32::MAX, 10).unwrap();
+        let second = reserve_below(HANDED_OUT.0, u32::MAX, 10).unwrap();
         let all: BTreeSet<u16> = first.into_iter().chain(second).collect();
         assert_eq!(all.len(), 20, "a claim lasts");
-        assert!(
-            all.iter()
-                .all(|port| (FIRST..HANDED_OUT_FROM).contains(port))
-        );
+        assert!(all.iter().all(|port| (FIRST..HANDED_OUT.0).contains(port)));
     }
 
     #[test]
     fn a_port_that_is_taken_is_passed_over() {
-        let port = reserve_below(HANDED_OUT_FROM, 7_000, 1).unwrap()[0];
-        let taken = (port + 1..HANDED_OUT_FROM)
+        let port = reserve_below(HANDED_OUT.0, 7_000, 1).unwrap()[0];
+        let taken = (port + 1..HANDED_OUT.0)
             .find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok())
             .unwrap();
         let taken = taken.local_addr().unwrap().port();
         let draw = u32::from(taken - FIRST);
-        assert_ne!(reserve_below(HANDED_OUT_FROM, draw, 1).unwrap(), [taken]);
+        assert_ne!(reserve_below(HANDED_OUT.0, draw, 1).unwrap(), [taken]);
     }
 
     #[test]
     fn where_the_kernel_hands_out_all_ports_they_still_differ() {
         let found = reserve_below(1_024, 1, 10).unwrap();
         assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), 10);
-        assert_eq!(handed_out_from("1024\t65535\n"), 1_024);
-        assert_eq!(handed_out_from(""), HANDED_OUT_FROM);
+    }
+
+    #[test]
+    fn the_range_is_the_system_s() {
+        assert_eq!(parse("1024\t65535\n"), (1_024, 65_535));
+        assert_eq!(parse(""), HANDED_OUT);
+        assert_eq!(parse("9 3"), HANDED_OUT);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::Outcome;
 use crate::member::MemberConfig;
 
 /// A server program, Inkstone or etcd, and what its members have in common.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Program {
     pub binary: PathBuf,
     /// Command that starts the binary, such as `nsenter` with its options; may be empty.
@@ -27,11 +27,7 @@ impl Program {
     pub fn new(binary: impl Into<PathBuf>) -> Program {
         Program {
             binary: binary.into(),
-            prefix: Vec::new(),
-            flags: Vec::new(),
-            environment: Vec::new(),
-            own_process_group: false,
-            ends_with_starter: false,
+            ..Program::default()
         }
     }
 
@@ -87,8 +83,7 @@ impl Program {
             command.arg("serve");
         }
         command.args(config.flags()).args(&self.flags);
-        let environment = self.environment.iter().map(|(name, value)| (name, value));
-        command.envs(environment).stdin(Stdio::null());
+        command.envs(self.environment.clone()).stdin(Stdio::null());
         if self.own_process_group {
             command.process_group(0);
         }

@@ -19,7 +19,7 @@ mod origins;
 mod watches;
 
 use crate::{Answer, History, Moment, Operation, Rule, Version, Violation, ledger::Ledger};
-use completed::Completed;
+use completed::{Completed, Known, Witness};
 
 /// A history with the structures that the rules use.
 struct Case<'a> {
@@ -53,7 +53,26 @@ pub fn check(history: &History) -> Vec<Violation> {
 
 impl Case<'_> {
     fn blame(&mut self, rule: Rule, text: String, operations: &[&Operation]) {
-        let evidence = operations.iter().map(|it| evidence(it)).collect();
+        self.blame_known(rule, text, operations, None);
+    }
+
+    /// Reports a violation that also shows how a revision was known.
+    fn blame_known(
+        &mut self,
+        rule: Rule,
+        text: String,
+        operations: &[&Operation],
+        known: Option<Known>,
+    ) {
+        let mut evidence: Vec<_> = operations.iter().map(|it| evidence(it)).collect();
+        evidence.extend(known.map(|known| match known.witness {
+            Witness::Operation(index) => self::evidence(&self.history.operations[index]),
+            Witness::Watch(index) => {
+                let client = self.history.watches[index].client;
+                let what = format!("client {client} watched revision {}", known.revision);
+                (known.at, known.at, what)
+            }
+        }));
         self.violations.push(Violation {
             rule,
             text,
@@ -63,13 +82,8 @@ impl Case<'_> {
 }
 
 fn evidence(operation: &Operation) -> (Moment, Moment, String) {
-    let Operation {
-        client,
-        member,
-        request,
-        outcome,
-        ..
-    } = operation;
+    let (client, member) = (operation.client, operation.member);
+    let (request, outcome) = (&operation.request, &operation.outcome);
     let what = format!("client {client} at member {member}: {request:?} -> {outcome:?}");
     (operation.called, operation.returned, what)
 }

@@ -254,6 +254,13 @@ impl Outcome {
     }
 }
 
+impl Request {
+    /// Whether it is a read that does not ask the leader.
+    pub fn is_serializable(&self) -> bool {
+        matches!(self, Request::Get { serializable, .. } if *serializable)
+    }
+}
+
 impl Operation {
     /// The answer, if there is one.
     pub fn answer(&self) -> Option<&Answer> {

@@ -77,16 +77,13 @@ impl<'a> Ledger<'a> {
             (Change::Delete { .. }, None) => Err("what is not there is deleted".to_owned()),
             (Change::Delete { .. }, Some(_)) => Ok(()),
             (Change::Put(version), before) => {
-                let (created, number) = match before {
-                    Some(before) => (before.created, before.version + 1),
-                    None => (revision, 1),
-                };
-                if (version.created, version.version) == (created, number) {
-                    Ok(())
-                } else {
-                    Err(format!(
+                let begun = before.map_or((revision, 1), |it| (it.created, it.version + 1));
+                let (created, number) = begun;
+                match (version.created, version.version) == begun {
+                    true => Ok(()),
+                    false => Err(format!(
                         "a put that should be created {created}, version {number}"
-                    ))
+                    )),
                 }
             }
         }

@@ -55,6 +55,6 @@ pub use history::{
     Answer, Base, Change, Delivery, Entry, History, Moment, Operation, Outcome, Request, Version,
     Watch,
 };
-pub use recording::{Reading, read, write};
+pub use recording::{read, write};
 pub use restarts::{Restarts, Verdict};
 pub use violation::{Rule, Violation};

@@ -26,18 +26,6 @@ struct Head {
     clock_error_percent: u64,
 }
 
-/// Why a recording cannot be read.
-#[derive(Debug)]
-pub struct Reading(String);
-
-impl std::fmt::Display for Reading {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Reading {}
-
 /// Writes a history that begins with the empty store, a line for each part.
 pub fn write(history: &History, out: &mut impl Write) -> io::Result<()> {
     assert_eq!(history.base, Base::default(), "the base has no line");
@@ -55,36 +43,31 @@ fn line(part: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{}", serde_json::to_string(part)?)
 }
 
-/// Reads what [`write()`] has written.
-pub fn read(input: impl BufRead) -> Result<History, Reading> {
+/// Reads what [`write()`] has written; an error names the line.
+pub fn read(input: impl BufRead) -> io::Result<History> {
     let mut history = History::default();
-    for (index, line) in input.lines().enumerate() {
-        let took = line.map_err(|error| error.to_string());
-        let took = took.and_then(|line| take(&mut history, index == 0, &line));
-        took.map_err(|reason| Reading(format!("line {}: {reason}", index + 1)))?;
+    for (line, number) in input.lines().zip(1..) {
+        let took = line.and_then(|line| take(&mut history, number == 1, &line));
+        took.map_err(|error| io::Error::other(format!("line {number}: {error}")))?;
     }
     Ok(history)
 }
 
-fn take(history: &mut History, is_first: bool, line: &str) -> Result<(), String> {
-    let wrong = |error: serde_json::Error| error.to_string();
-    let value: Value = serde_json::from_str(line).map_err(wrong)?;
+fn take(history: &mut History, is_first: bool, line: &str) -> io::Result<()> {
+    let value: Value = serde_json::from_str(line)?;
     if is_first {
-        let head: Head = serde_json::from_value(value).map_err(wrong)?;
+        let head: Head = serde_json::from_value(value)?;
         if head.history != LAYOUT {
-            let layout = head.history;
-            return Err(format!("layout {layout}; this program reads {LAYOUT}"));
+            let text = format!("layout {}; this program reads {LAYOUT}", head.history);
+            return Err(io::Error::other(text));
         }
         history.clock_error_percent = head.clock_error_percent;
     } else if value.get("operation").is_some() {
-        let operation = serde_json::from_value(value).map_err(wrong)?;
-        history.operations.push(operation);
+        history.operations.push(serde_json::from_value(value)?);
     } else if value.get("watch").is_some() {
-        let watch = serde_json::from_value(value).map_err(wrong)?;
-        history.watches.push(watch);
+        history.watches.push(serde_json::from_value(value)?);
     } else {
-        let entry = serde_json::from_value(value).map_err(wrong)?;
-        history.ledger.push(entry);
+        history.ledger.push(serde_json::from_value(value)?);
     }
     Ok(())
 }

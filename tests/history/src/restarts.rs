@@ -63,8 +63,8 @@ impl Restarts {
     }
 
     /// The keys at the newest revision.
-    pub fn keys(&self) -> impl Iterator<Item = &str> {
-        self.keys.keys().map(String::as_str)
+    pub fn keys(&self) -> impl Iterator<Item = &Version> {
+        self.keys.values()
     }
 
     /// Notes that a compaction up to `revision` was requested and may have happened.

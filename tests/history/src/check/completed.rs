@@ -11,59 +11,67 @@ pub(super) enum Witness {
     Watch(usize),
 }
 
+/// A revision that was known to have happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Known {
+    pub at: Moment,
+    pub revision: i64,
+    pub witness: Witness,
+}
+
 /// The newest revision that was known at each moment.
 #[derive(Debug)]
 pub(super) struct Completed {
     /// By moment; revisions rise.
-    rising: Vec<(Moment, i64, Witness)>,
+    rising: Vec<Known>,
 }
 
 impl Completed {
     /// From every answer that names a revision which has happened, and from
     /// every change that was delivered.
     pub fn of(history: &History) -> Completed {
-        let mut all = Vec::new();
-        for (index, operation) in history.operations.iter().enumerate() {
+        let operations = history.operations.iter().enumerate();
+        let answers = operations.filter_map(|(index, operation)| {
             // The header of a renewal need not name a revision that has happened.
             let is_reliable = !matches!(operation.request, Request::Renew { .. });
-            if let Some(answer) = operation.answer().filter(|_| is_reliable) {
-                all.push((
-                    operation.returned,
-                    answer.revision,
-                    Witness::Operation(index),
-                ));
-            }
-        }
-        for (index, watch) in history.watches.iter().enumerate() {
-            for delivery in &watch.deliveries {
-                if let Some(last) = delivery.changes.last() {
-                    all.push((delivery.at, last.modified(), Witness::Watch(index)));
-                }
-            }
-        }
-        all.sort_unstable();
+            let answer = operation.answer().filter(|_| is_reliable)?;
+            Some(Known {
+                at: operation.returned,
+                revision: answer.revision,
+                witness: Witness::Operation(index),
+            })
+        });
+        let watches = history.watches.iter().enumerate();
+        let deliveries = watches.flat_map(|(index, watch)| {
+            let deliveries = watch.deliveries.iter();
+            deliveries.filter_map(move |delivery| {
+                Some(Known {
+                    at: delivery.at,
+                    revision: delivery.changes.last()?.modified(),
+                    witness: Witness::Watch(index),
+                })
+            })
+        });
+        let mut rising: Vec<Known> = answers.chain(deliveries).collect();
+        rising.sort_unstable();
         let mut newest = i64::MIN;
-        all.retain(|(_, revision, _)| {
-            let rises = *revision > newest;
-            newest = newest.max(*revision);
+        rising.retain(|known| {
+            let rises = known.revision > newest;
+            newest = newest.max(known.revision);
             rises
         });
-        Completed { rising: all }
+        Completed { rising }
     }
 
-    /// The newest revision that was known before a moment, and its witness.
-    pub fn before(&self, moment: Moment) -> Option<(i64, Witness)> {
-        let earlier = self.rising.partition_point(|(at, ..)| *at < moment);
-        let (_, revision, witness) = self.rising[..earlier].last()?;
-        Some((*revision, *witness))
+    /// The newest revision that was known before a moment.
+    pub fn before(&self, moment: Moment) -> Option<Known> {
+        let earlier = self.rising.partition_point(|it| it.at < moment);
+        self.rising[..earlier].last().copied()
     }
 
-    /// The moment from which on it was known that a revision had happened, and the witness.
-    pub fn known_from(&self, revision: i64) -> Option<(Moment, Witness)> {
-        let first = self
-            .rising
-            .partition_point(|(_, known, _)| *known < revision);
-        let (moment, _, witness) = self.rising.get(first)?;
-        Some((*moment, *witness))
+    /// How a revision was known for the first time.
+    pub fn first_known(&self, revision: i64) -> Option<Known> {
+        let first = self.rising.partition_point(|it| it.revision < revision);
+        self.rising.get(first).copied()
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::{Case, completed::Witness, evidence};
-use crate::{Change, Entry, Moment, Operation, Request, Rule, Violation};
+use super::Case;
+use crate::{Change, Entry, Moment, Operation, Request, Rule};
 
 const NANOSECONDS: u64 = 1_000_000_000;
 
@@ -80,19 +80,18 @@ impl<'a> Leases<'a> {
         lease.ended = Some(entry.revision);
         let revoked = lease.revocations.iter().any(|it| {
             let before = case.completed.before(it.called);
-            before.is_none_or(|(before, _)| before < entry.revision)
+            before.is_none_or(|before| before.revision < entry.revision)
         });
-        let known = case.completed.known_from(entry.revision);
-        if let (false, Some((known, witness)), Some((until, renewal))) =
-            (revoked, known, lease.lives)
-            && known < until
+        let known = case.completed.first_known(entry.revision);
+        if let (false, Some(known), Some((until, renewal))) = (revoked, known, lease.lives)
+            && known.at < until
         {
-            let short = (until - known) as f64 / 1e9;
+            let short = (until - known.at) as f64 / 1e9;
             let text = format!(
                 "lease {id} ended at revision {} at least {short:.3} s too early",
                 entry.revision
             );
-            report(case, text, &[renewal], Some((known, witness)));
+            case.blame_known(Rule::Lease, text, &[renewal], Some(known));
         }
         true
     }
@@ -130,7 +129,7 @@ impl<'a> Leases<'a> {
                     "revision {} attaches to lease {}, which ended at revision {ended}",
                     entry.revision, version.lease
                 );
-                report(case, text, &[], None);
+                case.blame(Rule::Lease, text, &[]);
             }
         }
     }
@@ -138,20 +137,19 @@ impl<'a> Leases<'a> {
     /// Renewals after the end, and what revocations left behind.
     pub fn conclude(&self, case: &mut Case<'a>) {
         for (id, lease) in &self.all {
-            let known = lease
-                .ended
-                .and_then(|ended| case.completed.known_from(ended));
-            if let (Some((known, witness)), Some(renewal)) = (known, lease.renewed)
-                && known < renewal.called
+            let ended = lease.ended;
+            let known = ended.and_then(|ended| case.completed.first_known(ended));
+            if let (Some(known), Some(renewal)) = (known, lease.renewed)
+                && known.at < renewal.called
             {
                 let text = format!("lease {id} was renewed after its keys had gone");
-                report(case, text, &[renewal], Some((known, witness)));
+                case.blame_known(Rule::Lease, text, &[renewal], Some(known));
             }
             let revoked = lease.revocations.iter().filter(|it| it.answer().is_some());
             let revoked: Vec<&Operation> = revoked.copied().collect();
             if let ([first, ..], false) = (&revoked[..], lease.keys.is_empty()) {
                 let text = format!("lease {id} was revoked, and still holds {:?}", lease.keys);
-                report(case, text, &[first], None);
+                case.blame(Rule::Lease, text, &[first]);
             }
         }
     }
@@ -159,27 +157,4 @@ impl<'a> Leases<'a> {
 
 fn may_have_happened(operation: &Operation) -> bool {
     operation.answer().is_some() || operation.is_unknown()
-}
-
-fn report(
-    case: &mut Case<'_>,
-    text: String,
-    operations: &[&Operation],
-    witness: Option<(Moment, Witness)>,
-) {
-    let mut all: Vec<_> = operations.iter().map(|it| evidence(it)).collect();
-    match witness {
-        Some((_, Witness::Operation(index))) => all.push(evidence(&case.history.operations[index])),
-        Some((at, Witness::Watch(index))) => {
-            let watch = &case.history.watches[index];
-            let what = format!("client {} saw it in a watch", watch.client);
-            all.push((at, at, what));
-        }
-        None => {}
-    }
-    case.violations.push(Violation {
-        rule: Rule::Lease,
-        text,
-        evidence: all,
-    });
 }

@@ -28,7 +28,7 @@ pub(super) fn check(case: &mut Case<'_>) {
                 }
             }
             if let Some((before, seen)) = newest
-                && is_serializable(read)
+                && read.request.is_serializable()
                 && revision < seen
             {
                 faults.push((before, seen, read, revision));
@@ -39,14 +39,4 @@ pub(super) fn check(case: &mut Case<'_>) {
         let text = format!("the member showed revision {seen}, and then {revision}");
         case.blame(Rule::Backwards, text, &[before, read]);
     }
-}
-
-fn is_serializable(operation: &Operation) -> bool {
-    matches!(
-        operation.request,
-        Request::Get {
-            serializable: true,
-            ..
-        }
-    )
 }

@@ -11,15 +11,13 @@ use std::collections::{BTreeMap, HashMap};
 use super::{Case, answered, leases::Leases};
 use crate::{Change, Entry, Operation, Request, Rule};
 
-/// Writes of unknown outcome, by what they would do.
+/// What a write does, by key: the value and the lease of a put, `None` for a deletion.
+type Effect<'a> = Vec<(&'a str, Option<(&'a str, i64)>)>;
+
+/// Writes of unknown outcome by their effect, with the revision known before each; each list
+/// begins with the largest.
 #[derive(Default)]
-struct Unknown<'a> {
-    /// By the first key and value that they put.
-    puts: HashMap<(&'a str, &'a str), &'a Operation>,
-    /// By the first key that they delete, if they put none; each list by the revision known
-    /// before, the largest first.
-    deletions: HashMap<&'a str, Vec<(i64, &'a Operation)>>,
-}
+struct Unknown<'a>(HashMap<Effect<'a>, Vec<(i64, &'a Operation)>>);
 
 pub(super) fn check(case: &mut Case<'_>) {
     let history = case.history;
@@ -35,7 +33,7 @@ pub(super) fn check(case: &mut Case<'_>) {
         let writers = acknowledged.remove(&entry.revision).unwrap_or_default();
         match writers[..] {
             [] => unacknowledged(case, entry, &mut unknown, &mut leases),
-            [writer] if does(writer, entry) => {}
+            [writer] if effect(&writer.request) == effect_of(entry) => {}
             [writer] => {
                 let text = format!("acknowledged, but the ledger has {entry:?}");
                 case.blame(Rule::Lost, text, &[writer]);
@@ -71,57 +69,27 @@ impl<'a> Unknown<'a> {
     fn of(case: &Case<'a>) -> Unknown<'a> {
         let mut unknown = Unknown::default();
         for operation in case.history.operations.iter().filter(|it| it.is_unknown()) {
-            let first_put = match &operation.request {
-                Request::Put { key, value, .. } => Some((&key[..], &value[..])),
-                Request::Swap { puts, .. } | Request::Batch { puts, .. } => {
-                    puts.iter().min().map(|(key, value)| (&key[..], &value[..]))
-                }
-                _ => None,
-            };
-            let first_deleted = match &operation.request {
-                Request::Delete { key } => Some(key),
-                Request::Batch { deletes, .. } => deletes.iter().min(),
-                _ => None,
-            };
-            if let Some(first) = first_put {
-                unknown.puts.insert(first, operation);
-            } else if let Some(key) = first_deleted {
-                let before = case.completed.before(operation.called);
-                let before = before.map_or(0, |(revision, _)| revision);
-                let all = unknown.deletions.entry(key).or_default();
-                all.push((before, operation));
-            }
+            let before = case.completed.before(operation.called);
+            let before = before.map_or(0, |known| known.revision);
+            let alike = unknown.0.entry(effect(&operation.request)).or_default();
+            alike.push((before, operation));
         }
-        for deletions in unknown.deletions.values_mut() {
-            deletions.sort_by_key(|(before, _)| std::cmp::Reverse(*before));
+        for alike in unknown.0.values_mut() {
+            alike.sort_by_key(|(before, _)| std::cmp::Reverse(*before));
         }
         unknown
     }
 
     /// Takes the write that did this, if there is one.
     fn explains(&mut self, case: &Case<'a>, entry: &'a Entry) -> bool {
-        let is_put = |change: &&Change| matches!(change, Change::Put(_));
-        let puts = entry.changes.iter().filter(is_put);
-        let Some(Change::Put(first)) = puts.min_by_key(|it| it.key()) else {
-            let first = entry.changes.iter().map(Change::key).min();
-            let all = first.and_then(|first| self.deletions.get_mut(first));
-            let Some(all) = all else { return false };
-            // The last that fits is allowed if any is.
-            let fits = all.iter().rposition(|(_, writer)| does(writer, entry));
-            let fits = fits.filter(|&at| all[at].0 < entry.revision);
-            return fits.map(|at| all.remove(at)).is_some();
-        };
-        let sought = (&first.key[..], &first.value[..]);
-        let Some(writer) = self.puts.get(&sought).copied() else {
+        let Some(alike) = self.0.get_mut(&effect_of(entry)) else {
             return false;
         };
-        let before = case.completed.before(writer.called);
-        let in_time = before.is_none_or(|(before, _)| before < entry.revision);
-        let done = in_time && does(writer, entry) && may(case, writer, entry.revision);
-        if done {
-            self.puts.remove(&sought);
-        }
-        done
+        // The last is allowed if any is.
+        let last = alike.pop_if(|(before, writer)| {
+            *before < entry.revision && may(case, writer, entry.revision)
+        });
+        last.is_some()
     }
 }
 
@@ -136,33 +104,33 @@ fn may(case: &Case<'_>, writer: &Operation, revision: i64) -> bool {
     }
 }
 
-/// Whether an entry is what a write asked for.
-fn does(writer: &Operation, entry: &Entry) -> bool {
-    match &writer.request {
+/// What a request asks for; nothing if it is no write.
+fn effect(request: &Request) -> Effect<'_> {
+    let (puts, deletes) = match request {
         Request::Put {
             key, value, lease, ..
-        } => changes(entry, &[(key.clone(), value.clone())], &[], *lease),
-        Request::Swap { puts, .. } => changes(entry, puts, &[], 0),
-        Request::Batch { puts, deletes } => changes(entry, puts, deletes, 0),
-        Request::Delete { key } => changes(entry, &[], std::slice::from_ref(key), 0),
-        _ => false,
-    }
+        } => return vec![(key, Some((value, *lease)))],
+        Request::Delete { key } => return vec![(key, None)],
+        Request::Swap { puts, .. } => (puts, &[][..]),
+        Request::Batch { puts, deletes } => (puts, &deletes[..]),
+        _ => return Vec::new(),
+    };
+    let puts = puts.iter();
+    let puts = puts.map(|(key, value)| (&key[..], Some((&value[..], 0))));
+    let deletes = deletes.iter().map(|key| (&key[..], None));
+    sorted(puts.chain(deletes))
 }
 
-/// Whether an entry puts and deletes exactly this.
-fn changes(entry: &Entry, puts: &[(String, String)], deletes: &[String], lease: i64) -> bool {
-    let mut asked: Vec<(&str, Option<&str>)> = Vec::with_capacity(entry.changes.len());
-    asked.extend(puts.iter().map(|(key, value)| (&key[..], Some(&value[..]))));
-    asked.extend(deletes.iter().map(|key| (&key[..], None)));
-    asked.sort_unstable();
-    let mut done = Vec::with_capacity(entry.changes.len());
-    for change in &entry.changes {
-        match change {
-            Change::Put(version) if version.lease != lease => return false,
-            Change::Put(version) => done.push((&version.key[..], Some(&version.value[..]))),
-            Change::Delete { key, .. } => done.push((&key[..], None)),
-        }
-    }
-    done.sort_unstable();
-    done == asked
+/// What an entry of the ledger did.
+fn effect_of(entry: &Entry) -> Effect<'_> {
+    sorted(entry.changes.iter().map(|change| match change {
+        Change::Put(version) => (&version.key[..], Some((&version.value[..], version.lease))),
+        Change::Delete { key, .. } => (&key[..], None),
+    }))
+}
+
+fn sorted<'a>(changes: impl Iterator<Item = (&'a str, Option<(&'a str, i64)>)>) -> Effect<'a> {
+    let mut effect: Effect<'a> = changes.collect();
+    effect.sort_unstable();
+    effect
 }

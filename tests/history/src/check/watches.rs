@@ -8,14 +8,8 @@ use crate::{Change, Delivery, Rule, Violation, Watch};
 pub(super) fn check(case: &mut Case<'_>) {
     for watch in &case.history.watches {
         if let Err((delivery, text)) = judge(&case.ledger, watch) {
-            let Watch {
-                client,
-                member,
-                key,
-                end,
-                first,
-                ..
-            } = watch;
+            let (client, member, first) = (watch.client, watch.member, watch.first);
+            let (key, end) = (&watch.key, &watch.end);
             let what = format!(
                 "client {client} at member {member} watches {key:?}..{end:?} from revision {first}: \
                  {delivery:?}"
@@ -32,16 +26,10 @@ pub(super) fn check(case: &mut Case<'_>) {
 fn judge<'a>(ledger: &Ledger<'_>, watch: &'a Watch) -> Result<(), (&'a Delivery, String)> {
     let mut next = watch.first;
     for delivery in &watch.deliveries {
-        let mut rest = &delivery.changes[..];
-        while let Some(first) = rest.first() {
-            let revision = first.modified();
-            let length = rest
-                .iter()
-                .take_while(|it| it.modified() == revision)
-                .count();
-            let (now, after) = rest.split_at(length);
-            rest = after;
-            whole_revision(ledger, watch, next, revision, now).map_err(|it| (delivery, it))?;
+        let revisions = |a: &Change, b: &Change| a.modified() == b.modified();
+        for changes in delivery.changes.chunk_by(revisions) {
+            let revision = changes[0].modified();
+            whole_revision(ledger, watch, next, revision, changes).map_err(|it| (delivery, it))?;
             next = revision + 1;
         }
         if delivery.changes.is_empty() {

@@ -2,18 +2,17 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use etcd_api::EncodedKeyValue;
 use etcd_api::etcdserverpb::{
     CompactionRequest, Compare, DeleteRangeRequest, HashKvRequest, HashKvResponse,
-    LeaseGrantRequest, LeaseKeepAliveRequest, LeaseRevokeRequest, PutRequest, RangeRequest,
-    RequestOp, ResponseHeader, TxnRequest, TxnResponse, WatchCreateRequest, WatchProgressRequest,
-    WatchRequest, WatchResponse, compare, kv_client::KvClient, lease_client::LeaseClient,
+    LeaseGrantRequest, LeaseKeepAliveRequest, LeaseLeasesRequest, LeaseRevokeRequest, PutRequest,
+    RangeRequest, RequestOp, ResponseHeader, TxnRequest, WatchCreateRequest, WatchRequest,
+    WatchResponse, compare, kv_client::KvClient, lease_client::LeaseClient,
     maintenance_client::MaintenanceClient, request_op, response_op::Response,
     watch_client::WatchClient, watch_request::RequestUnion,
 };
 use etcd_api::mvccpb::{Event, event::EventType};
-use history::{Answer, Change, Entry, Operation, Outcome as Known, Request};
+use history::{Answer, Change, Entry, Operation, Outcome as Known, Request, Version};
 use tokio::{sync::mpsc, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming, transport::Channel};
@@ -41,15 +40,6 @@ fn kv(channel: Channel) -> KvClient<Channel> {
     KvClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX)
 }
 
-/// Sends a request once, waits no longer than `patience`, and returns what came of it.
-pub async fn outcome(channel: Channel, request: &Request, patience: Duration) -> Known {
-    match timeout(patience, send(channel, request)).await {
-        Ok(Ok(answer)) => Known::Done(answer),
-        Ok(Err(status)) => failed(&status),
-        Err(_) => Known::unknown(format!("no answer in {} ms", patience.as_millis())),
-    }
-}
-
 /// Outcome of a failed call. These codes promise that nothing was done; after others
 /// the outcome is unknown.
 fn failed(status: &Status) -> Known {
@@ -64,8 +54,31 @@ fn failed(status: &Status) -> Known {
     }
 }
 
+/// Header of an answer, whether it succeeded, what it shows, and seconds of a lease.
+type Parts = (Option<ResponseHeader>, bool, Vec<Version>, i64);
+
 /// Sends a request once.
 pub async fn send(channel: Channel, request: &Request) -> Result<Answer, Status> {
+    let (header, succeeded, versions, seconds) = match request {
+        Request::Grant { .. } | Request::Revoke { .. } | Request::Renew { .. } => {
+            lease(channel, request).await?
+        }
+        Request::Swap { .. } | Request::Batch { .. } => txn(channel, request).await?,
+        _ => single(channel, request).await?,
+    };
+    let header = header.ok_or_else(|| Status::data_loss("an answer without a header"))?;
+    Ok(Answer {
+        revision: header.revision,
+        succeeded,
+        versions,
+        seconds,
+    })
+}
+
+/// A request to the key-value service that is no transaction.
+async fn single(channel: Channel, request: &Request) -> Result<Parts, Status> {
+    let seen = |kvs: &[EncodedKeyValue]| kvs.iter().map(values::version).collect();
+    let mut kv = kv(channel);
     match request {
         Request::Put {
             key,
@@ -73,174 +86,115 @@ pub async fn send(channel: Channel, request: &Request) -> Result<Answer, Status>
             lease,
             previous,
         } => {
-            let answer = kv(channel)
-                .put(PutRequest {
-                    key: key.clone().into(),
-                    value: values::whole(value),
-                    lease: *lease,
-                    prev_kv: *previous,
-                    ..PutRequest::default()
-                })
-                .await?
-                .into_inner();
-            Ok(Answer {
-                revision: revision(answer.header)?,
-                succeeded: true,
-                versions: answer.prev_kv.iter().map(values::version).collect(),
-                seconds: 0,
-            })
+            let put = PutRequest {
+                lease: *lease,
+                prev_kv: *previous,
+                ..put(key, value)
+            };
+            let answer = kv.put(put).await?.into_inner();
+            Ok((answer.header, true, seen(answer.prev_kv.as_slice()), 0))
         }
         Request::Delete { key } => {
-            let answer = kv(channel)
-                .delete_range(DeleteRangeRequest {
-                    key: key.clone().into(),
-                    prev_kv: true,
-                    ..DeleteRangeRequest::default()
-                })
-                .await?
-                .into_inner();
-            Ok(Answer {
-                revision: revision(answer.header)?,
-                succeeded: answer.deleted > 0,
-                versions: answer.prev_kvs.iter().map(values::version).collect(),
-                seconds: 0,
-            })
+            let delete = DeleteRangeRequest {
+                prev_kv: true,
+                ..delete(key)
+            };
+            let answer = kv.delete_range(delete).await?.into_inner();
+            let versions = seen(&answer.prev_kvs);
+            Ok((answer.header, answer.deleted > 0, versions, 0))
         }
-        Request::Get { .. } => get(channel, request).await,
-        Request::Swap { .. } => swap(channel, request).await,
-        Request::Batch { puts, deletes } => batch(channel, puts, deletes).await,
-        Request::Compact { revision: at } => {
+        Request::Get {
+            key,
+            end,
+            revision,
+            serializable,
+        } => {
+            let range = RangeRequest {
+                range_end: end.clone().into(),
+                revision: *revision,
+                serializable: *serializable,
+                ..range(key)
+            };
+            let answer = kv.range(range).await?.into_inner();
+            Ok((answer.header, true, seen(&answer.kvs), 0))
+        }
+        Request::Compact { revision } => {
             let request = CompactionRequest {
-                revision: *at,
+                revision: *revision,
                 physical: false,
             };
-            let answer = kv(channel).compact(request).await?.into_inner();
-            Ok(Answer {
-                revision: revision(answer.header)?,
-                succeeded: true,
-                ..Answer::default()
-            })
+            let answer = kv.compact(request).await?.into_inner();
+            Ok((answer.header, true, Vec::new(), 0))
         }
-        Request::Grant { .. } | Request::Revoke { .. } | Request::Renew { .. } => {
-            lease(channel, request).await
-        }
+        other => unreachable!("{other:?} is a transaction or about a lease"),
     }
 }
 
-async fn get(channel: Channel, request: &Request) -> Result<Answer, Status> {
-    let Request::Get {
-        key,
-        end,
-        revision: at,
-        serializable,
-    } = request
-    else {
-        unreachable!("only reads come here");
-    };
-    let answer = kv(channel)
-        .range(RangeRequest {
-            key: key.clone().into(),
-            range_end: end.clone().into(),
-            revision: *at,
-            serializable: *serializable,
-            ..RangeRequest::default()
-        })
-        .await?
-        .into_inner();
-    Ok(Answer {
-        revision: revision(answer.header)?,
-        succeeded: true,
-        versions: answer.kvs.iter().map(values::version).collect(),
-        seconds: 0,
-    })
-}
-
-async fn swap(channel: Channel, request: &Request) -> Result<Answer, Status> {
-    let Request::Swap {
-        key,
-        expected,
-        puts,
-    } = request
-    else {
-        unreachable!("only swaps come here");
-    };
-    let key: Bytes = key.clone().into();
-    let success = puts.iter().map(put);
-    let read = RangeRequest {
-        key: key.clone(),
-        ..RangeRequest::default()
-    };
-    let txn = TxnRequest {
-        compare: vec![Compare {
-            result: compare::CompareResult::Equal.into(),
-            target: compare::CompareTarget::Mod.into(),
-            key,
-            target_union: Some(compare::TargetUnion::ModRevision(*expected)),
-            ..Compare::default()
-        }],
-        success: success.collect(),
-        failure: vec![RequestOp {
-            request: Some(request_op::Request::RequestRange(read)),
-        }],
-    };
-    let answer = kv(channel).txn(txn).await?.into_inner();
-    Ok(Answer {
-        revision: revision(answer.header)?,
-        succeeded: answer.succeeded,
-        versions: seen(&answer),
-        seconds: 0,
-    })
-}
-
-async fn batch(
-    channel: Channel,
-    puts: &[(String, String)],
-    deletes: &[String],
-) -> Result<Answer, Status> {
-    let delete = |key: &String| RequestOp {
-        request: Some(request_op::Request::RequestDeleteRange(
-            DeleteRangeRequest {
-                key: key.clone().into(),
-                ..DeleteRangeRequest::default()
-            },
-        )),
-    };
-    let success = puts.iter().map(put).chain(deletes.iter().map(delete));
-    let txn = TxnRequest {
-        success: success.collect(),
-        ..TxnRequest::default()
-    };
-    let answer = kv(channel).txn(txn).await?.into_inner();
-    Ok(Answer {
-        revision: revision(answer.header)?,
-        succeeded: true,
-        ..Answer::default()
-    })
-}
-
-fn put((key, value): &(String, String)) -> RequestOp {
-    let put = PutRequest {
-        key: key.clone().into(),
+fn put(key: &str, value: &str) -> PutRequest {
+    PutRequest {
+        key: key.to_owned().into(),
         value: values::whole(value),
         ..PutRequest::default()
+    }
+}
+
+fn delete(key: &str) -> DeleteRangeRequest {
+    DeleteRangeRequest {
+        key: key.to_owned().into(),
+        ..DeleteRangeRequest::default()
+    }
+}
+
+fn range(key: &str) -> RangeRequest {
+    RangeRequest {
+        key: key.to_owned().into(),
+        ..RangeRequest::default()
+    }
+}
+
+/// A comparison with puts, or puts and deletes.
+async fn txn(channel: Channel, request: &Request) -> Result<Parts, Status> {
+    let (compared, puts, deletes) = match request {
+        Request::Swap {
+            key,
+            expected,
+            puts,
+        } => (Some((key, *expected)), puts, &[][..]),
+        Request::Batch { puts, deletes } => (None, puts, &deletes[..]),
+        other => unreachable!("{other:?} is no transaction"),
     };
-    RequestOp {
-        request: Some(request_op::Request::RequestPut(put)),
-    }
+    let puts = puts
+        .iter()
+        .map(|(key, value)| request_op::Request::RequestPut(put(key, value)));
+    let deletes = deletes
+        .iter()
+        .map(|key| request_op::Request::RequestDeleteRange(delete(key)));
+    let read = compared.map(|(key, _)| request_op::Request::RequestRange(range(key)));
+    let compare = compared.map(|(key, expected)| Compare {
+        result: compare::CompareResult::Equal.into(),
+        target: compare::CompareTarget::Mod.into(),
+        key: key.clone().into(),
+        target_union: Some(compare::TargetUnion::ModRevision(expected)),
+        ..Compare::default()
+    });
+    let operation = |request| RequestOp {
+        request: Some(request),
+    };
+    let txn = TxnRequest {
+        compare: compare.into_iter().collect(),
+        success: puts.chain(deletes).map(operation).collect(),
+        failure: read.into_iter().map(operation).collect(),
+    };
+    let answer = kv(channel).txn(txn).await?.into_inner();
+    let responses = answer.responses.iter();
+    let versions = responses.flat_map(|it| match &it.response {
+        Some(Response::ResponseRange(range)) => range.kvs.iter().map(values::version).collect(),
+        _ => Vec::new(),
+    });
+    Ok((answer.header, answer.succeeded, versions.collect(), 0))
 }
 
-/// The versions that the transaction's reads found.
-fn seen(answer: &TxnResponse) -> Vec<history::Version> {
-    let mut versions = Vec::new();
-    for response in &answer.responses {
-        if let Some(Response::ResponseRange(range)) = &response.response {
-            versions.extend(range.kvs.iter().map(values::version));
-        }
-    }
-    versions
-}
-
-async fn lease(channel: Channel, request: &Request) -> Result<Answer, Status> {
+async fn lease(channel: Channel, request: &Request) -> Result<Parts, Status> {
     let mut client = LeaseClient::new(channel);
     let (header, succeeded, seconds) = match *request {
         Request::Grant { lease, seconds } => {
@@ -268,21 +222,32 @@ async fn lease(channel: Channel, request: &Request) -> Result<Answer, Status> {
         }
         _ => unreachable!("only what is about leases comes here"),
     };
-    Ok(Answer {
-        revision: revision(header)?,
-        succeeded,
-        versions: Vec::new(),
-        seconds,
-    })
+    Ok((header, succeeded, Vec::new(), seconds))
 }
 
-fn revision(header: Option<ResponseHeader>) -> Result<i64, Status> {
-    let header = header.ok_or_else(|| Status::data_loss("an answer without a header"))?;
-    Ok(header.revision)
+/// How many leases there are.
+pub async fn leases(channel: Channel) -> Result<usize, Status> {
+    let answer = LeaseClient::new(channel)
+        .lease_leases(LeaseLeasesRequest {})
+        .await?;
+    Ok(answer.into_inner().leases.len())
 }
 
-/// Sends a request for a client that stays with one member, and records it.
+/// Sends a request for a client to a member, and records it.
 pub async fn ask(
+    ids: (u32, u32),
+    channel: &Channel,
+    request: Request,
+    patience: Duration,
+    recorder: &Recorder,
+) -> Operation {
+    let operation = called(ids, channel, request, patience, recorder).await;
+    recorder.record(operation.clone());
+    operation
+}
+
+/// Sends a request for a client to a member; the caller records it.
+pub async fn called(
     (client, member): (u32, u32),
     channel: &Channel,
     request: Request,
@@ -290,8 +255,12 @@ pub async fn ask(
     recorder: &Recorder,
 ) -> Operation {
     let called = recorder.moment();
-    let outcome = outcome(channel.clone(), &request, patience).await;
-    let operation = Operation {
+    let outcome = match timeout(patience, send(channel.clone(), &request)).await {
+        Ok(Ok(answer)) => Known::Done(answer),
+        Ok(Err(status)) => failed(&status),
+        Err(_) => Known::unknown(format!("no answer in {} ms", patience.as_millis())),
+    };
+    Operation {
         client,
         member,
         life: None,
@@ -299,9 +268,7 @@ pub async fn ask(
         returned: recorder.moment(),
         request,
         outcome,
-    };
-    recorder.record(operation.clone());
-    operation
+    }
 }
 
 /// A linearizable read of all keys at a revision; 0: the newest.
@@ -321,51 +288,43 @@ pub async fn hash(channel: Channel, revision: i64) -> Result<HashKvResponse, Sta
     Ok(answer.into_inner())
 }
 
-/// An open watch.
+/// A stream with watches.
 pub struct Stream {
     requests: mpsc::Sender<WatchRequest>,
     answers: Streaming<WatchResponse>,
 }
 
-/// Opens a watch. Returns it with the revision at which it was created.
-pub async fn watch(channel: Channel, key: &str, end: &str, first: i64) -> Outcome<(Stream, i64)> {
-    let create = WatchCreateRequest {
-        key: Bytes::copy_from_slice(key.as_bytes()),
-        range_end: Bytes::copy_from_slice(end.as_bytes()),
-        start_revision: first,
-        ..WatchCreateRequest::default()
-    };
-    let (requests, receiver) = mpsc::channel(4);
-    let create = WatchRequest {
-        request_union: Some(RequestUnion::CreateRequest(create)),
-    };
-    requests.send(create).await?;
-    let mut client = WatchClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
-    let answers = client.watch(ReceiverStream::new(receiver)).await?;
-    let answers = answers.into_inner();
-    let mut stream = Stream { requests, answers };
-    let created = stream.next().await?;
-    if !created.created || created.canceled {
-        let (reason, compacted) = (created.cancel_reason, created.compact_revision);
-        return Err(format!("no watch from {first}: {reason} (compacted: {compacted})").into());
-    }
-    let header = created.header.ok_or("an answer without a header")?;
-    Ok((stream, header.revision))
-}
-
 impl Stream {
+    /// Opens a stream, and requests a watch on each range: key, end and first revision.
+    pub async fn open(channel: Channel, ranges: &[(&str, &str, i64)]) -> Outcome<Stream> {
+        let (requests, receiver) = mpsc::channel(ranges.len() + 4);
+        let mut client = WatchClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
+        for &(key, end, first) in ranges {
+            let create = RequestUnion::CreateRequest(WatchCreateRequest {
+                key: key.to_owned().into(),
+                range_end: end.to_owned().into(),
+                start_revision: first,
+                ..WatchCreateRequest::default()
+            });
+            let request_union = Some(create);
+            requests.send(WatchRequest { request_union }).await?;
+        }
+        let answers = client.watch(ReceiverStream::new(receiver)).await?;
+        let answers = answers.into_inner();
+        Ok(Stream { requests, answers })
+    }
+
     /// The next message.
     pub async fn next(&mut self) -> Outcome<WatchResponse> {
         let answer = self.answers.message().await?;
-        Ok(answer.ok_or("the watch ended")?)
+        Ok(answer.ok_or("the server ended the stream")?)
     }
 
-    pub async fn ask_for_progress(&mut self) {
-        let ask = WatchRequest {
-            request_union: Some(RequestUnion::ProgressRequest(WatchProgressRequest {})),
-        };
+    /// Sends a request on the stream.
+    pub fn ask(&self, request: RequestUnion) {
+        let request_union = Some(request);
         // A stream that does not read requests ends by itself.
-        drop(self.requests.try_send(ask));
+        drop(self.requests.try_send(WatchRequest { request_union }));
     }
 }
 
@@ -389,11 +348,15 @@ pub async fn revisions(channel: Channel, first: i64, last: i64) -> Outcome<Vec<E
     if first > last {
         return Ok(ledger);
     }
-    let (mut stream, _) = watch(channel, FIRST_KEY, END_KEY, first).await?;
+    let mut stream = Stream::open(channel, &[(FIRST_KEY, END_KEY, first)]).await?;
     let mut seen = first - 1;
     while seen < last {
         let answer = timeout(SILENCE, stream.next()).await;
         let answer = answer.map_err(|_| format!("no event comes after revision {seen}"))??;
+        if answer.canceled {
+            let (reason, compacted) = (answer.cancel_reason, answer.compact_revision);
+            return Err(format!("no watch from {first}: {reason} (compacted: {compacted})").into());
+        }
         for change in answer.events.iter().map(change) {
             seen = change.modified();
             match ledger.last_mut() {
@@ -406,13 +369,4 @@ pub async fn revisions(channel: Channel, first: i64, last: i64) -> Outcome<Vec<E
         }
     }
     Ok(ledger)
-}
-
-/// The end of the range of all keys that begin with an ASCII `prefix`.
-pub fn end_of(prefix: &str) -> Bytes {
-    let mut end = prefix.as_bytes().to_vec();
-    let last = end.last_mut().expect("a prefix is not empty");
-    assert!(*last < u8::MAX, "an ASCII byte has a successor");
-    *last += 1;
-    end.into()
 }

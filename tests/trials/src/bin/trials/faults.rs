@@ -16,71 +16,62 @@
 //! confirming their lead, and succeeds if both judges find stale reads.
 
 mod broken;
-mod call;
 mod changes;
-mod clients;
 mod clock;
 mod cross_check;
 mod ending;
 mod injector;
 mod kinds;
-mod leases;
 mod links;
-mod member;
 mod owner;
 mod recovery;
-mod report;
 mod rounds;
 mod trial;
-mod watchers;
 
 use std::{
     fs::File,
-    io::{BufReader, BufWriter},
+    io::{BufReader, BufWriter, Write},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use clap::ValueEnum;
 use environment::randomness::Random;
-use history::{History, Violation};
-use tokio::task::JoinSet;
+use harness::Program;
+use history::{Entry, History, Restarts};
 
 use crate::{
+    load::{Keys, Mix},
     machine::Machine,
-    process::{Outcome, inkstone_binary, root},
-    recorder, values,
+    options::{Common, until_interrupted},
+    process::{Outcome, root},
+    recorder::Recorder,
+    report, values,
 };
 use cross_check::Verdict;
 use kinds::Kind;
-use recorder::Recorder;
-use rounds::Scene;
 use trial::{Ground, Trial};
 
 const FOLLOWERS: u32 = 2;
 const GLANCERS: u32 = 3;
-const HOLDERS: u32 = 3;
-/// Most violations of one rule that are printed.
-const SHOWN_MAX: usize = 5;
+const LEASEHOLDERS: u32 = 3;
+/// Clients sometimes change to another member.
+const CALLS_EACH: u64 = 50;
+const CLIENTS: u32 = 12;
+const KEYS: u64 = 5;
+const AGE_SECONDS: u64 = 10;
 
 #[derive(clap::Args)]
 pub struct Options {
     /// How long faults are injected
     #[arg(long, default_value_t = 5)]
     minutes: u64,
-    /// Decides the operations and the faults
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Clients that read and write
-    #[arg(long, default_value_t = 12)]
-    clients: u32,
+    #[command(flatten)]
+    common: Common,
     /// Operations per second of all clients together, while there is no fault
     #[arg(long, default_value_t = 500)]
     rate: u32,
-    /// The server to test; etcd's own binary works too [default: ours, built now]
-    #[arg(long, value_name = "BINARY")]
-    server: Option<PathBuf>,
     /// Members serve reads without confirmation, which must be detected; builds them, or
     /// takes those of `--server`
     #[arg(long)]
@@ -96,211 +87,156 @@ pub struct Options {
     judge: Option<PathBuf>,
 }
 
-/// Results of both judges.
-struct Judgement {
-    violations: Vec<Violation>,
-    /// Porcupine's verdict; `None` if there is no Go on this machine.
-    other: Option<Verdict>,
-}
-
 pub fn run(options: &Options) -> Outcome {
+    let other = cross_check::prepare()?;
     if let Some(recorded) = &options.judge {
-        let file =
-            File::open(recorded).map_err(|error| format!("{}: {error}", recorded.display()))?;
-        let history = history::read(BufReader::new(file));
-        let history = history.map_err(|error| format!("{}: {error}", recorded.display()))?;
-        let other = cross_check::prepare()?;
-        return verdict(&judge(&history, recorded, other.as_deref())?);
+        let name = |error: &dyn std::error::Error| format!("{}: {error}", recorded.display());
+        let file = File::open(recorded).map_err(|error| name(&error))?;
+        let history = history::read(BufReader::new(file)).map_err(|error| name(&error))?;
+        return judge(&history, recorded, other.as_deref(), false);
     }
-    let binary = match (options.broken, &options.server) {
-        (true, None) => broken::build()?,
-        (_, server) => inkstone_binary(server.as_deref())?,
+    let program = match options.broken && options.common.server.is_none() {
+        true => Program::new(broken::build()?).with(&options.common.server_flag),
+        false => options.common.program()?,
+    };
+    // Small segments: a run fills, recycles and reads back many.
+    let program = match program.is_etcd() {
+        true => program,
+        false => program.with(&["--segment-bytes=4194304"]),
     };
     std::fs::create_dir_all(root().join("target/faults"))?;
-    let other = cross_check::prepare()?;
     println!("{}", Machine::here()?.line());
-    println!("repeat with: {}", command(options));
-    let ground = Ground::prepare()?;
-    let outcome = rehearse(options, &binary, &ground, other.as_deref());
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let again = format!("repeat with: cargo trials {}", arguments.join(" "));
+    println!("{again}");
+    let ground = Ground::prepare(&options.only)?;
+    let outcome = rehearse(options, &program, &ground, other.as_deref());
     if outcome.is_err() {
-        let kept: Vec<String> = ground
-            .keep()
-            .iter()
-            .map(|it| it.display().to_string())
-            .collect();
-        eprintln!(
-            "kept: {}\nrepeat with: {}",
-            kept.join(", "),
-            command(options)
-        );
+        let kept = ground.keep();
+        eprintln!("kept: {kept:?}\n{again}");
     }
     outcome
 }
 
-fn command(options: &Options) -> String {
-    let mut command = format!(
-        "cargo trials faults --minutes {} --seed {} --clients {} --rate {}",
-        options.minutes, options.seed, options.clients, options.rate
-    );
-    if options.broken {
-        command.push_str(" --broken");
-    }
-    if !options.only.is_empty() {
-        let only = options.only.iter().filter_map(Kind::to_possible_value);
-        let only: Vec<String> = only.map(|it| it.get_name().to_owned()).collect();
-        command.push_str(&format!(" --only {}", only.join(",")));
-    }
-    if let Some(server) = &options.server {
-        command.push_str(&format!(" --server {}", server.display()));
-    }
-    command
-}
-
 /// Runs the trial, writes its history, and asks both judges.
-fn rehearse(options: &Options, binary: &Path, ground: &Ground, other: Option<&Path>) -> Outcome {
+fn rehearse(
+    options: &Options,
+    program: &Program,
+    ground: &Ground,
+    other: Option<&Path>,
+) -> Outcome {
     let recorder = Arc::new(Recorder::new());
-    let runtime = tokio::runtime::Runtime::new()?;
-    let ended = runtime.block_on(async {
-        let trial = Trial::begin(binary, ground, &recorder).await?;
-        let missing = || trial.missing.lock().expect("no holder panics");
-        missing().keep_only(&options.only);
-        let ended = tokio::select! {
-            ended = perform(options, &trial, &recorder) => ended,
-            _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
-        };
-        println!("\n{}", report::tables(&trial, &recorder));
-        ended
+    let mut begun = None;
+    let mut ended = until_interrupted(async {
+        let trial = begun.insert(Trial::begin(program, ground, &recorder).await?);
+        perform(options, trial).await
     });
-    runtime.shutdown_timeout(Duration::from_secs(5));
-    let path = history_path(options);
+    if let Some(trial) = begun.take() {
+        println!("\n{}", tables(&trial));
+    }
+    let path = options.history.clone().unwrap_or_else(|| {
+        let name = if options.broken { "broken" } else { "history" };
+        let seed = options.common.seed;
+        root().join(format!("target/faults/{name}-{seed}.jsonl"))
+    });
     let (operations, watches) = recorder.take();
-    let mut history = History {
+    let history = History {
         clock_error_percent: clock::FASTER_PERCENT_MAX,
         operations,
         watches,
+        ledger: ended.as_mut().map(std::mem::take).unwrap_or_default(),
         ..History::default()
     };
-    let hashes = match ended {
-        Ok(ending) => {
-            history.ledger = ending.ledger;
-            ending.hashes
-        }
-        Err(error) => {
-            save(&history, &path)?;
-            return Err(error);
-        }
-    };
-    save(&history, &path)?;
-    println!("{}", report::hashes(&hashes));
-    let judgement = judge(&history, &path, other)?;
-    match options.broken {
-        true => broken::verdict(&judgement.violations, judgement.other),
-        false => verdict(&judgement),
-    }
+    let file = File::create(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut file = BufWriter::new(file);
+    history::write(&history, &mut file)?;
+    file.flush()?;
+    println!("the history is in {}", path.display());
+    ended?;
+    judge(&history, &path, other, options.broken)
 }
 
-async fn perform(
-    options: &Options,
-    trial: &Arc<Trial>,
-    recorder: &Arc<Recorder>,
-) -> Outcome<ending::Ending> {
-    recovery::Probe::new(1_000, trial, recorder)
+/// Puts the load on the cluster, injects faults, and returns the history of all members.
+async fn perform(options: &Options, trial: &Arc<Trial>) -> Outcome<Vec<Entry>> {
+    recovery::Probe::new(1_000, trial)
         .all_members(trial)
         .await?;
-    let mut random = Random::from_seed(options.seed);
-    let (last, follow) = tokio::sync::watch::channel(None);
-    let (mut clients, mut watchers) = (JoinSet::new(), JoinSet::new());
-    let shared = || (trial.members.clone(), Arc::clone(recorder));
-    let pause = Duration::from_secs(1) * options.clients.max(1) / options.rate.max(1);
-    for number in 0..options.clients {
-        let (members, recorder) = shared();
-        let seed = random.next_u64();
-        clients.spawn(clients::work(number, members, recorder, seed, pause));
-    }
-    for number in 0..HOLDERS {
-        let (members, recorder) = shared();
-        clients.spawn(leases::work(
-            100 + number,
-            members,
-            recorder,
-            random.next_u64(),
-        ));
-    }
-    for number in 0..GLANCERS {
-        let (members, recorder) = shared();
-        let seed = random.next_u64();
-        clients.spawn(watchers::glance(
-            200 + number,
-            members,
-            recorder,
-            seed,
-            follow.clone(),
-        ));
-    }
-    for number in 0..FOLLOWERS {
-        let (members, recorder) = shared();
-        let seed = random.next_u64();
-        watchers.spawn(watchers::follow(
-            300 + number,
-            members,
-            recorder,
-            seed,
-            follow.clone(),
-        ));
-    }
-    let scene = match (options.broken, trial.look_at_clocks()) {
-        (false, _) => Scene::Everything(trial.missing.lock().expect("no holder panics").clone()),
-        (true, true) => Scene::SlowLeaderCutOff,
-        (true, false) => {
-            return Err("--broken needs a C compiler called cc, for slow clocks".into());
-        }
+    let mut random = Random::from_seed(options.common.seed);
+    let clients = options.common.clients.unwrap_or(CLIENTS);
+    let mix = Mix {
+        calls_each: CALLS_EACH,
+        leaseholders: LEASEHOLDERS,
+        glancers: GLANCERS,
+        followers: FOLLOWERS,
+        ..Mix::new(clients, Some(options.rate), keys, patience)
     };
+    let store = Restarts::default();
+    let load = mix.start(&trial.members, &trial.recorder, &mut random, &store);
+    if !trial.look_at_clocks() && options.broken {
+        return Err("--broken needs a C compiler called cc, for slow clocks".into());
+    }
     let length = Duration::from_secs(60 * options.minutes);
-    rounds::run(trial, recorder, &scene, length, random).await?;
-    ending::end(trial, recorder, clients, watchers, last).await
+    rounds::run(trial, options.broken, length, random).await?;
+    ending::end(trial, load).await
 }
 
-fn history_path(options: &Options) -> PathBuf {
-    let name = match options.broken {
-        true => format!("target/faults/broken-{}.jsonl", options.seed),
-        false => format!("target/faults/history-{}.jsonl", options.seed),
-    };
-    options.history.clone().unwrap_or_else(|| root().join(name))
+/// How long a client waits for an answer: mostly as long as clients do.
+fn patience(random: &mut Random) -> Duration {
+    Duration::from_millis(match random.below(10) {
+        0 => random.below(100) + 10,
+        1..=7 => random.below(2_000) + 500,
+        _ => 9_000,
+    })
 }
 
-fn save(history: &History, path: &Path) -> Outcome {
-    let file = File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let mut file = BufWriter::new(file);
-    history::write(history, &mut file)?;
-    std::io::Write::flush(&mut file)?;
-    println!("the history is in {}", path.display());
-    Ok(())
-}
-
-fn judge(history: &History, path: &Path, other: Option<&Path>) -> Outcome<Judgement> {
-    let began = std::time::Instant::now();
-    let violations = history::check(history);
-    println!(
-        "checker: {} operations, {} watches, {} revisions, {:.1} s: {} violations",
-        history.operations.len(),
-        history.watches.len(),
-        history.ledger.len(),
-        began.elapsed().as_secs_f64(),
-        violations.len()
-    );
-    report::violations(&violations, SHOWN_MAX);
-    let other = other
-        .map(|other| cross_check::judge(other, path))
-        .transpose()?;
-    Ok(Judgement { violations, other })
-}
-
-fn verdict(judgement: &Judgement) -> Outcome {
-    let mut faults = Vec::new();
-    if !judgement.violations.is_empty() {
-        faults.push(format!("{} violations", judgement.violations.len()));
+/// The keys of the present ten seconds. So the history of a key stays small enough for a
+/// checker that tries orders, and requests for the old keys that are still in progress are
+/// tested too.
+fn keys(_: u32, recorder: &Recorder) -> Keys {
+    Keys {
+        prefix: format!("k{:05}/", recorder.elapsed().as_secs() / AGE_SECONDS),
+        many: KEYS,
+        value_bytes: values::mostly_small,
+        are_own: false,
     }
-    match judgement.other {
+}
+
+/// What was done and not tried, as tables and a line.
+fn tables(trial: &Trial) -> String {
+    let recorder = &trial.recorder;
+    let missing = trial.missing.lock().expect("no holder panics");
+    let done = recorder.counted("fault");
+    let kinds = Kind::value_variants().iter();
+    let not_done = kinds.filter(|kind| !done.contains_key(&kind.name()));
+    let not_done = not_done.map(|kind| {
+        let why = missing.why(*kind).unwrap_or("not drawn, or prevented");
+        vec![kind.name(), why.to_owned()]
+    });
+    let readings = trial.clocks.iter().map(|it| it.readings().unwrap_or(0));
+    format!(
+        "{}\n{}\n{:.0} s, {} events watched, {} MiB between members, {} readings of clocks of \
+         their own",
+        recorder.tables(),
+        report::table(&["fault", "not tried, because"], not_done),
+        recorder.elapsed().as_secs_f64(),
+        recorder.events.load(Ordering::Relaxed),
+        trial.links.carried_bytes.load(Ordering::Relaxed) >> 20,
+        readings.sum::<u64>(),
+    )
+}
+
+/// Asks both judges. Broken members must be caught.
+fn judge(history: &History, path: &Path, other: Option<&Path>, broken: bool) -> Outcome {
+    let violations = report::judge(history);
+    let other = other.map(|it| cross_check::judge(it, path)).transpose()?;
+    if broken {
+        return broken::verdict(&violations, other);
+    }
+    let mut faults = Vec::new();
+    if !violations.is_empty() {
+        faults.push(format!("{} violations", violations.len()));
+    }
+    match other {
         Some(Verdict::Impossible) => faults.push("porcupine: impossible".to_owned()),
         Some(Verdict::Unknown) => println!("porcupine: UNKNOWN for some keys, none impossible"),
         Some(Verdict::Possible) => {}

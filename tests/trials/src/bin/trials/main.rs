@@ -15,6 +15,7 @@
     reason = "trials start processes, open sockets and measure real time"
 )]
 
+mod caller;
 mod client;
 mod etcd_tests;
 mod faults;
@@ -23,9 +24,12 @@ mod guest;
 mod hostile;
 mod live_line;
 mod load;
+mod member;
+mod options;
 mod peer_secret;
 mod ports;
 mod recorder;
+mod report;
 mod request;
 mod restarts;
 mod soak;

@@ -5,6 +5,7 @@
 //! time, each for milliseconds, and the command is repeated until the time is over or it fails.
 
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -15,8 +16,6 @@ use crate::process::{Outcome, run as run_command};
 
 const THREADS: usize = 2;
 const PAUSE: Duration = Duration::from_millis(1);
-/// The kernel's default range of ephemeral ports.
-const HANDED_OUT: (u64, u64) = (32_768, 60_999);
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -32,9 +31,8 @@ pub struct Options {
 }
 
 pub fn run(options: &Options) -> Outcome {
-    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
     let neighbour = Neighbour {
-        range: handed_out(&range.unwrap_or_default()),
+        range: harness::ports::handed_out(),
         held_max: options.held.div_ceil(THREADS),
         ..Neighbour::default()
     };
@@ -69,35 +67,19 @@ fn repeat(options: &Options) -> Outcome {
     }
 }
 
-/// The kernel's range of ephemeral ports, including the last one.
-fn handed_out(range: &str) -> (u64, u64) {
-    let mut words = range.split_whitespace().map(str::parse);
-    match (words.next(), words.next()) {
-        (Some(Ok(first)), Some(Ok(last))) if first <= last => (first, last),
-        _ => HANDED_OUT,
-    }
-}
-
 #[derive(Default)]
 struct Neighbour {
-    range: (u64, u64),
+    /// The first and the last port that the kernel hands out.
+    range: (u16, u16),
     /// Most ports that a thread holds.
     held_max: usize,
     taken: AtomicU64,
     ended: AtomicBool,
 }
 
-/// A held port; dropping it releases the port.
-enum Held {
-    /// A listener that accepts no connection.
-    Listens { _listener: TcpListener },
-    /// The near end of a connection; the far end is closed.
-    Connected { _stream: TcpStream },
-}
-
 impl Neighbour {
     fn take_and_give(&self, mut random: Random) {
-        let mut held: Vec<Held> = Vec::new();
+        let mut held: Vec<OwnedFd> = Vec::new();
         while !self.ended.load(Ordering::Relaxed) {
             if held.len() >= self.held_max.max(1) {
                 held.swap_remove(random.below(held.len() as u64) as usize);
@@ -110,20 +92,20 @@ impl Neighbour {
         }
     }
 
-    /// Takes a port in one of the three ways of other programs; `None` if it was in use.
-    fn take(&self, random: &mut Random) -> Option<Held> {
+    /// Takes a port in one of the three ways of other programs: listens at a given or at any
+    /// one, or connects. `None` if it was in use. Dropping the socket releases it.
+    fn take(&self, random: &mut Random) -> Option<OwnedFd> {
         let (first, last) = self.range;
-        let any = (first + random.below(last - first + 1)) as u16;
-        let listen = |address| TcpListener::bind(address).ok();
-        match random.below(4) {
-            0 => listen(("127.0.0.1", 0)).map(|_listener| Held::Listens { _listener }),
-            1 => {
-                let far = listen(("127.0.0.1", 0))?;
-                let _stream = TcpStream::connect(far.local_addr().ok()?).ok()?;
-                Some(Held::Connected { _stream })
-            }
-            2 => listen(("0.0.0.0", any)).map(|_listener| Held::Listens { _listener }),
-            _ => listen(("127.0.0.1", any)).map(|_listener| Held::Listens { _listener }),
+        let any = first + random.below(u64::from(last - first) + 1) as u16;
+        let address = match random.below(4) {
+            0 | 1 => ("127.0.0.1", 0),
+            2 => ("0.0.0.0", any),
+            _ => ("127.0.0.1", any),
+        };
+        let listener = TcpListener::bind(address).ok()?;
+        match address.1 == 0 && random.chance(1, 2) {
+            true => Some(TcpStream::connect(listener.local_addr().ok()?).ok()?.into()),
+            false => Some(listener.into()),
         }
     }
 }
@@ -131,13 +113,6 @@ impl Neighbour {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_range_is_the_system_s() {
-        assert_eq!(handed_out("40000\t41000\n"), (40_000, 41_000));
-        assert_eq!(handed_out(""), HANDED_OUT);
-        assert_eq!(handed_out("9 3"), HANDED_OUT);
-    }
 
     #[test]
     fn a_command_that_fails_ends_the_trial_with_its_number() {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use etcd_api::etcdserverpb::{
     Member as Listed, MemberAddRequest, MemberListRequest, MemberPromoteRequest,
     MemberRemoveRequest, MemberUpdateRequest, MoveLeaderRequest, PutRequest, RangeRequest,
@@ -12,8 +11,8 @@ use etcd_api::etcdserverpb::{
 use tokio::time::timeout;
 use tonic::{Status, transport::Channel};
 
-/// Connecting takes no longer, or is not done.
-const CONNECT_TIME: Duration = Duration::from_secs(1);
+use crate::client;
+
 /// The keys of a walk begin so.
 pub const PREFIX: &str = "walk/";
 /// The first key behind them.
@@ -66,88 +65,73 @@ impl Request {
     }
 
     async fn send_patiently(self, address: &str) -> Result<Reply, Status> {
-        let channel = dial(address).await?;
-        match self {
+        let channel = client::dial(format!("http://{address}")).await;
+        let channel = channel.map_err(|_| Status::unavailable("no connection"))?;
+        let mut cluster = ClusterClient::new(channel.clone());
+        let mut maintenance = MaintenanceClient::new(channel.clone());
+        let members = match self {
             Request::Put(key) => {
                 let request = PutRequest {
-                    key: Bytes::from(key.clone()),
-                    value: Bytes::from(key),
+                    key: key.clone().into(),
+                    value: key.into(),
                     ..PutRequest::default()
                 };
                 KvClient::new(channel).put(request).await?;
-                Ok(Reply::Done)
+                return Ok(Reply::Done);
             }
-            Request::Read { serializable } => read(channel, serializable).await,
+            Request::Read { serializable } => return read(channel, serializable).await,
             Request::Leader => {
-                let mut client = MaintenanceClient::new(channel);
-                let status = client.status(StatusRequest::default()).await?;
-                Ok(Reply::Leader(status.into_inner().leader))
+                let status = maintenance.status(StatusRequest::default()).await?;
+                return Ok(Reply::Leader(status.into_inner().leader));
             }
-            Request::MoveLeader(id) => {
-                let request = MoveLeaderRequest { target_id: id };
-                MaintenanceClient::new(channel).move_leader(request).await?;
-                Ok(Reply::Done)
+            Request::MoveLeader(target_id) => {
+                let request = MoveLeaderRequest { target_id };
+                maintenance.move_leader(request).await?;
+                return Ok(Reply::Done);
             }
-            change => ask_cluster(channel, change).await,
-        }
+            Request::Add { peer_url, learner } => {
+                let request = MemberAddRequest {
+                    peer_ur_ls: vec![peer_url],
+                    is_learner: learner,
+                };
+                let added = cluster.member_add(request).await?.into_inner().member;
+                return Ok(Reply::Added(added.unwrap_or_default().id));
+            }
+            Request::List { linearizable } => {
+                let request = MemberListRequest { linearizable };
+                cluster.member_list(request).await?.into_inner().members
+            }
+            Request::Update { id, peer_url } => {
+                let request = MemberUpdateRequest {
+                    id,
+                    peer_ur_ls: vec![peer_url],
+                };
+                cluster.member_update(request).await?.into_inner().members
+            }
+            Request::Promote(id) => {
+                let request = MemberPromoteRequest { id };
+                cluster.member_promote(request).await?.into_inner().members
+            }
+            Request::Remove(id) => {
+                let request = MemberRemoveRequest { id };
+                cluster.member_remove(request).await?.into_inner().members
+            }
+        };
+        Ok(Reply::Members(members))
     }
-}
-
-async fn dial(address: &str) -> Result<Channel, Status> {
-    let away = || Status::unavailable("no connection");
-    let endpoint = Channel::from_shared(format!("http://{address}")).map_err(|_| away())?;
-    let endpoint = endpoint.connect_timeout(CONNECT_TIME).tcp_nodelay(true);
-    endpoint.connect().await.map_err(|_| away())
 }
 
 async fn read(channel: Channel, serializable: bool) -> Result<Reply, Status> {
     let request = RangeRequest {
-        key: Bytes::from_static(PREFIX.as_bytes()),
-        range_end: Bytes::from_static(PREFIX_END.as_bytes()),
+        key: PREFIX.into(),
+        range_end: PREFIX_END.into(),
         serializable,
         ..RangeRequest::default()
     };
     let answer = KvClient::new(channel).range(request).await?.into_inner();
     // What was put has its key as its value.
-    let whole = answer.kvs.iter().filter(|it| {
-        let pair = it.fields();
-        pair.key == pair.value
-    });
-    let keys = whole.map(|it| String::from_utf8_lossy(it.fields().key).into_owned());
+    let pairs = answer.kvs.iter().map(|it| it.fields());
+    let whole = pairs.filter(|pair| pair.key == pair.value);
+    let keys = whole.map(|pair| String::from_utf8_lossy(pair.key).into_owned());
     Ok(Reply::Keys(keys.collect()))
-}
-
-async fn ask_cluster(channel: Channel, request: Request) -> Result<Reply, Status> {
-    let mut client = ClusterClient::new(channel);
-    let members = match request {
-        Request::List { linearizable } => {
-            let request = MemberListRequest { linearizable };
-            client.member_list(request).await?.into_inner().members
-        }
-        Request::Add { peer_url, learner } => {
-            let request = MemberAddRequest {
-                peer_ur_ls: vec![peer_url],
-                is_learner: learner,
-            };
-            let added = client.member_add(request).await?.into_inner().member;
-            return Ok(Reply::Added(added.unwrap_or_default().id));
-        }
-        Request::Update { id, peer_url } => {
-            let request = MemberUpdateRequest {
-                id,
-                peer_ur_ls: vec![peer_url],
-            };
-            client.member_update(request).await?.into_inner().members
-        }
-        Request::Promote(id) => {
-            let request = MemberPromoteRequest { id };
-            client.member_promote(request).await?.into_inner().members
-        }
-        Request::Remove(id) => {
-            let request = MemberRemoveRequest { id };
-            client.member_remove(request).await?.into_inner().members
-        }
-        other => unreachable!("{other:?} is none of the cluster service"),
-    };
-    Ok(Reply::Members(members))
 }

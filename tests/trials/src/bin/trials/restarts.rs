@@ -18,7 +18,6 @@
 //! nothing and fails.
 
 mod freeze;
-mod load;
 mod totals;
 
 use std::{
@@ -28,34 +27,38 @@ use std::{
 };
 
 use environment::randomness::Random;
-use harness::{Member, MemberConfig, Program, initial_cluster};
-use history::{Entry, Operation, Outcome as Known, Restarts};
+use etcd_api::etcdserverpb::{CompactionRequest, kv_client::KvClient};
+use harness::Signal;
+use history::{Entry, Moment, Operation, Outcome as Known, Restarts};
 use tokio::{
-    signal::unix::{SignalKind, signal},
     task::JoinHandle,
+    time::{sleep, timeout},
 };
 use tonic::{Code, transport::Channel};
 
 use crate::{
-    client, live_line,
+    client,
+    live_line::Progress,
+    load::{self, Keys, Mix},
     machine::Machine,
-    process::{Outcome, inkstone_binary, is_root},
+    member::Member,
+    options::{Common, until_interrupted},
+    process::{Outcome, is_root},
     recorder::Recorder,
+    report,
     volume::{self, Volume},
 };
-use load::{Load, Phase};
 use totals::Totals;
 
 /// Time limit for calls that the server should answer at once.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Cycles between two lines if the output is not a terminal.
-const LINE_CYCLES: u32 = 10;
+/// Size of the image of the file system.
+const VOLUME_BYTES: u64 = 8 << 30;
 const LOAD_MILLISECONDS_MAX: u64 = 500;
 const DRAINING: Duration = Duration::from_millis(20);
 /// Longest time for which the server continues to run without its disk.
 const AFTERMATH_MILLISECONDS_MAX: u64 = 40;
-/// Most violations that an error shows.
-const SHOWN_MAX: usize = 20;
+const CLIENTS: u32 = 16;
 /// Number of the client that reads everything after a restart.
 const READER: u32 = 1_000;
 
@@ -64,19 +67,8 @@ pub struct Options {
     /// Kills or power cuts
     #[arg(long, default_value_t = 100)]
     cycles: u32,
-    /// Clients at work at the same time
-    #[arg(long, default_value_t = 16)]
-    clients: u32,
-    /// Decides the operations and the moments of the ends
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// The server to test; etcd's own binary works too [default: ours, built now]
-    #[arg(long, value_name = "BINARY", alias = "binary")]
-    server: Option<PathBuf>,
-    /// One more flag for the server. To test the trial itself, cut the power of etcd with
-    /// `--server-flag=--unsafe-no-fsync`, which must fail
-    #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
-    server_flag: Vec<String>,
+    #[command(flatten)]
+    common: Common,
 }
 
 #[derive(clap::Args)]
@@ -117,7 +109,7 @@ pub fn power_cut(options: &Options) -> Outcome {
         );
     }
     volume::enter_private_namespace()?;
-    let mut volume = Volume::create()?;
+    let mut volume = Volume::create(VOLUME_BYTES)?;
     let (root, outside) = (volume.root(), volume.outside().to_owned());
     let outcome = run(options, &root, &outside, Some(&volume));
     outcome.map_err(|error| {
@@ -129,71 +121,56 @@ pub fn power_cut(options: &Options) -> Outcome {
 
 /// Runs all cycles with the data below `root` and the log below `outside`.
 fn run(options: &Options, root: &Path, outside: &Path, volume: Option<&Volume>) -> Outcome {
-    let binary = inkstone_binary(options.server.as_deref())?;
-    println!("{}, seed {}", Machine::here()?.line(), options.seed);
-    let mut config = MemberConfig::on_reserved_ports("server", root)?;
-    config.log = outside.join("server.log");
-    config.initial_cluster = initial_cluster([&config]);
-    let program = Program::new(binary).with(&options.server_flag);
-    let recorder = Arc::new(Recorder::new());
+    let seed = options.common.seed;
+    let program = options.common.program()?;
+    println!("{}, seed {seed}", Machine::here()?.line());
     let mut trial = Trial {
-        server: Member::new(program, config),
+        server: Member::alone(program, root, outside)?,
         volume,
-        random: Random::from_seed(options.seed),
+        random: Random::from_seed(seed),
         restarts: Restarts::default(),
-        totals: Totals::new(volume.is_some()),
-        clients: options.clients,
-        recorder,
+        totals: Totals::default(),
+        clients: options.common.clients.unwrap_or(CLIENTS),
+        recorder: Arc::new(Recorder::new()),
         compacted: None,
     };
-    let runtime = tokio::runtime::Runtime::new()?;
-    let ended = runtime.block_on(async {
-        tokio::select! {
-            ended = trial.cycles(options.cycles) => ended,
-            () = interruption() => Err("interrupted".into()),
-        }
-    });
-    println!("\n{}", trial.totals);
+    let ended = until_interrupted(trial.cycles(options.cycles));
+    println!("\n{}", trial.totals.table(volume.is_some()));
     let cycle = trial.totals.cycles + 1;
-    ended.map_err(|error| format!("cycle {cycle}, seed {}: {error}", options.seed).into())
-}
-
-/// Waits for Ctrl-C or SIGTERM.
-async fn interruption() {
-    let mut terminate = signal(SignalKind::terminate()).expect("SIGTERM can be caught");
-    tokio::select! {
-        _ = terminate.recv() => (),
-        outcome = tokio::signal::ctrl_c() => outcome.expect("SIGINT can be caught"),
-    }
+    ended.map_err(|error| format!("cycle {cycle}, seed {seed}: {error}").into())
 }
 
 /// State that lasts longer than one cycle.
 struct Trial<'a> {
-    server: Member,
+    server: Arc<Member>,
     /// The file system that loses its power; without one the server is only killed.
     volume: Option<&'a Volume>,
     random: Random,
     restarts: Restarts,
     totals: Totals,
     clients: u32,
+    /// Of the present cycle.
     recorder: Arc<Recorder>,
     /// The last acknowledged compaction.
     compacted: Option<i64>,
 }
 
+/// When a server lost its disk, and when it ran on.
+type Aftermath = (Moment, Moment);
+
 impl Trial<'_> {
     async fn cycles(&mut self, cycles: u32) -> Outcome {
+        let mut progress = Progress::begin();
         self.server.start_and_wait()?;
         for cycle in 1..=cycles {
-            self.load_and_end().await?;
+            let aftermath = self.load_and_end().await?;
             if let Some(volume) = self.volume {
                 volume.remount()?;
-                self.totals.cuts_that_bit += u32::from(volume.lost_unsynced()?);
+                self.totals.cuts_that_bit += u64::from(volume.lost_unsynced()?);
             }
-            self.restart_and_judge().await?;
+            self.restart_and_judge(aftermath).await?;
             self.totals.cycles = cycle;
-            let matters = cycle.is_multiple_of(LINE_CYCLES) || cycle == cycles;
-            live_line::show(&self.totals.line(cycles), matters);
+            progress.show(&self.totals.line(cycles));
         }
         if self.volume.is_some() && cycles > 0 && self.totals.cuts_that_bit == 0 {
             return Err("no cut took the unsynced file: nothing was proved".into());
@@ -201,64 +178,61 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Clients write until the server is gone.
-    async fn load_and_end(&mut self) -> Outcome {
-        let load = Arc::new(Load::new(self.server.client_url(), &self.recorder));
-        let clients: Vec<_> = (0..self.clients)
-            .map(|number| {
-                let prefix = load::prefix_of(number);
-                let keys = self.restarts.keys();
-                let keys = keys.filter(|key| key.starts_with(&prefix));
-                let keys = keys.map(str::to_owned).collect();
-                let seed = self.random.next_u64();
-                tokio::spawn(load::write(load.clone(), number, keys, seed))
-            })
-            .collect();
+    /// Clients write until the server is gone; a refused write before that fails the trial.
+    async fn load_and_end(&mut self) -> Outcome<Option<Aftermath>> {
+        self.recorder = Arc::new(Recorder::new());
+        let recorder = Arc::clone(&self.recorder);
+        let mix = Mix::new(self.clients, None, keys, |_| PATIENCE);
+        let members = [Arc::clone(&self.server)];
+        let load = mix.start(&members, &recorder, &mut self.random, &self.restarts);
         let duration = Duration::from_millis(20 + self.random.below(LOAD_MILLISECONDS_MAX));
-        let compaction = self.compact_now_and_then(&load, duration);
-        tokio::time::sleep(duration).await;
-        load.enter(Phase::Ending);
-        match self.volume {
-            Some(volume) => self.cut(volume, &load).await?,
-            None => self.server.kill()?,
+        let compaction = self.compact_now_and_then(duration);
+        sleep(duration).await;
+        let ending = recorder.moment();
+        let aftermath = match self.volume {
+            Some(volume) => self.cut(volume).await?,
+            None => None,
+        };
+        self.server.server().kill()?;
+        recorder.end();
+        load::join(load.tasks, PATIENCE, "a client's write").await?;
+        if let Some((revision, compaction)) = compaction
+            && compaction.await?
+        {
+            self.totals.compactions += 1;
+            self.compacted = Some(revision);
         }
-        for client in clients {
-            self.totals.overtaken += client.await??;
+        match recorder.first_errors().first() {
+            Some((at, error)) if *at < ending => {
+                Err(format!("refused before the end: {error}").into())
+            }
+            _ => Ok(aftermath),
         }
-        if let Some((revision, compaction)) = compaction {
-            let agreed = compaction.await??;
-            self.totals.compactions += u32::from(agreed);
-            self.compacted = agreed.then_some(revision).or(self.compacted);
-        }
-        Ok(())
     }
 
-    /// Freezes the server, cuts the power, sometimes lets the server run without its disk, and
-    /// kills it.
-    async fn cut(&mut self, volume: &Volume, load: &Load) -> Outcome {
-        let pid = self.server.pid().ok_or("no process runs")?;
+    /// Freezes the server, cuts the power, and sometimes lets the server run without its disk.
+    async fn cut(&mut self, volume: &Volume) -> Outcome<Option<Aftermath>> {
+        let pid = self.server.process().ok_or("no process runs")?;
         volume.write_unsynced()?;
         freeze::freeze(pid)?;
         volume.cut()?;
-        load.enter(Phase::Cut);
-        if self.random.chance(1, 4) {
-            // In this time, answers from before the freeze arrive.
-            tokio::time::sleep(DRAINING).await;
-            load.enter(Phase::RunningOn);
-            freeze::thaw(pid)?;
-            let more = self.random.below(AFTERMATH_MILLISECONDS_MAX);
-            tokio::time::sleep(Duration::from_millis(more)).await;
-            self.totals.ran_on += 1;
+        let cut = self.recorder.moment();
+        if !self.random.chance(1, 4) {
+            return Ok(None);
         }
-        self.server.kill()
+        // In this time, answers from before the freeze arrive.
+        sleep(DRAINING).await;
+        let ran_on = self.recorder.moment();
+        self.server.signal(Signal::CONT)?;
+        let more = self.random.below(AFTERMATH_MILLISECONDS_MAX);
+        sleep(Duration::from_millis(more)).await;
+        self.totals.ran_on += 1;
+        Ok(Some((cut, ran_on)))
     }
 
-    /// In one of three cycles, compacts the history so far at a random moment.
-    fn compact_now_and_then(
-        &mut self,
-        load: &Arc<Load>,
-        within: Duration,
-    ) -> Option<(i64, JoinHandle<Outcome<bool>>)> {
+    /// In one of three cycles, compacts the history so far at a random moment. The task returns
+    /// whether the server acknowledged it.
+    fn compact_now_and_then(&mut self, within: Duration) -> Option<(i64, JoinHandle<bool>)> {
         let revision = self.restarts.newest();
         if !self.random.chance(1, 3) || revision == self.restarts.floor() {
             return None;
@@ -267,12 +241,24 @@ impl Trial<'_> {
         let delay = Duration::from_micros(self.random.below(within.as_micros() as u64));
         // With the server killed, the answer to a physical one would rarely be there in time.
         let physical = self.volume.is_none() && self.random.chance(1, 2);
-        let task = load::compact(load.clone(), revision, physical, delay);
-        Some((revision, tokio::spawn(task)))
+        let (url, recorder) = (self.server.url(), Arc::clone(&self.recorder));
+        let compact = async move {
+            sleep(delay).await;
+            let request = CompactionRequest { revision, physical };
+            let mut client = KvClient::new(client::dial(url).await?);
+            client.compact(request).await?;
+            Outcome::Ok(())
+        };
+        let task = tokio::spawn(async move {
+            let compacted = compact.await;
+            let complain = |error| recorder.complain("compaction", error);
+            compacted.map_err(complain).is_ok()
+        });
+        Some((revision, task))
     }
 
     /// Reads and judges everything, restarts once more, and compares the hashes.
-    async fn restart_and_judge(&mut self) -> Outcome {
+    async fn restart_and_judge(&mut self, aftermath: Option<Aftermath>) -> Outcome {
         let started = Instant::now();
         self.server.start_and_wait()?;
         let channel = self.connect().await?;
@@ -283,32 +269,45 @@ impl Trial<'_> {
         };
         let newest = answer.revision;
         let shown = self.shown(channel.clone(), newest).await?;
-        let (operations, _) = self.recorder.take();
+        let operations = self.operations(aftermath);
         let verdict = self.restarts.judge(operations, shown);
         self.totals.add(&verdict, newest);
         if !verdict.violations.is_empty() {
-            let shown = verdict.violations.iter().take(SHOWN_MAX);
-            let shown: Vec<String> = shown.map(ToString::to_string).collect();
-            let many = verdict.violations.len();
-            return Err(format!("{many} violations\n{}", shown.join("\n")).into());
+            report::print_violations(&verdict.violations);
+            return Err(format!("{} violations", verdict.violations.len()).into());
         }
         self.verify_compaction(&channel).await?;
         let before = self.hash().await?;
         match self.random.chance(1, 2) {
-            true => drop(self.server.stop()?),
-            false => self.server.kill()?,
+            true => drop(self.server.server().stop()?),
+            false => self.server.server().kill()?,
         }
         self.server.start_and_wait()?;
         let after = self.hash().await?;
         if before != after {
-            let (before, after) = (format!("{before:?}"), format!("{after:?}"));
-            return Err(format!("HashKV moved over a restart: {before}, then {after}").into());
+            return Err(format!("HashKV moved over a restart: {before:?}, then {after:?}").into());
         }
         Ok(())
     }
 
+    /// The recorded operations. A write that was sent before a cut and acknowledged after it may
+    /// be absent: the kernel may have reported success for a flush that the cut interrupted
+    /// (`freeze.rs` has the reason).
+    fn operations(&mut self, aftermath: Option<Aftermath>) -> Vec<Operation> {
+        let (mut operations, _) = self.recorder.take();
+        let (cut, ran_on) = aftermath.unwrap_or((0, Moment::MAX));
+        for operation in &mut operations {
+            let is_overtaken = operation.called < cut && operation.returned >= ran_on;
+            if is_overtaken && operation.answer().is_some() {
+                self.totals.overtaken += 1;
+                operation.outcome = Known::unknown("answered by a server without its disk");
+            }
+        }
+        operations
+    }
+
     async fn connect(&self) -> Outcome<Channel> {
-        client::dial(self.server.client_url()).await
+        client::dial(self.server.url()).await
     }
 
     /// Reads all keys at a revision; 0: the newest.
@@ -321,14 +320,14 @@ impl Trial<'_> {
     async fn shown(&self, channel: Channel, newest: i64) -> Outcome<Vec<Entry>> {
         let first = self.restarts.floor() + 1;
         let shown = client::revisions(channel, first, newest);
-        let shown = tokio::time::timeout(PATIENCE, shown).await;
+        let shown = timeout(PATIENCE, shown).await;
         shown.map_err(|_| format!("the history {first} to {newest} does not come"))?
     }
 
     /// Hash, and the revisions from and up to which it was computed.
     async fn hash(&self) -> Outcome<(u32, i64, i64)> {
         let hash = client::hash(self.connect().await?, 0);
-        let hash = tokio::time::timeout(PATIENCE, hash).await??;
+        let hash = timeout(PATIENCE, hash).await??;
         Ok((hash.hash, hash.compact_revision, hash.hash_revision))
     }
 
@@ -345,5 +344,15 @@ impl Trial<'_> {
             }
             other => Err(format!("a read of the past: {other:?}").into()),
         }
+    }
+}
+
+/// The keys of a client.
+fn keys(client: u32, _: &Recorder) -> Keys {
+    Keys {
+        prefix: format!("k/{client:03}/"),
+        many: 200,
+        value_bytes: |random| random.below(3_000),
+        are_own: true,
     }
 }

@@ -28,8 +28,6 @@ use rustix::{
 
 use crate::process::{Outcome, capture};
 
-/// Size of the image, which is sparse: only written blocks take space.
-const IMAGE_BYTES: u64 = 8 << 30;
 /// A dead process may hold its files for a moment.
 const UNMOUNT_TRIES: u32 = 100;
 const UNSYNCED_BYTES: usize = 4096;
@@ -52,13 +50,9 @@ pub fn enter_private_namespace() -> Outcome {
 }
 
 impl Volume {
-    /// A fresh file system.
-    pub fn create() -> Outcome<Volume> {
-        Volume::of_bytes(IMAGE_BYTES)
-    }
-
-    /// Creates a file system of `bytes` bytes.
-    pub fn of_bytes(bytes: u64) -> Outcome<Volume> {
+    /// Creates a file system of `bytes` bytes. The image is sparse: only written blocks take
+    /// space.
+    pub fn create(bytes: u64) -> Outcome<Volume> {
         let volume = Volume {
             directory: tempfile::tempdir()?,
         };

@@ -13,7 +13,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use history::{Rule, Violation};
 
-use super::{cross_check::Verdict, trial::Trial};
+use super::{cross_check::Verdict, injector::flows, trial::Trial};
 use crate::process::{Outcome, cargo, root, run};
 
 /// Millionths that the leader's clock loses.
@@ -35,19 +35,11 @@ pub async fn slow_leader_cut_off(trial: &Arc<Trial>) -> Outcome {
     let Some(leader) = trial.leader().await else {
         return Ok(());
     };
-    let others = trial.others(leader);
-    trial.members[leader].clock.set(SLOWER, 0)?;
-    for &other in &others {
-        trial.links.cut(leader, other, false);
-        trial.links.cut(other, leader, false);
-    }
+    let (outward, inward) = flows(leader);
+    trial.clocks[leader].set(SLOWER, 0)?;
+    let _cut = trial.links.cut([outward, inward].concat(), false);
     tokio::time::sleep(CUT_OFF).await;
-    trial.members[leader].clock.set(0, 0)?;
-    for other in others {
-        trial.links.mend(leader, other);
-        trial.links.mend(other, leader);
-    }
-    Ok(())
+    trial.clocks[leader].set(0, 0)
 }
 
 /// Succeeds if both judges have found stale reads.

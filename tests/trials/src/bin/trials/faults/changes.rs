@@ -17,11 +17,9 @@ use environment::randomness::Random;
 use etcd_api::etcdserverpb::Member as Listed;
 use tokio::time::{Instant, sleep};
 
-use super::{
-    member::{Company, Standing},
-    trial::{MEMBERS, Trial},
-};
+use super::trial::{MEMBERS, Trial};
 use crate::{
+    member::Standing,
     process::Outcome,
     request::{Reply, Request},
 };
@@ -35,17 +33,10 @@ const LEARNER_TIME: Duration = Duration::from_secs(20);
 const CALL_TIME: Duration = Duration::from_secs(3);
 const STEP: Duration = Duration::from_millis(200);
 
-/// The member that is removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leaver {
-    /// Any voter, including the new one.
-    Any,
-    Leader,
-}
-
-/// Adds a member and then removes one, sometimes in the other order. Returns false if
-/// another task changes the members already, or other faults prevent it.
-pub async fn replace(trial: &Trial, leaver: Leaver, random: &mut Random) -> Outcome<bool> {
+/// Adds a member and then removes one, sometimes in the other order: any voter, including the
+/// new one, or the leader. Returns false if another task changes the members already, or other
+/// faults prevent it.
+pub async fn replace(trial: &Trial, leader_leaves: bool, random: &mut Random) -> Outcome<bool> {
     let Ok(_turn) = trial.changing.try_lock() else {
         return Ok(false);
     };
@@ -54,9 +45,9 @@ pub async fn replace(trial: &Trial, leaver: Leaver, random: &mut Random) -> Outc
         true => MEMBERS - 1,
         false => MEMBERS + 1,
     };
+    let mut way = Way::new(trial, leader_leaves, random);
     for voters in [between, MEMBERS] {
-        let mut way = Way::new(trial, voters, leaver, random.split());
-        if !way.go(until).await? {
+        if !way.go(voters, until).await? {
             return Ok(false);
         }
         sleep(Duration::from_millis(random.below(2_000))).await;
@@ -68,43 +59,38 @@ pub async fn replace(trial: &Trial, leaver: Leaver, random: &mut Random) -> Outc
 /// healed.
 pub async fn settle(trial: &Trial, random: &mut Random) -> Outcome {
     let _turn = trial.changing.lock().await;
-    let mut way = Way::new(trial, MEMBERS, Leaver::Any, random.split());
-    match way.go(Instant::now() + PATIENCE).await? {
-        true => Ok(()),
-        false => Err(format!(
-            "healed for {} s, and the members are not settled: {}",
-            PATIENCE.as_secs(),
-            way.words()
-        )
-        .into()),
+    let mut way = Way::new(trial, false, random);
+    if way.go(MEMBERS, Instant::now() + PATIENCE).await? {
+        return Ok(());
     }
+    let (seconds, words) = (PATIENCE.as_secs(), way.words());
+    Err(format!("healed for {seconds} s, and the members are not settled: {words}").into())
 }
 
 /// The steps to a number of voters.
 struct Way<'a> {
     trial: &'a Trial,
-    voters: usize,
-    leaver: Leaver,
+    leader_leaves: bool,
     random: Random,
     /// When the promotion of the learner was first requested.
     promoting: Option<Instant>,
 }
 
 impl<'a> Way<'a> {
-    fn new(trial: &'a Trial, voters: usize, leaver: Leaver, random: Random) -> Way<'a> {
+    fn new(trial: &'a Trial, leader_leaves: bool, random: &mut Random) -> Way<'a> {
         Way {
             trial,
-            voters,
-            leaver,
-            random,
+            leader_leaves,
+            random: random.split(),
             promoting: None,
         }
     }
 
     /// Makes steps until done; false if `until` comes first.
-    async fn go(&mut self, until: Instant) -> Outcome<bool> {
+    async fn go(&mut self, voters: usize, until: Instant) -> Outcome<bool> {
+        self.promoting = None;
         while Instant::now() < until {
-            if self.step().await? {
+            if self.step(voters).await? {
                 return Ok(true);
             }
             sleep(STEP).await;
@@ -113,7 +99,7 @@ impl<'a> Way<'a> {
     }
 
     /// Makes the next step. Returns true if nothing is left to do.
-    async fn step(&mut self) -> Outcome<bool> {
+    async fn step(&mut self, wanted: usize) -> Outcome<bool> {
         let Some(listed) = self.list().await else {
             return Ok(false);
         };
@@ -130,13 +116,13 @@ impl<'a> Way<'a> {
             self.receive(place, &listed)?;
             let member = self.find(&listed, place);
             self.promote(place, member.map(|it| it.id)).await;
-        } else if voters.len() < self.voters {
+        } else if voters.len() < wanted {
             let place = absent.first().ok_or("no place is left")?;
-            let peer_url = self.trial.members[*place].peer_url();
+            let peer_url = self.trial.members[*place].peer_url.clone();
             let learner = true;
             let add = Request::Add { peer_url, learner };
             self.ask("add a learner", add).await;
-        } else if voters.len() > self.voters {
+        } else if voters.len() > wanted {
             let leaver = self.draw_leaver(&voters).await;
             self.trial.members[leaver].set_standing(Standing::Leaving);
         } else {
@@ -146,17 +132,17 @@ impl<'a> Way<'a> {
     }
 
     async fn draw_leaver(&mut self, voters: &[usize]) -> usize {
-        let leader = match self.leaver {
-            Leaver::Leader => self.trial.leader().await,
-            Leaver::Any => None,
+        let leader = match self.leader_leaves {
+            true => self.trial.leader().await,
+            false => None,
         };
         let leader = leader.filter(|it| voters.contains(it));
         leader.unwrap_or_else(|| *self.random.pick(voters))
     }
 
     fn find<'l>(&self, listed: &'l [Listed], place: usize) -> Option<&'l Listed> {
-        let peer_url = self.trial.members[place].peer_url();
-        listed.iter().find(|it| it.peer_ur_ls.contains(&peer_url))
+        let peer_url = &self.trial.members[place].peer_url;
+        listed.iter().find(|it| it.peer_ur_ls.contains(peer_url))
     }
 
     /// Updates the trial's view of the members from the cluster's member list.
@@ -172,7 +158,7 @@ impl<'a> Way<'a> {
                     return Err(format!("member {} was a voter: {listed:?}", member.name).into());
                 }
                 (Standing::Voter | Standing::Learner, None) => {
-                    let name = member.name;
+                    let name = &member.name;
                     let text = "is not in the list, and the trial has not removed it";
                     return Err(format!("member {name} {text}: {listed:?}").into());
                 }
@@ -184,35 +170,32 @@ impl<'a> Way<'a> {
 
     /// Starts the process of a new member, and again if it has found no member that answers.
     fn receive(&self, place: usize, listed: &[Listed]) -> Outcome {
-        let (trial, member) = (self.trial, &self.trial.members[place]);
+        let member = &self.trial.members[place];
         // The task that holds it starts the process, too.
-        let Ok(_hand) = trial.hands[place].try_lock() else {
+        let Ok(_hand) = member.hand.try_lock() else {
             return Ok(());
         };
-        let (is_gone, how) = member.reap()?;
-        if !is_gone {
+        if member.process().is_some() {
             return Ok(());
         }
-        if let Some(how) = how {
-            let words = member.last_words();
-            let reason = why_not_begun(&how, &words);
-            if reason.is_none() && !trial.is_excused(place) {
-                let name = member.name;
+        let ended = member.server().status()?;
+        if let Some(how) = ended {
+            let words = member.server().last_lines();
+            let reason = why_not_begun(&how.to_string(), &words);
+            if reason.is_none() && !member.is_excused() {
+                let name = &member.name;
                 return Err(format!("newcomer {name} ended by itself: {how}\n{words}").into());
             }
             let reason = reason.unwrap_or("its disk was full");
-            self.tell(format!("newcomer started again: {reason}"));
+            self.tell(&format!("newcomer started again: {reason}"));
         }
-        let names = trial.members.iter().enumerate();
+        let names = self.trial.members.iter().enumerate();
         let pairs = names.filter_map(|(place, it)| {
             let listed = self.find(listed, place)?;
             Some(format!("{}={}", it.name, listed.peer_ur_ls.first()?))
         });
-        member.meet(Company {
-            initial_cluster: pairs.collect::<Vec<_>>().join(","),
-            exists: true,
-        });
-        trial.start(place)
+        member.meet(pairs.collect::<Vec<_>>().join(","), true);
+        member.start()
     }
 
     /// Requests the promotion of a learner, and its removal if that takes too long.
@@ -221,7 +204,7 @@ impl<'a> Way<'a> {
         if since.elapsed() > LEARNER_TIME {
             self.trial.members[place].set_standing(Standing::Leaving);
             self.promoting = None;
-            self.tell("learner given up".to_owned());
+            self.tell("learner given up");
         } else if let Some(id) = id {
             self.ask("promote", Request::Promote(id)).await;
         }
@@ -229,29 +212,28 @@ impl<'a> Way<'a> {
 
     /// Removes the directory of a removed member once its process has ended by itself.
     fn see_off(&self, place: usize) -> Outcome {
-        let (trial, member) = (self.trial, &self.trial.members[place]);
-        let Ok(_hand) = trial.hands[place].try_lock() else {
+        let member = &self.trial.members[place];
+        let Ok(_hand) = member.hand.try_lock() else {
             return Ok(());
         };
-        let (is_gone, how) = member.reap()?;
-        let is_excused = trial.is_excused(place);
-        if let Some(how) = how {
-            let words = member.last_words();
+        let is_excused = member.is_excused();
+        let ended = member.server().status()?;
+        if let Some(how) = ended {
+            let words = member.server().last_lines();
             let knows_removal = words.contains("permanently removed from the cluster");
-            let expected = knows_removal || why_not_begun(&how, &words).is_some();
+            let expected = knows_removal || why_not_begun(&how.to_string(), &words).is_some();
             if !expected && !is_excused {
-                let name = member.name;
+                let name = &member.name;
                 return Err(format!("removed member {name} ended: {how}\n{words}").into());
             }
-            self.tell(format!("removed member ended: {how}"));
-        } else if !is_gone && is_excused {
-            // It may be unable to record its removal.
-            member.kill()?;
-        } else if !is_gone {
+            self.tell(&format!("removed member ended: {how}"));
+        } else if !is_excused && member.process().is_some() {
             return Ok(());
         }
-        trial.links.set_process(place, 0);
-        member.wipe()?;
+        let mut server = member.server();
+        // If its disk was full, it may be unable to record its removal: this kills it.
+        drop(server.take_process());
+        server.remove_data()?;
         member.set_standing(Standing::Absent);
         Ok(())
     }
@@ -271,29 +253,28 @@ impl<'a> Way<'a> {
             Ok(_) => "done".to_owned(),
             Err(status) => format!("{:?}: {}", status.code(), status.message()),
         };
-        self.tell(format!("{name}: {words}"));
+        self.tell(&format!("{name}: {words}"));
     }
 
     /// The address of any voter, including one that is being removed.
     fn voter(&mut self) -> String {
         let may = |it| it == Standing::Voter || it == Standing::Leaving;
         let place = *self.random.pick(&self.trial.standing(may));
-        self.trial.members[place].address().to_owned()
+        self.trial.members[place].address.clone()
     }
 
-    fn tell(&self, words: String) {
-        let mut changes = self.trial.changes.lock().expect("no holder panics");
-        *changes.entry(words).or_default() += 1;
+    fn tell(&self, words: &str) {
+        self.trial.recorder.count("change of the members", words);
     }
 
     /// The standing of each member, and the last log lines of those that are being added or
     /// removed.
     fn words(&self) -> String {
         let members = self.trial.members.iter().map(|member| {
-            let (name, standing) = (member.name, member.standing());
+            let (name, standing) = (&member.name, member.standing());
             match standing {
                 Standing::Learner | Standing::Leaving => {
-                    format!("{name} {standing:?}:\n{}\n", member.last_words())
+                    format!("{name} {standing:?}:\n{}\n", member.server().last_lines())
                 }
                 Standing::Voter | Standing::Absent => format!("{name} {standing:?} "),
             }

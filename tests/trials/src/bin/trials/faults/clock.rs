@@ -49,13 +49,9 @@ pub struct SkewedClock {
     stretches: Mutex<Vec<Stretch>>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Stretch {
-    from: i64,
-    ahead: i64,
-    rate: i64,
-    wall: i64,
-}
+/// From, ahead, rate and wall, as in the page.
+#[derive(Clone, Copy, Debug)]
+struct Stretch([i64; 4]);
 
 impl Shim {
     /// Compiles the library.
@@ -99,14 +95,10 @@ impl SkewedClock {
         if index == STRETCHES_MAX {
             return Err("the page of a member's clock is full".into());
         }
-        let stretch = Stretch {
-            from,
-            ahead,
-            rate,
-            wall,
-        };
+        let stretch = Stretch([from, ahead, rate, wall]);
         let place = HEAD_BYTES + index * STRETCH_BYTES;
-        self.page.write_all_at(&stretch.bytes(), place as u64)?;
+        let bytes: Vec<u8> = stretch.0.iter().flat_map(|it| it.to_le_bytes()).collect();
+        self.page.write_all_at(&bytes, place as u64)?;
         self.page
             .write_all_at(&(index as u64 + 1).to_le_bytes(), 8)?;
         stretches.push(stretch);
@@ -123,13 +115,9 @@ impl SkewedClock {
 
 impl Stretch {
     fn ahead_at(&self, moment: i64) -> i64 {
-        let since = i128::from(moment - self.from);
-        self.ahead + (since * i128::from(self.rate) / MILLION) as i64
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        let fields = [self.from, self.ahead, self.rate, self.wall];
-        fields.iter().flat_map(|it| it.to_le_bytes()).collect()
+        let [from, ahead, rate, _] = self.0;
+        let since = i128::from(moment - from);
+        ahead + (since * i128::from(rate) / MILLION) as i64
     }
 }
 
@@ -162,12 +150,7 @@ mod tests {
 
     #[test]
     fn a_new_stretch_begins_at_the_end_of_the_last_one() {
-        let first = Stretch {
-            from: 1_000_000,
-            ahead: 5,
-            rate: 250_000,
-            wall: 0,
-        };
+        let first = Stretch([1_000_000, 5, 250_000, 0]);
         assert_eq!(first.ahead_at(1_000_000), 5);
         assert_eq!(first.ahead_at(5_000_000), 1_000_005);
     }

@@ -9,23 +9,26 @@ use std::{
 };
 
 use environment::randomness::Random;
+use harness::Signal;
 use history::Request;
 use rustix::fs::{FallocateFlags, fallocate};
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
-use tokio::{sync::OwnedMutexGuard, time::Instant};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, kill_process, prlimit};
+use tokio::{
+    sync::OwnedMutexGuard,
+    time::{Instant, sleep},
+};
 
 use super::{
-    call::Caller,
-    changes::{self, Leaver},
+    CALLS_EACH, changes,
     clock::FASTER_PERCENT_MAX,
     kinds::Kind,
-    links::PLACES,
-    member::Standing,
+    links::{Flows, PLACES},
     trial::Trial,
 };
-use crate::{process::Outcome, values};
+use crate::{caller::Caller, member::Standing, process::Outcome, request, values};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
+const MOVE_TIME: Duration = Duration::from_secs(10);
 
 /// Injects one fault and heals it. Returns false if another fault prevents it.
 pub async fn inject(trial: Arc<Trial>, kind: Kind, mut random: Random) -> Outcome<bool> {
@@ -58,26 +61,30 @@ pub async fn inject(trial: Arc<Trial>, kind: Kind, mut random: Random) -> Outcom
         Kind::ClockRate | Kind::WallJump => clocks(&trial, kind, member, &mut random).await,
         Kind::MoveLeader => {
             let to = *random.pick(&trial.others(member));
-            trial.move_leader(member, to).await
+            let Some((target, _)) = trial.status(to).await else {
+                return Ok(false);
+            };
+            let request = request::Request::MoveLeader(target);
+            let address = &trial.members[member].address;
+            Ok(request.send(address, MOVE_TIME).await.is_ok())
         }
-        Kind::ReplaceMember => changes::replace(&trial, Leaver::Any, &mut random).await,
-        Kind::ReplaceLeader => changes::replace(&trial, Leaver::Leader, &mut random).await,
+        Kind::ReplaceMember => changes::replace(&trial, false, &mut random).await,
+        Kind::ReplaceLeader => changes::replace(&trial, true, &mut random).await,
     }
 }
 
 async fn some_time(random: &mut Random, least: u64, more: u64) {
-    tokio::time::sleep(MILLISECOND * (least + random.below(more)) as u32).await;
+    sleep(MILLISECOND * (least + random.below(more)) as u32).await;
 }
 
 /// Locks these members for stopping and starting. Returns `None` if another task has locked
 /// one of them.
 fn take(trial: &Trial, members: &[usize]) -> Option<Vec<OwnedMutexGuard<()>>> {
-    let guards = members
-        .iter()
-        .map(|&it| trial.hands[it].clone().try_lock_owned());
+    let members = members.iter().map(|&it| &trial.members[it]);
+    let guards = members.clone().map(|it| it.hand.clone().try_lock_owned());
     let guards = guards.collect::<Result<_, _>>().ok()?;
-    let is_there = |member: &usize| trial.members[*member].standing() != Standing::Absent;
-    members.iter().all(is_there).then_some(guards)
+    let mut standings = members.map(|it| it.standing());
+    standings.all(|it| it != Standing::Absent).then_some(guards)
 }
 
 async fn kill(trial: &Trial, members: &[usize], random: &mut Random) -> Outcome<bool> {
@@ -85,12 +92,11 @@ async fn kill(trial: &Trial, members: &[usize], random: &mut Random) -> Outcome<
         return Ok(false);
     };
     for &member in members {
-        trial.links.set_process(member, 0);
-        trial.members[member].kill()?;
+        trial.members[member].server().kill()?;
     }
     some_time(random, 10, 4_000).await;
     for &member in members {
-        trial.start(member)?;
+        trial.members[member].start()?;
         some_time(random, 0, 500).await;
     }
     Ok(true)
@@ -102,63 +108,56 @@ async fn stop(trial: &Trial, member: usize, random: &mut Random) -> Outcome<bool
     let Some(_hands) = take(trial, &[member]) else {
         return Ok(false);
     };
-    trial.members[member].ask_to_stop()?;
+    let member = &trial.members[member];
+    member.signal(Signal::TERM)?;
     for _ in 0..PATIENCE {
-        if trial.members[member].reap()?.0 {
+        if member.process().is_none() {
             break;
         }
-        tokio::time::sleep(50 * MILLISECOND).await;
+        sleep(50 * MILLISECOND).await;
     }
-    trial.members[member].kill()?;
+    member.server().kill()?;
     some_time(random, 0, 2_000).await;
-    trial.start(member)?;
+    member.start()?;
     Ok(true)
 }
 
+/// Stops a member with SIGSTOP: its connections stay.
 async fn pause(trial: &Trial, member: usize, milliseconds: u64) -> Outcome<bool> {
     let Some(_hands) = take(trial, &[member]) else {
         return Ok(false);
     };
-    trial.members[member].freeze()?;
-    tokio::time::sleep(MILLISECOND * milliseconds as u32).await;
-    trial.members[member].thaw()?;
+    trial.members[member].signal(Signal::STOP)?;
+    sleep(MILLISECOND * milliseconds as u32).await;
+    trial.members[member].signal(Signal::CONT)?;
     Ok(true)
 }
 
 async fn cut(trial: &Trial, kind: Kind, member: usize, random: &mut Random) -> Outcome<bool> {
-    let others = (0..PLACES).filter(|it| *it != member);
-    let outward: Vec<_> = others.clone().map(|other| (member, other)).collect();
-    let inward: Vec<_> = others.map(|other| (other, member)).collect();
+    let (outward, inward) = flows(member);
     let flows = match kind {
         Kind::Deafen => inward,
         Kind::Silence => outward,
         Kind::CutOneWay => vec![*random.pick(&[outward, inward].concat())],
         _ => [outward, inward].concat(),
     };
-    let reset = random.chance(1, 3);
-    for &(from, to) in &flows {
-        trial.links.cut(from, to, reset);
-    }
+    let _cut = trial.links.cut(flows, random.chance(1, 3));
     some_time(random, 200, 6_000).await;
-    for (from, to) in flows {
-        trial.links.mend(from, to);
-    }
     Ok(true)
 }
 
+/// All flows from a member, and all to it.
+pub fn flows(member: usize) -> (Flows, Flows) {
+    let others = (0..PLACES).filter(|it| *it != member);
+    let both = others.map(|other| ((member, other), (other, member)));
+    both.unzip()
+}
+
 async fn delay(trial: &Trial, random: &mut Random) -> Outcome<bool> {
-    for from in 0..PLACES {
-        for to in (0..PLACES).filter(|to| *to != from) {
-            let late = MILLISECOND * random.below(250) as u32;
-            trial.links.delay(from, to, late);
-        }
-    }
+    let late = || MILLISECOND * random.below(250) as u32;
+    trial.links.delay(late);
     some_time(random, 500, 6_000).await;
-    for from in 0..PLACES {
-        for to in 0..PLACES {
-            trial.links.delay(from, to, Duration::ZERO);
-        }
-    }
+    trial.links.delay(|| Duration::ZERO);
     Ok(true)
 }
 
@@ -182,8 +181,7 @@ async fn slow_disk(trial: &Trial, member: usize, random: &mut Random) -> Outcome
         .map_err(|error| format!("cannot start strace: {error}"))?;
     some_time(random, 500, 6_000).await;
     // strace detaches from the member, which continues to run or has ended.
-    let pid = rustix::process::Pid::from_child(&tracer);
-    let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    let _ = kill_process(Pid::from_child(&tracer), Signal::TERM);
     tokio::task::spawn_blocking(move || tracer.wait()).await??;
     Ok(true)
 }
@@ -191,14 +189,13 @@ async fn slow_disk(trial: &Trial, member: usize, random: &mut Random) -> Outcome
 /// Fills the disk with a file and then puts large values, because the log has some
 /// segments in reserve.
 async fn full_disk(trial: &Trial, member: usize, random: &mut Random) -> Outcome<bool> {
-    let ballast = trial.members[member].root.join("ballast");
+    let ballast = trial.roots[member].join("ballast");
     if ballast.exists() {
         return Ok(false);
     }
-    trial.excuse(member);
+    trial.members[member].excuse();
     fill(&ballast)?;
-    let length = MILLISECOND * (1_000 + random.below(6_000)) as u32;
-    write_much(trial, member, length, random).await;
+    write_much(trial, member, random).await;
     std::fs::remove_file(&ballast)?;
     Ok(true)
 }
@@ -207,11 +204,10 @@ async fn full_disk(trial: &Trial, member: usize, random: &mut Random) -> Outcome
 /// that.
 async fn no_descriptor(trial: &Trial, member: usize, random: &mut Random) -> Outcome<bool> {
     let process = trial.members[member].process();
-    let process = process.and_then(|it| Pid::from_raw(it.cast_signed()));
-    let limit = |limit| prlimit(process, Resource::Nofile, limit);
-    if process.is_none() {
+    let Some(process) = process.and_then(|it| Pid::from_raw(it.cast_signed())) else {
         return Ok(false);
-    }
+    };
+    let limit = |limit| prlimit(Some(process), Resource::Nofile, limit);
     let least = Rlimit {
         current: Some(0),
         maximum: getrlimit(Resource::Nofile).maximum,
@@ -220,18 +216,18 @@ async fn no_descriptor(trial: &Trial, member: usize, random: &mut Random) -> Out
     let Ok(before) = limit(least) else {
         return Ok(false);
     };
-    let length = MILLISECOND * (1_000 + random.below(6_000)) as u32;
-    write_much(trial, member, length, random).await;
+    write_much(trial, member, random).await;
     let _ = limit(before);
     Ok(true)
 }
 
-/// Puts large values to one key, through any member, for `length`.
-async fn write_much(trial: &Trial, member: usize, length: Duration, random: &mut Random) {
+/// Puts large values to one key, through any member, for some seconds.
+async fn write_much(trial: &Trial, member: usize, random: &mut Random) {
     const CLIENT: u32 = 400;
     let client = CLIENT + member as u32;
-    let mut caller = Caller::new(client, &trial.members, &trial.recorder);
-    let end = Instant::now() + length;
+    let seed = random.next_u64();
+    let mut caller = Caller::new(client, CALLS_EACH, &trial.members, &trial.recorder, seed);
+    let end = Instant::now() + MILLISECOND * (1_000 + random.below(6_000)) as u32;
     while Instant::now() < end {
         // The moment makes each value different, whichever fault this is.
         let moment = trial.recorder.moment();
@@ -242,8 +238,8 @@ async fn write_much(trial: &Trial, member: usize, length: Duration, random: &mut
             lease: 0,
             previous: false,
         };
-        caller.call(put, MILLISECOND * 1_500, random).await;
-        tokio::time::sleep(20 * MILLISECOND).await;
+        caller.call(put, MILLISECOND * 1_500).await;
+        sleep(20 * MILLISECOND).await;
     }
 }
 
@@ -261,18 +257,13 @@ fn fill(ballast: &Path) -> Outcome {
     Ok(())
 }
 
+/// Makes the clock of a member run at another rate, or jump, for some seconds.
 async fn clocks(trial: &Trial, kind: Kind, member: usize, random: &mut Random) -> Outcome<bool> {
-    let clock = &trial.members[member].clock;
+    let clock = &trial.clocks[member];
+    let mut around_zero = |most: u64| random.below(2 * most + 1) as i64 - most as i64;
     match kind {
-        Kind::ClockRate => {
-            let most = FASTER_PERCENT_MAX * 10_000;
-            let rate = random.below(2 * most + 1) as i64 - most as i64;
-            clock.set(rate, 0)?;
-        }
-        _ => {
-            let seconds = random.below(7_200) as i64 - 3_600;
-            clock.set(0, seconds * 1_000_000_000)?;
-        }
+        Kind::ClockRate => clock.set(around_zero(FASTER_PERCENT_MAX * 10_000), 0)?,
+        _ => clock.set(0, around_zero(3_600) * 1_000_000_000)?,
     }
     some_time(random, 1_000, 7_000).await;
     clock.set(0, 0)?;

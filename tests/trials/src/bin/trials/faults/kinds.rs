@@ -1,132 +1,94 @@
 //! Kinds of faults, and the random choice of them.
 
+use clap::ValueEnum;
 use environment::randomness::Random;
 
-/// A kind of fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+/// A kind of fault. Its line of help is its name in tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
-    /// kill -9 of any member, and a start some time later.
+    /// kill -9, one member
     Kill,
-    /// kill -9 of the leader, and a start some time later.
+    /// kill -9, the leader
     KillLeader,
-    /// kill -9 of all members at once, and a start some time later.
+    /// kill -9, all members
     KillAll,
-    /// SIGTERM of any member, and a start once it has ended.
+    /// SIGTERM and start
     Stop,
-    /// SIGSTOP for less than an election timeout.
+    /// pause, below the election timeout
     PauseShortly,
-    /// SIGSTOP for longer than the election timeout.
+    /// pause, beyond the election timeout
     PauseLong,
-    /// SIGSTOP of the leader, for longer than the election timeout.
+    /// pause, the leader
     PauseLeader,
-    /// No bytes to and from a member.
+    /// cut off, one member
     CutOff,
-    /// No bytes to and from the leader.
+    /// cut off, the leader
     CutOffLeader,
-    /// A member sends, and receives nothing.
+    /// cut one way: hears nothing
     Deafen,
-    /// A member receives, and sends nothing.
+    /// cut one way: says nothing
     Silence,
-    /// No bytes from one member to one other.
+    /// cut one way between two
     CutOneWay,
-    /// All bytes between members are delayed.
+    /// delay on all links
     Delay,
-    /// A member's writes take long.
+    /// slow disk
     SlowDisk,
-    /// A member's file system is full.
+    /// full disk
     FullDisk,
-    /// A member's process may open no further file or connection.
+    /// no file descriptor
     NoDescriptor,
-    /// A member's clocks run faster or slower.
+    /// clocks faster or slower
     ClockRate,
-    /// A member's wall clock jumps.
+    /// wall clock jumps
     WallJump,
-    /// The lead is handed over on demand.
+    /// leader moved
     MoveLeader,
-    /// A member is added, and any of them removed.
+    /// member added, any removed
     ReplaceMember,
-    /// A member is added, and the one that leads removed.
+    /// member added, the leader removed
     ReplaceLeader,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 21] = [
-        Kind::Kill,
-        Kind::KillLeader,
-        Kind::KillAll,
-        Kind::Stop,
-        Kind::PauseShortly,
-        Kind::PauseLong,
-        Kind::PauseLeader,
-        Kind::CutOff,
-        Kind::CutOffLeader,
-        Kind::Deafen,
-        Kind::Silence,
-        Kind::CutOneWay,
-        Kind::Delay,
-        Kind::SlowDisk,
-        Kind::FullDisk,
-        Kind::NoDescriptor,
-        Kind::ClockRate,
-        Kind::WallJump,
-        Kind::MoveLeader,
-        Kind::ReplaceMember,
-        Kind::ReplaceLeader,
-    ];
-
-    /// Name for tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Kill => "kill -9, one member",
-            Kind::KillLeader => "kill -9, the leader",
-            Kind::KillAll => "kill -9, all members",
-            Kind::Stop => "SIGTERM and start",
-            Kind::PauseShortly => "pause, below the election timeout",
-            Kind::PauseLong => "pause, beyond the election timeout",
-            Kind::PauseLeader => "pause, the leader",
-            Kind::CutOff => "cut off, one member",
-            Kind::CutOffLeader => "cut off, the leader",
-            Kind::Deafen => "cut one way: hears nothing",
-            Kind::Silence => "cut one way: says nothing",
-            Kind::CutOneWay => "cut one way between two",
-            Kind::Delay => "delay on all links",
-            Kind::SlowDisk => "slow disk",
-            Kind::FullDisk => "full disk",
-            Kind::NoDescriptor => "no file descriptor",
-            Kind::ClockRate => "clocks faster or slower",
-            Kind::WallJump => "wall clock jumps",
-            Kind::MoveLeader => "leader moved",
-            Kind::ReplaceMember => "member added, any removed",
-            Kind::ReplaceLeader => "member added, the leader removed",
-        }
+    pub fn name(self) -> String {
+        let value = self.to_possible_value();
+        let help = value.as_ref().and_then(|value| value.get_help());
+        help.expect("each kind has a line of help").to_string()
     }
 }
 
 /// Faults that cannot be injected on this machine, with the reason.
 #[derive(Clone, Debug, Default)]
-pub struct Missing(pub Vec<(Kind, &'static str)>);
+pub struct Missing(Vec<(Kind, &'static str)>);
 
 impl Missing {
-    /// Excludes a kind for the reason `why`.
-    pub fn leave_out(&mut self, kind: Kind, why: &'static str) {
-        eprintln!("NOT TRIED: {}: {why}", kind.name());
-        self.0.push((kind, why));
+    /// Excludes kinds for the reason `why`.
+    pub fn leave_out(&mut self, kinds: &[Kind], why: &'static str) {
+        for kind in kinds {
+            eprintln!("NOT TRIED: {}: {why}", kind.name());
+        }
+        self.0.extend(kinds.iter().map(|kind| (*kind, why)));
     }
 
     /// Excludes all kinds that are not in `only`, unless `only` is empty.
     pub fn keep_only(&mut self, only: &[Kind]) {
         let unwanted = |kind: &Kind| !only.is_empty() && !only.contains(kind);
-        let unwanted = Kind::ALL.into_iter().filter(unwanted);
+        let unwanted = Kind::value_variants().iter().copied().filter(unwanted);
         self.0
             .extend(unwanted.map(|kind| (kind, "not among --only")));
     }
 
+    /// Why a kind is excluded.
+    pub fn why(&self, kind: Kind) -> Option<&'static str> {
+        let mut all = self.0.iter();
+        all.find(|(missing, _)| *missing == kind).map(|it| it.1)
+    }
+
     /// Draws one to three kinds, to be injected at about the same time.
     pub fn draw(&self, random: &mut Random) -> Vec<Kind> {
-        let possible: Vec<Kind> = Kind::ALL
-            .into_iter()
-            .filter(|kind| self.0.iter().all(|(missing, _)| missing != kind))
-            .collect();
+        let possible = Kind::value_variants().iter().copied();
+        let possible: Vec<Kind> = possible.filter(|kind| self.why(*kind).is_none()).collect();
         if possible.is_empty() {
             return Vec::new();
         }
@@ -145,7 +107,7 @@ mod tests {
         missing.keep_only(&[Kind::Kill]);
         let mut random = Random::from_seed(7);
         assert!(missing.draw(&mut random).iter().all(|it| *it == Kind::Kill));
-        missing.leave_out(Kind::Kill, "a test");
+        missing.leave_out(&[Kind::Kill], "a test");
         assert_eq!(missing.draw(&mut random), []);
     }
 
@@ -160,6 +122,10 @@ mod tests {
         let drawn = draw();
         assert_eq!(drawn, draw());
         assert!(!drawn.contains(&Kind::FullDisk));
-        assert!(Kind::ALL[..14].iter().all(|kind| drawn.contains(kind)));
+        assert!(
+            Kind::value_variants()[..14]
+                .iter()
+                .all(|kind| drawn.contains(kind))
+        );
     }
 }

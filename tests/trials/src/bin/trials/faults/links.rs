@@ -14,7 +14,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -50,48 +50,60 @@ struct Flow {
 }
 
 /// All flows between members.
-#[derive(Debug)]
 pub struct Links {
     flows: [[watch::Sender<Flow>; PLACES]; PLACES],
-    /// Process id of each member; 0 if none runs.
-    processes: [AtomicU32; PLACES],
+    /// Tells the process id of each member; 0 if none runs.
+    processes: Box<dyn Fn() -> Vec<u32> + Send + Sync>,
     /// Bytes that were forwarded.
     pub carried_bytes: AtomicU64,
 }
 
+/// Flows from members to others.
+pub type Flows = Vec<(usize, usize)>;
+
+/// Flows that are cut as long as this lives.
+pub struct Cut {
+    links: Arc<Links>,
+    flows: Flows,
+}
+
+impl Drop for Cut {
+    fn drop(&mut self) {
+        for &(from, to) in &self.flows {
+            self.links.flows[from][to].send_modify(|flow| flow.cuts -= 1);
+        }
+    }
+}
+
 impl Links {
-    pub fn new() -> Arc<Links> {
+    pub fn new(processes: impl Fn() -> Vec<u32> + Send + Sync + 'static) -> Arc<Links> {
         Arc::new(Links {
             flows: std::array::from_fn(|_| {
                 std::array::from_fn(|_| watch::Sender::new(Flow::default()))
             }),
-            processes: Default::default(),
+            processes: Box::new(processes),
             carried_bytes: AtomicU64::new(0),
         })
     }
 
-    pub fn set_process(&self, member: usize, process: u32) {
-        self.processes[member].store(process, Ordering::SeqCst);
+    /// Holds the bytes from members to others; with `resets`, connections between them break
+    /// as well.
+    pub fn cut(self: &Arc<Self>, flows: Flows, resets: bool) -> Cut {
+        for &(from, to) in &flows {
+            self.flows[from][to].send_modify(|flow| {
+                flow.cuts += 1;
+                flow.resets += u64::from(resets);
+            });
+        }
+        let links = Arc::clone(self);
+        Cut { links, flows }
     }
 
-    /// Holds the bytes from one member to another; with `reset`, connections
-    /// between them break as well.
-    pub fn cut(&self, from: usize, to: usize, reset: bool) {
-        self.flows[from][to].send_modify(|flow| {
-            flow.cuts += 1;
-            flow.resets += u64::from(reset);
-        });
-    }
-
-    pub fn mend(&self, from: usize, to: usize) {
-        self.flows[from][to].send_modify(|flow| {
-            assert!(flow.cuts > 0, "only a cut flow is healed");
-            flow.cuts -= 1;
-        });
-    }
-
-    pub fn delay(&self, from: usize, to: usize, delay: Duration) {
-        self.flows[from][to].send_modify(|flow| flow.delay = delay);
+    /// Delays the bytes between any two members.
+    pub fn delay(&self, mut delay: impl FnMut() -> Duration) {
+        for flow in self.flows.iter().flatten() {
+            flow.send_modify(|flow| flow.delay = delay());
+        }
     }
 
     /// Forwards the connections to a member to the address where it listens.
@@ -107,12 +119,7 @@ impl Links {
 
     async fn carry(&self, to: usize, near: TcpStream, behind: u16) -> Outcome {
         let (client, door) = (near.peer_addr()?.port(), near.local_addr()?.port());
-        let processes: Vec<u32> = self
-            .processes
-            .iter()
-            .map(|it| it.load(Ordering::SeqCst))
-            .collect();
-        let owner = owner::of_socket(client, door, &processes)?;
+        let owner = owner::of_socket(client, door, &(self.processes)())?;
         let from = owner.ok_or("the dialer is gone")?;
         let mut there = self.flows[from][to].subscribe();
         let back = self.flows[to][from].subscribe();
@@ -150,7 +157,7 @@ impl Links {
                 let mut part = vec![0; PART_BYTES];
                 let length = from.read(&mut part).await?;
                 if length == 0 {
-                    return Ok::<(), Box<dyn std::error::Error + Send + Sync>>(());
+                    return Outcome::Ok(());
                 }
                 part.truncate(length);
                 self.carried_bytes
@@ -190,8 +197,7 @@ mod tests {
 
     /// Member 0 is this process; it dials member 1.
     async fn connection() -> (Arc<Links>, TcpStream, TcpStream) {
-        let links = Links::new();
-        links.set_process(0, std::process::id());
+        let links = Links::new(|| vec![std::process::id()]);
         let behind = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = door.local_addr().unwrap();
@@ -205,7 +211,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_cut_one_way_arrives_when_it_is_mended() {
         let (links, mut near, mut far) = connection().await;
-        links.cut(0, 1, false);
+        let cut = links.cut(vec![(0, 1)], false);
         near.write_all(b"there").await.unwrap();
         far.write_all(b"back").await.unwrap();
         let mut back = [0; 4];
@@ -218,7 +224,7 @@ mod tests {
                 .await
                 .is_err()
         );
-        links.mend(0, 1);
+        drop(cut);
         far.read_exact(&mut there).await.unwrap();
         assert_eq!(&there, b"there");
     }
@@ -226,7 +232,7 @@ mod tests {
     #[tokio::test]
     async fn what_was_said_before_the_end_arrives() {
         let (links, mut near, mut far) = connection().await;
-        links.delay(1, 0, Duration::from_millis(20));
+        links.delay(|| Duration::from_millis(20));
         far.write_all(b"answer").await.unwrap();
         far.shutdown().await.unwrap();
         let mut answer = Vec::new();
@@ -237,7 +243,7 @@ mod tests {
     #[tokio::test]
     async fn a_reset_ends_connections() {
         let (links, mut near, _far) = connection().await;
-        links.cut(1, 0, true);
+        let _cut = links.cut(vec![(1, 0)], true);
         let mut nothing = [0; 1];
         assert!(matches!(near.read(&mut nothing).await, Ok(0) | Err(_)));
     }

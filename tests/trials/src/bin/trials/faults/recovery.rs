@@ -1,13 +1,12 @@
 //! Checks after the healing: all members are up, agree, and take writes.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use environment::randomness::Random;
 use history::{Outcome as Known, Request};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
-use super::{call::Caller, recorder::Recorder, trial::Trial};
-use crate::process::Outcome;
+use super::trial::Trial;
+use crate::{caller::Caller, process::Outcome};
 
 /// A healed cluster that needs longer fails the trial.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -17,19 +16,16 @@ const STEP: Duration = Duration::from_millis(50);
 /// Writes and reads at each member.
 pub struct Probe {
     callers: Vec<Caller>,
-    random: Random,
     number: u64,
 }
 
 impl Probe {
     /// Makes one client for each member, numbered from `client`.
-    pub fn new(client: u32, trial: &Trial, recorder: &Arc<Recorder>) -> Probe {
-        let caller = |(index, member): (usize, &Arc<_>)| {
-            Caller::to_one(client + index as u32, index, member, recorder)
-        };
+    pub fn new(client: u32, trial: &Trial) -> Probe {
+        let (members, recorder) = (&trial.members, &trial.recorder);
+        let caller = |place| Caller::to_one(client + place as u32, place, members, recorder);
         Probe {
-            callers: trial.members.iter().enumerate().map(caller).collect(),
-            random: Random::from_seed(u64::from(client)),
+            callers: (0..trial.members.len()).map(caller).collect(),
             number: 0,
         }
     }
@@ -49,12 +45,14 @@ impl Probe {
                 }
             }
             if !waiting.is_empty() {
-                self.patience(trial, first, deadline, "takes no write")?;
-                tokio::time::sleep(STEP).await;
+                wait(trial, first, deadline, "takes no write").await?;
             }
         }
         for member in trial.voters() {
-            self.wait_for(trial, member, newest, deadline).await?;
+            while self.shown(member).await.is_none_or(|it| it < newest) {
+                let what = format!("does not come to revision {newest}");
+                wait(trial, member, deadline, &what).await?;
+            }
         }
         Ok(newest)
     }
@@ -68,8 +66,7 @@ impl Probe {
             lease: 0,
             previous: false,
         };
-        let caller = &mut self.callers[member];
-        let called = caller.call(put, CALL_TIME, &mut self.random).await;
+        let called = self.callers[member].call(put, CALL_TIME).await;
         match called.map(|operation| operation.outcome) {
             Some(Known::Done(answer)) => return Ok(Some(answer.revision)),
             Some(Known::Unknown { reason } | Known::Refused { reason }) => {
@@ -80,50 +77,30 @@ impl Probe {
         Ok(None)
     }
 
-    async fn wait_for(
-        &mut self,
-        trial: &Trial,
-        member: usize,
-        revision: i64,
-        deadline: Instant,
-    ) -> Outcome {
-        loop {
-            let get = Request::Get {
-                key: format!("probe/{member}"),
-                end: String::new(),
-                revision: 0,
-                serializable: true,
-            };
-            if self
-                .call(member, get)
-                .await
-                .is_some_and(|it| it >= revision)
-            {
-                return Ok(());
-            }
-            let what = format!("does not come to revision {revision}");
-            self.patience(trial, member, deadline, &what)?;
-            tokio::time::sleep(STEP).await;
-        }
-    }
-
-    async fn call(&mut self, member: usize, request: Request) -> Option<i64> {
-        let caller = &mut self.callers[member];
-        let called = caller.call(request, CALL_TIME, &mut self.random).await?;
+    /// The revision that a member shows without asking the leader.
+    async fn shown(&mut self, member: usize) -> Option<i64> {
+        let get = Request::Get {
+            key: format!("probe/{member}"),
+            end: String::new(),
+            revision: 0,
+            serializable: true,
+        };
+        let called = self.callers[member].call(get, CALL_TIME).await?;
         called.answer().map(|answer| answer.revision)
     }
+}
 
-    fn patience(&self, trial: &Trial, member: usize, deadline: Instant, what: &str) -> Outcome {
-        if Instant::now() < deadline {
-            return Ok(());
-        }
-        let member = &trial.members[member];
-        Err(format!(
-            "healed for {} s, and member {} {what}\n{}",
-            PATIENCE.as_secs(),
-            member.name,
-            member.last_words()
-        )
-        .into())
+/// Waits for a moment; an error that says what a member does if the deadline has passed.
+async fn wait(trial: &Trial, member: usize, deadline: Instant, what: &str) -> Outcome {
+    if Instant::now() < deadline {
+        sleep(STEP).await;
+        return Ok(());
     }
+    let member = &trial.members[member];
+    let (seconds, name, words) = (
+        PATIENCE.as_secs(),
+        &member.name,
+        member.server().last_lines(),
+    );
+    Err(format!("healed for {seconds} s, and member {name} {what}\n{words}").into())
 }

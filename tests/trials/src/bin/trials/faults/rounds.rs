@@ -6,127 +6,104 @@ use std::{
 };
 
 use environment::randomness::Random;
-use tokio::{task::JoinSet, time::Instant};
-
-use super::{
-    broken, changes,
-    injector::inject,
-    kinds::{Kind, Missing},
-    recorder::Recorder,
-    recovery::Probe,
-    trial::Trial,
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
 };
-use crate::{live_line, process::Outcome};
 
-/// Seconds between two lines if the output is not a terminal.
-const LINE_SECONDS: u64 = 30;
+use super::{broken, changes, injector::inject, kinds::Kind, recovery::Probe, trial::Trial};
+use crate::{live_line::Progress, process::Outcome};
 
-/// Faults of a trial.
-pub enum Scene {
-    /// All faults that this machine can inject.
-    Everything(Missing),
-    /// The fault that members without confirmation of reads do not survive.
-    SlowLeaderCutOff,
-}
-
-/// Runs rounds until the time is over; the cluster is healed then.
+/// Runs rounds until the time is over; the cluster is healed then. With `broken`, the fault is
+/// the one that members without confirmation of reads do not survive.
 pub async fn run(
     trial: &Arc<Trial>,
-    recorder: &Arc<Recorder>,
-    scene: &Scene,
+    broken: bool,
     length: Duration,
     mut random: Random,
 ) -> Outcome {
     let end = Instant::now() + length;
-    let line = tokio::spawn(show(Arc::clone(trial), Arc::clone(recorder)));
-    let mut probe = Probe::new(1_100, trial, recorder);
+    let line = tokio::spawn(show(Arc::clone(trial)));
+    let mut probe = Probe::new(1_100, trial);
     let mut outcome = Ok(());
     while outcome.is_ok() && Instant::now() < end {
-        outcome = one(trial, &mut probe, scene, &mut random).await;
-        tokio::time::sleep(Duration::from_millis(random.below(2_000))).await;
+        outcome = one(trial, &mut probe, broken, &mut random).await;
+        sleep(Duration::from_millis(random.below(2_000))).await;
     }
     line.abort();
     outcome
 }
 
-async fn one(trial: &Arc<Trial>, probe: &mut Probe, scene: &Scene, random: &mut Random) -> Outcome {
-    let kinds = match scene {
-        Scene::Everything(missing) => missing.draw(random),
-        Scene::SlowLeaderCutOff => {
-            broken::slow_leader_cut_off(trial).await?;
-            Vec::new()
-        }
-    };
+async fn one(trial: &Arc<Trial>, probe: &mut Probe, broken: bool, random: &mut Random) -> Outcome {
+    let mut kinds = Vec::new();
+    if broken {
+        broken::slow_leader_cut_off(trial).await?;
+    } else {
+        let missing = trial.missing.lock().expect("no holder panics");
+        kinds = missing.draw(random);
+    }
     let mut faults = JoinSet::new();
-    for kind in &kinds {
-        let (kind, trial) = (*kind, Arc::clone(trial));
-        let (mut start, random) = (random.split(), random.split());
-        faults.spawn(async move {
-            tokio::time::sleep(Duration::from_millis(start.below(1_500))).await;
-            trial.now.lock().expect("no holder panics").push(kind);
-            let done = inject(Arc::clone(&trial), kind, random).await;
-            note(&trial, kind, matches!(done, Ok(true)));
-            done.map_err(|error| format!("{}: {error}", kind.name()))
-        });
+    for &kind in &kinds {
+        let (start, random) = (random.below(1_500), random.split());
+        faults.spawn(fault(Arc::clone(trial), kind, start, random));
     }
     while let Some(done) = faults.join_next().await {
         done??;
     }
-    let healed = probe.all_members(trial).await;
-    let settled = match healed {
-        Ok(_) => settle(trial, probe, random).await,
-        Err(error) => Err(error),
+    let healed = async {
+        probe.all_members(trial).await?;
+        // Changes of the members that have begun are finished.
+        let before = trial.voters();
+        changes::settle(trial, random).await?;
+        if trial.voters() != before {
+            probe.all_members(trial).await?;
+        }
+        Outcome::Ok(())
     };
-    settled.map_err(|error| {
-        let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
-        format!("after {}: {error}", names.join(" + "))
-    })?;
+    healed
+        .await
+        .map_err(|error| format!("after {}: {error}", names(&kinds)))?;
     trial.look_after_members()
 }
 
-/// Finishes the changes of the members that have begun.
-async fn settle(trial: &Trial, probe: &mut Probe, random: &mut Random) -> Outcome {
-    let before = trial.voters();
-    changes::settle(trial, random).await?;
-    if trial.voters() != before {
-        probe.all_members(trial).await?;
+/// Injects a fault after `start` milliseconds, and counts it.
+async fn fault(trial: Arc<Trial>, kind: Kind, start: u64, random: Random) -> Outcome {
+    sleep(Duration::from_millis(start)).await;
+    let now = || trial.now.lock().expect("no holder panics");
+    now().push(kind);
+    let done = inject(Arc::clone(&trial), kind, random).await;
+    let place = now().iter().position(|it| *it == kind);
+    now().swap_remove(place.expect("it was pushed"));
+    if done.map_err(|error| format!("{}: {error}", kind.name()))? {
+        trial.recorder.count("fault", &kind.name());
     }
     Ok(())
 }
 
-fn note(trial: &Trial, kind: Kind, done: bool) {
-    let mut now = trial.now.lock().expect("no holder panics");
-    if let Some(index) = now.iter().position(|it| *it == kind) {
-        now.swap_remove(index);
-    }
-    let mut all = trial.done.lock().expect("no holder panics");
-    *all.entry(kind).or_default() += u64::from(done);
+fn names(kinds: &[Kind]) -> String {
+    let names: Vec<String> = kinds.iter().map(|kind| kind.name()).collect();
+    names.join(" + ")
 }
 
 /// Shows the state of the trial each second.
-async fn show(trial: Arc<Trial>, recorder: Arc<Recorder>) {
+async fn show(trial: Arc<Trial>) {
+    let recorder = &trial.recorder;
+    let mut progress = Progress::begin();
     let mut before = 0;
-    for second in 1.. {
-        tokio::time::sleep(Duration::from_secs(1)).await;
+    loop {
+        sleep(Duration::from_secs(1)).await;
         let acknowledged = recorder.acknowledged.load(Ordering::Relaxed);
-        let faults: u64 = trial.done.lock().expect("no holder panics").values().sum();
-        let now: Vec<&str> = {
-            let now = trial.now.lock().expect("no holder panics");
-            now.iter().map(|kind| kind.name()).collect()
-        };
-        let elapsed = recorder.elapsed().as_secs();
-        let line = format!(
-            "{:>3}:{:02}  {faults} faults  {:>4} answers/s  {acknowledged} answers  \
-             {} unknown  {} events  revision {}  {}",
-            elapsed / 60,
-            elapsed % 60,
+        let now = trial.now.lock().expect("no holder panics").clone();
+        progress.show(&format!(
+            "{} faults  {:>4} answers/s  {acknowledged} answers  {} unknown  {} events  \
+             revision {}  {}",
+            recorder.counted("fault").values().sum::<u64>(),
             acknowledged - before,
-            recorder.unknown.load(Ordering::Relaxed),
+            recorder.unknown(),
             recorder.events.load(Ordering::Relaxed),
             recorder.revision.load(Ordering::Relaxed),
-            now.join(" + "),
-        );
-        live_line::show(&line, u64::is_multiple_of(second, LINE_SECONDS));
+            names(&now),
+        ));
         before = acknowledged;
     }
 }

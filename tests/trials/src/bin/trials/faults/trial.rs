@@ -2,31 +2,29 @@
 //! proxy, with its own disk and clock.
 
 use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    path::PathBuf,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use etcd_api::etcdserverpb::{
-    AlarmRequest, MoveLeaderRequest, StatusRequest, StatusResponse, alarm_request::AlarmAction,
+    AlarmRequest, StatusRequest, StatusResponse, alarm_request::AlarmAction,
     maintenance_client::MaintenanceClient,
 };
-use tokio::time::timeout;
+use harness::{MemberConfig, Program};
+use tokio::{net::TcpListener, time::timeout};
+use tonic::transport::Channel;
 
 use super::{
-    call::dial,
-    clock::Shim,
+    clock::{Shim, SkewedClock},
     kinds::{Kind, Missing},
     links::{Links, PLACES},
-    member::{Company, Home, Member, Standing},
-    recorder::Recorder,
 };
 use crate::{
+    client,
+    member::{Member, Standing},
     process::{Outcome, is_root},
+    recorder::Recorder,
     volume::{self, Volume},
 };
 
@@ -50,52 +48,45 @@ pub struct Ground {
 pub struct Trial {
     /// One for each place; not all of them are members at present.
     pub members: Vec<Arc<Member>>,
+    /// The root of each member's data; a separate file system if the trial runs as root.
+    pub roots: Vec<PathBuf>,
+    pub clocks: Vec<SkewedClock>,
     pub links: Arc<Links>,
     pub recorder: Arc<Recorder>,
-    /// Lock for stopping and starting a member.
-    pub hands: [Arc<tokio::sync::Mutex<()>>; PLACES],
-    /// Members with a full disk at some time since their start.
-    excused: [AtomicBool; PLACES],
     /// Faults that cannot be injected on this machine.
     pub missing: Mutex<Missing>,
-    /// Number of injected faults of each kind.
-    pub done: Mutex<BTreeMap<Kind, u64>>,
     /// Present faults.
     pub now: Mutex<Vec<Kind>>,
     /// Lock for changes of the member list.
     pub changing: tokio::sync::Mutex<()>,
-    /// Answers to such changes, with their counts.
-    pub changes: Mutex<BTreeMap<String, u64>>,
-    /// Members that ended, or had to be restarted, because their disk was full.
-    pub ended_for_want_of_room: Mutex<u64>,
 }
 
 impl Ground {
     /// Prepares the disks, if this process may mount, and the library for the clocks. Must be
     /// called before any other thread starts.
-    pub fn prepare() -> Outcome<Ground> {
+    pub fn prepare(only: &[Kind]) -> Outcome<Ground> {
         let mut missing = Missing::default();
+        missing.keep_only(only);
         let mut disks = Vec::new();
         if is_root() {
             volume::enter_private_namespace()?;
             for _ in NAMES {
-                disks.push(Volume::of_bytes(DISK_BYTES)?);
+                disks.push(Volume::create(DISK_BYTES)?);
             }
         } else {
             let why = "needs root, for a file system of its own";
-            missing.leave_out(Kind::FullDisk, why);
+            missing.leave_out(&[Kind::FullDisk], why);
         }
         let folder = tempfile::tempdir()?;
         let shim = Shim::build(folder.path());
         if let Err(error) = &shim {
             eprintln!("{error}");
             let why = "needs a C compiler called cc";
-            missing.leave_out(Kind::ClockRate, why);
-            missing.leave_out(Kind::WallJump, why);
+            missing.leave_out(&[Kind::ClockRate, Kind::WallJump], why);
         }
         let strace = std::process::Command::new("strace").arg("-V").output();
         if strace.is_err() {
-            missing.leave_out(Kind::SlowDisk, "needs strace");
+            missing.leave_out(&[Kind::SlowDisk], "needs strace");
         }
         Ok(Ground {
             folder,
@@ -103,17 +94,6 @@ impl Ground {
             shim: shim.ok(),
             missing,
         })
-    }
-
-    fn root(&self, member: usize) -> Outcome<PathBuf> {
-        match self.disks.get(member) {
-            Some(disk) => Ok(disk.root()),
-            None => {
-                let root = self.folder.path().join(NAMES[member]);
-                std::fs::create_dir(&root)?;
-                Ok(root)
-            }
-        }
     }
 
     /// Keeps all files for inspection, and returns their paths.
@@ -128,57 +108,63 @@ impl Ground {
 impl Trial {
     /// Creates and starts a cluster.
     pub async fn begin(
-        binary: &Path,
+        program: &Program,
         ground: &Ground,
         recorder: &Arc<Recorder>,
     ) -> Outcome<Arc<Trial>> {
+        let beside = ground.folder.path();
         let ports = harness::ports::reserve(2 * PLACES)?;
+        let (mut members, mut roots, mut clocks) = (Vec::new(), Vec::new(), Vec::new());
         let mut doors = Vec::new();
-        for _ in NAMES {
-            let door = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-            doors.push((door.local_addr()?.port(), door));
-        }
-        let founders = NAMES.iter().zip(&doors).take(MEMBERS);
-        let founders = founders.map(|(name, (port, _))| format!("{name}=http://127.0.0.1:{port}"));
-        let company = Company {
-            initial_cluster: founders.collect::<Vec<_>>().join(","),
-            exists: false,
-        };
-        let links = Links::new();
-        let mut members = Vec::new();
-        for (index, (door_port, door)) in doors.into_iter().enumerate() {
-            let home = Home {
-                name: NAMES[index],
-                root: ground.root(index)?,
-                beside: ground.folder.path().to_owned(),
-                client_port: ports[2 * index],
-                door_port,
-                listen_port: ports[2 * index + 1],
+        for (place, name) in NAMES.iter().enumerate() {
+            let door = TcpListener::bind("127.0.0.1:0").await?;
+            let clock = SkewedClock::new(beside.join(format!("{name}.clock")))?;
+            let mut program = program.clone();
+            if let Some(shim) = &ground.shim {
+                let library = ("LD_PRELOAD".into(), shim.library.clone().into());
+                let page = ("FAULTS_CLOCK".into(), clock.path.clone().into());
+                program.environment.extend([library, page]);
+            }
+            let disk = ground.disks.get(place).map(Volume::root);
+            let root = disk.unwrap_or_else(|| beside.join(name));
+            std::fs::create_dir_all(&root)?;
+            let (client, peer) = (ports[2 * place], ports[2 * place + 1]);
+            let config = MemberConfig {
+                data: root.join("data"),
+                client: format!("127.0.0.1:{client}"),
+                peer: format!("127.0.0.1:{peer}"),
+                advertised_peer: door.local_addr()?.to_string(),
+                ..MemberConfig::alone(name, beside)
             };
-            let behind = home.listen_port;
-            let member = Member::new(binary.to_owned(), ground.shim.as_ref(), home)?;
-            member.meet(company.clone());
-            members.push(Arc::new(member));
-            tokio::spawn(Arc::clone(&links).serve(index, door, behind));
+            members.push(Arc::new(Member::new(program, config)));
+            roots.push(root);
+            clocks.push(clock);
+            doors.push((door, peer));
         }
-        let trial = Arc::new(Trial {
+        let dialers = members.clone();
+        let process = |it: &Arc<Member>| it.process().unwrap_or(0);
+        let links = Links::new(move || dialers.iter().map(process).collect());
+        for (place, (door, behind)) in doors.into_iter().enumerate() {
+            tokio::spawn(Arc::clone(&links).serve(place, door, behind));
+        }
+        let founders = members[..MEMBERS].iter();
+        let founders = founders.map(|it| format!("{}={}", it.name, it.peer_url));
+        let founders = founders.collect::<Vec<_>>().join(",");
+        for member in &members[..MEMBERS] {
+            member.meet(founders.clone(), false);
+            member.set_standing(Standing::Voter);
+            member.start()?;
+        }
+        Ok(Arc::new(Trial {
             members,
+            roots,
+            clocks,
             links,
             recorder: Arc::clone(recorder),
-            hands: Default::default(),
-            excused: Default::default(),
             missing: Mutex::new(ground.missing.clone()),
-            done: Mutex::default(),
             now: Mutex::default(),
             changing: Default::default(),
-            changes: Mutex::default(),
-            ended_for_want_of_room: Mutex::default(),
-        });
-        for member in 0..MEMBERS {
-            trial.members[member].set_standing(Standing::Voter);
-            trial.start(member)?;
-        }
-        Ok(trial)
+        }))
     }
 
     /// Places of all present members, voters and learners.
@@ -204,47 +190,25 @@ impl Trial {
         (0..PLACES).filter(fits).collect()
     }
 
-    /// Starts a member that does not run.
-    pub fn start(&self, member: usize) -> Outcome {
-        self.excused[member].store(false, Ordering::SeqCst);
-        let process = self.members[member].start()?;
-        self.links.set_process(member, process);
-        Ok(())
-    }
-
-    /// Whether its disk was full at some time since its process started.
-    pub fn is_excused(&self, member: usize) -> bool {
-        self.excused[member].load(Ordering::SeqCst)
-    }
-
-    /// Allows the member's process to end or fail because of a full disk, until its next start:
-    /// it may detect late that it has no room.
-    pub fn excuse(&self, member: usize) {
-        self.excused[member].store(true, Ordering::SeqCst);
+    /// A new connection to a member.
+    pub async fn dial(&self, member: usize) -> Outcome<Channel> {
+        client::dial(self.members[member].url()).await
     }
 
     /// Fails if a member has ended by itself; one with a full disk is started again.
     /// Learners and members that are being removed belong to the task that changes the members.
     pub fn look_after_members(&self) -> Outcome {
-        for index in self.voters() {
-            let member = &self.members[index];
-            let excused = self.is_excused(index);
-            let (is_gone, how) = member.reap()?;
-            if !is_gone {
+        for place in self.voters() {
+            let member = &self.members[place];
+            let Some(how) = member.server().status()? else {
                 continue;
+            };
+            if !member.is_excused() {
+                let (name, lines) = (&member.name, member.server().last_lines());
+                return Err(format!("member {name} ended by itself: {how}\n{lines}").into());
             }
-            if !excused {
-                let how = how.unwrap_or_default();
-                let words = member.last_words();
-                return Err(
-                    format!("member {} ended by itself: {how}\n{words}", member.name).into(),
-                );
-            }
-            *self
-                .ended_for_want_of_room
-                .lock()
-                .expect("no holder panics") += 1;
-            self.start(index)?;
+            self.recorder.count("restart", "after a full disk");
+            member.start()?;
         }
         Ok(())
     }
@@ -252,14 +216,12 @@ impl Trial {
     /// Whether every member uses the clock of the trial. A program that
     /// asks the kernel directly does not, and then clock faults are excluded.
     pub fn look_at_clocks(&self) -> bool {
-        let voters = self.voters().into_iter();
-        let mut readings = voters.map(|it| self.members[it].clock.readings());
-        let ours = readings.all(|it| it.is_ok_and(|it| it > 0));
+        let mut voters = self.voters().into_iter();
+        let ours = voters.all(|it| self.clocks[it].readings().is_ok_and(|it| it > 0));
         let mut missing = self.missing.lock().expect("no holder panics");
-        if !ours && missing.0.iter().all(|(kind, _)| *kind != Kind::ClockRate) {
+        if !ours && missing.why(Kind::ClockRate).is_none() {
             let why = "the program does not ask the C library for the time";
-            missing.leave_out(Kind::ClockRate, why);
-            missing.leave_out(Kind::WallJump, why);
+            missing.leave_out(&[Kind::ClockRate, Kind::WallJump], why);
         }
         ours
     }
@@ -267,87 +229,60 @@ impl Trial {
     /// Does what an operator would do after an error of a member: restarts it if its log has
     /// failed, and clears an alarm once there is room. Only a member that had a full disk may
     /// report such an error.
-    pub async fn mend(&self, member: usize, words: &str) -> Outcome {
+    pub async fn mend(&self, place: usize, words: &str) -> Outcome {
+        let member = &self.members[place];
         if words.contains("database space exceeded") {
-            let asked = disarm(&self.members[member]);
             // Other members may have to be repaired first.
-            drop(timeout(STATUS_TIME, asked).await);
+            drop(timeout(STATUS_TIME, self.disarm(place)).await);
         }
         if !words.contains("restart the node") {
             return Ok(());
         }
-        if !self.is_excused(member) {
-            let name = self.members[member].name;
-            return Err(format!("member {name} wants a restart: {words}").into());
+        if !member.is_excused() {
+            return Err(format!("member {} wants a restart: {words}", member.name).into());
         }
-        self.members[member].kill()?;
-        self.start(member)?;
-        *self
-            .ended_for_want_of_room
-            .lock()
-            .expect("no holder panics") += 1;
+        self.recorder.count("restart", "after a full disk");
+        member.server().kill()?;
+        member.start()
+    }
+
+    /// Clears all alarms.
+    async fn disarm(&self, member: usize) -> Outcome {
+        let mut client = MaintenanceClient::new(self.dial(member).await?);
+        let list = AlarmRequest {
+            action: AlarmAction::Get.into(),
+            ..AlarmRequest::default()
+        };
+        for alarm in client.alarm(list).await?.into_inner().alarms {
+            let take_back = AlarmRequest {
+                action: AlarmAction::Deactivate.into(),
+                member_id: alarm.member_id,
+                alarm: alarm.alarm,
+            };
+            client.alarm(take_back).await?;
+        }
         Ok(())
     }
 
-    /// The status of a member.
-    pub async fn status(&self, member: usize) -> Option<StatusResponse> {
+    /// The status of a member, and its id.
+    pub async fn status(&self, member: usize) -> Option<(u64, StatusResponse)> {
         let ask = async {
-            let channel = dial(&self.members[member]).await?;
-            let mut client = MaintenanceClient::new(channel);
-            let answer = client.status(StatusRequest {}).await.ok()?;
-            Some(answer.into_inner())
+            let mut client = MaintenanceClient::new(self.dial(member).await.ok()?);
+            let answer = client.status(StatusRequest {}).await.ok()?.into_inner();
+            Some((answer.header.as_ref()?.member_id, answer))
         };
         timeout(STATUS_TIME, ask).await.ok()?
     }
 
     /// The leader of the newest term that a member reports.
     pub async fn leader(&self) -> Option<usize> {
-        let mut statuses = Vec::new();
+        let mut known = Vec::new();
         for member in self.present() {
-            statuses.push((member, self.status(member).await));
+            let status = self.status(member).await;
+            known.extend(status.map(|(id, status)| (member, id, status)));
         }
-        let known = statuses
-            .into_iter()
-            .filter_map(|(member, it)| Some((member, it?)));
-        let known: Vec<(usize, StatusResponse)> = known.collect();
-        let newest = known.iter().map(|it| &it.1).max_by_key(|it| it.raft_term)?;
-        let mut leads = known.iter().filter(|it| id(&it.1) == Some(newest.leader));
-        leads.next().map(|it| it.0)
+        let (.., newest) = known.iter().max_by_key(|(.., it)| it.raft_term)?;
+        let leads = known.iter().find(|(_, id, _)| *id == newest.leader);
+        leads.map(|it| it.0)
     }
-
-    /// Asks the leader to hand its lead over; returns false if it could not.
-    pub async fn move_leader(&self, from: usize, to: usize) -> Outcome<bool> {
-        let Some(target) = self.status(to).await.and_then(|it| id(&it)) else {
-            return Ok(false);
-        };
-        let Some(channel) = dial(&self.members[from]).await else {
-            return Ok(false);
-        };
-        let mut client = MaintenanceClient::new(channel);
-        let request = MoveLeaderRequest { target_id: target };
-        Ok(client.move_leader(request).await.is_ok())
-    }
-}
-
-/// Clears all alarms; `None` if the member could not be asked.
-async fn disarm(member: &Member) -> Option<()> {
-    let mut client = MaintenanceClient::new(dial(member).await?);
-    let list = AlarmRequest {
-        action: AlarmAction::Get.into(),
-        ..AlarmRequest::default()
-    };
-    let listed = client.alarm(list).await.ok()?.into_inner();
-    for alarm in &listed.alarms {
-        let take_back = AlarmRequest {
-            action: AlarmAction::Deactivate.into(),
-            member_id: alarm.member_id,
-            alarm: alarm.alarm,
-        };
-        client.alarm(take_back).await.ok()?;
-    }
-    Some(())
-}
-
-fn id(status: &StatusResponse) -> Option<u64> {
-    status.header.as_ref().map(|header| header.member_id)
 }

@@ -21,7 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Returns when no thread of the process can do anything but finish the system
 /// call it is in.
 pub fn freeze(process: u32) -> Outcome {
-    kill_process(id(process)?, Signal::STOP)?;
+    let pid = Pid::from_raw(i32::try_from(process)?).ok_or("0 is no process")?;
+    kill_process(pid, Signal::STOP)?;
     let deadline = Instant::now() + PATIENCE;
     while !threads(process)?
         .iter()
@@ -35,16 +36,7 @@ pub fn freeze(process: u32) -> Outcome {
     Ok(())
 }
 
-/// Lets the process continue.
-pub fn thaw(process: u32) -> Outcome {
-    Ok(kill_process(id(process)?, Signal::CONT)?)
-}
-
-fn id(process: u32) -> Outcome<Pid> {
-    let raw = i32::try_from(process)?;
-    Pid::from_raw(raw).ok_or_else(|| "0 is no process".into())
-}
-
+/// The threads of a process, as folders.
 fn threads(process: u32) -> Outcome<Vec<PathBuf>> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task"))?;
     Ok(threads
@@ -80,7 +72,7 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(is_still(&stat), Some(true));
-        thaw(busy.id()).unwrap();
+        kill_process(Pid::from_child(&busy), Signal::CONT).unwrap();
         busy.kill().unwrap();
         busy.wait().unwrap();
         assert_eq!(is_still(&stat), None);

@@ -1,46 +1,37 @@
 //! Totals of all cycles as one table.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use history::Verdict;
 
+use crate::report;
+
 #[derive(Debug, Default)]
 pub struct Totals {
-    /// The power was cut; otherwise the server was only killed.
-    cuts: bool,
     pub cycles: u32,
-    acknowledged: u64,
-    lost: u64,
+    /// The sums of all verdicts, without their violations.
+    verdict: Verdict,
     /// Writes sent before a cut and acknowledged after it.
     pub overtaken: u64,
-    survived: u64,
-    absent: u64,
     /// Cuts that lost the bytes of an unsynced file.
-    pub cuts_that_bit: u32,
+    pub cuts_that_bit: u64,
     /// Cuts after which the server ran without its disk for a while.
-    pub ran_on: u32,
+    pub ran_on: u64,
     /// Compactions acknowledged before the cut.
-    pub compactions: u32,
+    pub compactions: u64,
     /// From the start of the process to its first answer to a read.
     pub restarts: Vec<Duration>,
     revision: i64,
 }
 
 impl Totals {
-    pub fn new(cuts: bool) -> Totals {
-        Totals {
-            cuts,
-            ..Totals::default()
-        }
-    }
-
     /// Adds a cycle, after which the store was at `revision`.
     pub fn add(&mut self, verdict: &Verdict, revision: i64) {
         self.revision = revision;
-        self.acknowledged += verdict.acknowledged;
-        self.lost += verdict.lost;
-        self.survived += verdict.survived;
-        self.absent += verdict.absent;
+        self.verdict.acknowledged += verdict.acknowledged;
+        self.verdict.lost += verdict.lost;
+        self.verdict.survived += verdict.survived;
+        self.verdict.absent += verdict.absent;
     }
 
     /// One line of progress.
@@ -49,8 +40,8 @@ impl Totals {
             "end {:>3}/{cycles}  revision {}  acknowledged {}  lost {}  last restart {} ms",
             self.cycles,
             self.revision,
-            self.acknowledged,
-            self.lost,
+            self.verdict.acknowledged,
+            self.verdict.lost,
             self.restarts.last().map_or(0, Duration::as_millis),
         )
     }
@@ -62,16 +53,18 @@ impl Totals {
         let restart = sorted.get(place).copied().unwrap_or_default();
         format!("{} ms", restart.as_millis())
     }
-}
 
-impl fmt::Display for Totals {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rows = vec![
+    /// The figures of kills, and those of power cuts if there were any.
+    pub fn table(&self, cuts: bool) -> String {
+        let kills = [
             ("cycles", self.cycles.to_string()),
-            ("writes acknowledged", self.acknowledged.to_string()),
-            ("acknowledged writes lost", self.lost.to_string()),
-            ("not acknowledged, present", self.survived.to_string()),
-            ("not acknowledged, absent", self.absent.to_string()),
+            ("writes acknowledged", self.verdict.acknowledged.to_string()),
+            ("acknowledged writes lost", self.verdict.lost.to_string()),
+            (
+                "not acknowledged, present",
+                self.verdict.survived.to_string(),
+            ),
+            ("not acknowledged, absent", self.verdict.absent.to_string()),
             (
                 "compactions acknowledged under load",
                 self.compactions.to_string(),
@@ -81,25 +74,19 @@ impl fmt::Display for Totals {
             ("restart after an end, slowest", self.restart(100)),
             ("newest revision", self.revision.to_string()),
         ];
-        if self.cuts {
-            let cuts = [
-                ("acknowledged without a disk", self.overtaken.to_string()),
-                (
-                    "cuts that took an unsynced file",
-                    self.cuts_that_bit.to_string(),
-                ),
-                (
-                    "cuts after which the server ran on",
-                    self.ran_on.to_string(),
-                ),
-            ];
-            rows.extend(cuts);
-        }
-        writeln!(f, "| {:<36} | {:>12} |", "ends under load", "figure")?;
-        writeln!(f, "|{:-<38}|{:->13}:|", "", "")?;
-        for (name, figure) in rows {
-            writeln!(f, "| {name:<36} | {figure:>12} |")?;
-        }
-        Ok(())
+        let cut = [
+            ("acknowledged without a disk", self.overtaken.to_string()),
+            (
+                "cuts that took an unsynced file",
+                self.cuts_that_bit.to_string(),
+            ),
+            (
+                "cuts after which the server ran on",
+                self.ran_on.to_string(),
+            ),
+        ];
+        let rows = kills.into_iter().chain(cut.into_iter().filter(|_| cuts));
+        let rows = rows.map(|(name, figure)| vec![name.to_owned(), figure]);
+        report::table(&["ends under load", "figure"], rows)
     }
 }

@@ -1,26 +1,26 @@
 //! One entry per second, for the live line, the table per minute and the CSV file.
 
-use std::{fmt::Write, path::Path, sync::atomic::Ordering};
+use std::sync::atomic::Ordering;
 
 use super::{
     sample::Sample,
-    scene::Scene,
     trend::{last_half, slope},
 };
-use crate::process::Outcome;
+use crate::{recorder::Recorder, report};
 
 const SECONDS: usize = 60;
+const KIB: f64 = 1_024.0;
 const MIB: f64 = 1_048_576.0;
 
 /// A second of the soak.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
-    pub sample: Sample,
-    pub operations: u64,
-    pub events: u64,
-    pub processor_percent: f64,
-    pub streams: i64,
-    pub leases: i64,
+struct Entry {
+    sample: Sample,
+    operations: u64,
+    events: u64,
+    processor_percent: f64,
+    streams: i64,
+    leases: i64,
 }
 
 #[derive(Debug, Default)]
@@ -29,128 +29,130 @@ pub struct Diary {
     /// Counts at the end of the last second.
     operations: u64,
     events: u64,
-    last: Option<Sample>,
+}
+
+/// A figure of each second.
+type Figure = fn(&Entry) -> f64;
+/// What a minute has of the figures of its seconds.
+type Minute = fn(&[f64]) -> f64;
+
+/// Columns of the table: name, figure, minute, and digits after the point.
+const COLUMNS: [(&str, Figure, Minute, usize); 10] = [
+    ("ops/s", |it| it.operations as f64, mean, 0),
+    ("events/s", |it| it.events as f64, mean, 0),
+    ("RSS MiB min", resident_mib, least, 1),
+    ("RSS MiB max", resident_mib, most, 1),
+    ("threads", |it| it.sample.threads as f64, most, 0),
+    ("files", |it| it.sample.files.total() as f64, most, 0),
+    ("CPU %", |it| it.processor_percent, mean, 0),
+    ("data MiB", data_mib, most, 0),
+    ("streams", |it| it.streams as f64, most, 0),
+    ("leases", |it| it.leases as f64, most, 0),
+];
+
+/// Columns of the CSV file after the second.
+const CSV_COLUMNS: [(&str, Figure); 11] = [
+    ("operations", |it| it.operations as f64),
+    ("events", |it| it.events as f64),
+    ("resident_kib", |it| it.sample.resident_kib as f64),
+    ("threads", |it| it.sample.threads as f64),
+    ("files_data", |it| it.sample.files.data as f64),
+    ("files_removed", |it| it.sample.files.removed as f64),
+    ("files_other", |it| it.sample.files.other as f64),
+    ("processor_percent", |it| it.processor_percent),
+    ("data_bytes", |it| it.sample.data_bytes as f64),
+    ("watch_streams", |it| it.streams as f64),
+    ("leases", |it| it.leases as f64),
+];
+
+fn resident_mib(entry: &Entry) -> f64 {
+    entry.sample.resident_kib as f64 / KIB
+}
+
+fn data_mib(entry: &Entry) -> f64 {
+    entry.sample.data_bytes as f64 / MIB
+}
+
+fn mean(row: &[f64]) -> f64 {
+    row.iter().sum::<f64>() / row.len() as f64
+}
+
+fn least(row: &[f64]) -> f64 {
+    row.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+fn most(row: &[f64]) -> f64 {
+    row.iter().copied().fold(0.0, f64::max)
 }
 
 impl Diary {
-    /// Records the last second, which took `seconds`.
-    pub fn note(&mut self, scene: &Scene, sample: Sample, seconds: f64) -> Entry {
-        let operations = scene.operations.load(Ordering::Relaxed);
-        let events = scene.events.load(Ordering::Relaxed);
-        let before = self.last.unwrap_or(sample).processor_seconds;
-        let busy = sample.processor_seconds - before;
+    /// Records the last second, which took `seconds`; returns it for the live line.
+    pub fn note(&mut self, recorder: &Recorder, sample: Sample, seconds: f64) -> String {
+        let operations = recorder.acknowledged.load(Ordering::Relaxed);
+        let events = recorder.events.load(Ordering::Relaxed);
+        let before = self.entries.last().map_or(sample, |it| it.sample);
+        let busy = sample.processor_seconds - before.processor_seconds;
         let entry = Entry {
             sample,
             operations: operations - self.operations,
             events: events - self.events,
             processor_percent: busy / seconds * 100.0,
-            streams: scene.watch_streams_open.load(Ordering::Relaxed),
-            leases: scene.leases_held.load(Ordering::Relaxed),
+            streams: recorder.streams_open.load(Ordering::Relaxed),
+            leases: recorder.leases_held.load(Ordering::Relaxed),
         };
         (self.operations, self.events) = (operations, events);
-        self.last = Some(sample);
         self.entries.push(entry);
-        entry
+        format!(
+            "{} op/s  {} events/s  RSS {:.1} MiB  {} threads  {} files  CPU {:.0} %  data {:.0} MiB",
+            entry.operations,
+            entry.events,
+            resident_mib(&entry),
+            sample.threads,
+            sample.files.total(),
+            entry.processor_percent,
+            data_mib(&entry),
+        )
     }
 
     /// Growth of the resident memory in the last half, per minute.
     pub fn memory_slope_kib(&self) -> f64 {
-        self.slope_per_minute(|sample| sample.resident_kib as f64)
+        self.slope_per_minute(resident_mib) * KIB
     }
 
     /// Growth of the data directory in the last half, per minute.
     pub fn data_slope_mib(&self) -> f64 {
-        self.slope_per_minute(|sample| sample.data_bytes as f64 / MIB)
+        self.slope_per_minute(data_mib)
     }
 
-    fn slope_per_minute(&self, figure: impl Fn(&Sample) -> f64) -> f64 {
-        let half = last_half(&self.entries).iter();
-        let row: Vec<f64> = half.map(|entry| figure(&entry.sample)).collect();
+    fn slope_per_minute(&self, figure: Figure) -> f64 {
+        let row: Vec<f64> = last_half(&self.entries).iter().map(figure).collect();
         slope(&row) * SECONDS as f64
     }
 
     /// A row per minute, as a table in Markdown.
     pub fn table(&self) -> String {
-        let mut table = String::from(
-            "| minute | ops/s | events/s | RSS MiB min | RSS MiB max | threads | files | \
-             CPU % | data MiB | streams | leases |\n\
-             |-------:|------:|---------:|------------:|------------:|--------:|------:|\
-             ------:|---------:|--------:|-------:|\n",
-        );
-        for (minute, entries) in self.entries.chunks(SECONDS).enumerate() {
-            table.push_str(&row(minute + 1, entries));
-        }
-        table
+        let heads: Vec<&str> = COLUMNS.iter().map(|column| column.0).collect();
+        let minutes = self.entries.chunks(SECONDS).zip(1..);
+        let rows = minutes.map(|(entries, minute)| {
+            let cells = COLUMNS.iter().map(|(_, figure, minutes, digits)| {
+                let row: Vec<f64> = entries.iter().map(figure).collect();
+                format!("{:.digits$}", minutes(&row))
+            });
+            std::iter::once(format!("{minute}")).chain(cells).collect()
+        });
+        report::table(&[&["minute"], &heads[..]].concat(), rows)
     }
 
     /// Every second, with a line of names above.
-    pub fn write_csv(&self, path: &Path) -> Outcome {
-        let mut csv = String::from(
-            "second,operations,events,resident_kib,threads,files_data,files_removed,files_other,\
-             processor_percent,data_bytes,watch_streams,leases\n",
-        );
-        for (second, entry) in self.entries.iter().enumerate() {
-            let Sample {
-                resident_kib,
-                threads,
-                files,
-                data_bytes,
-                ..
-            } = entry.sample;
-            writeln!(
-                csv,
-                "{},{},{},{resident_kib},{threads},{},{},{},{:.1},{data_bytes},{},{}",
-                second + 1,
-                entry.operations,
-                entry.events,
-                files.data,
-                files.removed,
-                files.other,
-                entry.processor_percent,
-                entry.streams,
-                entry.leases,
-            )?;
+    pub fn csv(&self) -> String {
+        let names = CSV_COLUMNS.iter().map(|(name, _)| format!(",{name}"));
+        let mut csv = format!("second{}\n", names.collect::<String>());
+        for (second, entry) in (1..).zip(&self.entries) {
+            let figures = CSV_COLUMNS.iter().map(|(_, figure)| figure(entry));
+            // A tenth is shown of what is no whole number.
+            let figures = figures.map(|it| format!(",{}", (it * 10.0).round() / 10.0));
+            csv += &format!("{second}{}\n", figures.collect::<String>());
         }
-        std::fs::write(path, csv).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(())
+        csv
     }
-}
-
-impl Entry {
-    /// For the live line.
-    pub fn line(&self) -> String {
-        format!(
-            "{} op/s  {} events/s  RSS {:.1} MiB  {} threads  {} files  CPU {:.0} %  data {:.0} MiB",
-            self.operations,
-            self.events,
-            self.sample.resident_kib as f64 / 1024.0,
-            self.sample.threads,
-            self.sample.files.total(),
-            self.processor_percent,
-            self.sample.data_bytes as f64 / MIB,
-        )
-    }
-}
-
-/// One minute. Counts and processor time are means, the rest is the largest.
-fn row(minute: usize, entries: &[Entry]) -> String {
-    let seconds = entries.len() as u64;
-    assert!(seconds > 0, "chunks are never empty");
-    let sum = |figure: fn(&Entry) -> u64| entries.iter().map(figure).sum::<u64>() / seconds;
-    let most = |figure: fn(&Entry) -> u64| entries.iter().map(figure).max().unwrap_or(0);
-    let least = entries.iter().map(|entry| entry.sample.resident_kib).min();
-    let processor: f64 = entries.iter().map(|entry| entry.processor_percent).sum();
-    format!(
-        "| {minute} | {} | {} | {:.1} | {:.1} | {} | {} | {:.0} | {:.0} | {} | {} |\n",
-        sum(|entry| entry.operations),
-        sum(|entry| entry.events),
-        least.unwrap_or(0) as f64 / 1024.0,
-        most(|entry| entry.sample.resident_kib) as f64 / 1024.0,
-        most(|entry| entry.sample.threads),
-        most(|entry| entry.sample.files.total()),
-        processor / seconds as f64,
-        most(|entry| entry.sample.data_bytes) as f64 / MIB,
-        most(|entry| entry.streams.unsigned_abs()),
-        most(|entry| entry.leases.unsigned_abs()),
-    )
 }

@@ -1,0 +1,137 @@
+//! One member: its process, and its standing in its cluster.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+};
+
+use harness::{MemberConfig, Program, Signal, initial_cluster};
+
+use crate::process::Outcome;
+
+/// Standing of a member in its cluster, as far as the trial knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Not a member: no process, no data.
+    Absent,
+    /// Added, and not promoted yet.
+    Learner,
+    Voter,
+    /// Being removed, or removed: its process ends by itself.
+    Leaving,
+}
+
+#[derive(Debug)]
+pub struct Member {
+    pub name: String,
+    /// Where clients connect, as `host:port`.
+    pub address: String,
+    /// Where other members connect.
+    pub peer_url: String,
+    /// Lock for stopping and starting the process.
+    pub hand: Arc<tokio::sync::Mutex<()>>,
+    /// Its disk was full at some time since its process started.
+    is_excused: AtomicBool,
+    standing: Mutex<Standing>,
+    server: Mutex<harness::Member>,
+    /// How many processes were started.
+    life: AtomicU32,
+}
+
+impl Member {
+    /// A member that is not started yet, and absent; its ports are reserved.
+    pub fn new(program: Program, config: MemberConfig) -> Member {
+        Member {
+            name: config.name.clone(),
+            address: config.client.clone(),
+            peer_url: config.peer_url(),
+            hand: Arc::default(),
+            is_excused: AtomicBool::new(false),
+            standing: Mutex::new(Standing::Absent),
+            server: Mutex::new(harness::Member::new(program, config)),
+            life: AtomicU32::new(0),
+        }
+    }
+
+    /// The only member of its cluster, with its data below `root` and its log in `outside`.
+    pub fn alone(program: Program, root: &Path, outside: &Path) -> Outcome<Arc<Member>> {
+        let mut config = MemberConfig::on_reserved_ports("server", root)?;
+        config.log = outside.join("server.log");
+        config.initial_cluster = initial_cluster([&config]);
+        let member = Member::new(program, config);
+        member.set_standing(Standing::Voter);
+        Ok(Arc::new(member))
+    }
+
+    /// [`Member::address`] as a URL.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub fn standing(&self) -> Standing {
+        *self.standing.lock().expect("no holder panics")
+    }
+
+    pub fn set_standing(&self, standing: Standing) {
+        *self.standing.lock().expect("no holder panics") = standing;
+    }
+
+    /// The process, its directory and its log.
+    pub fn server(&self) -> MutexGuard<'_, harness::Member> {
+        self.server.lock().expect("no holder panics")
+    }
+
+    /// Sets the members, as etcd's flag lists them, that the next process begins with or
+    /// `joins`.
+    pub fn meet(&self, initial_cluster: String, joins: bool) {
+        let config = &mut self.server().config;
+        config.initial_cluster = initial_cluster;
+        config.joins = joins;
+    }
+
+    /// A number that is equal before and after an answer if the same process gave it.
+    pub fn life(&self) -> u32 {
+        self.life.load(Ordering::SeqCst)
+    }
+
+    /// Starts the process.
+    pub fn start(&self) -> Outcome {
+        self.is_excused.store(false, Ordering::SeqCst);
+        self.life.fetch_add(1, Ordering::SeqCst);
+        self.server().start()
+    }
+
+    /// Starts the process and waits until it serves clients.
+    pub fn start_and_wait(&self) -> Outcome {
+        self.start()?;
+        self.server().wait_until_ready()
+    }
+
+    /// Id of the process, if one runs.
+    pub fn process(&self) -> Option<u32> {
+        let mut server = self.server();
+        server.is_running().then(|| server.pid())?
+    }
+
+    /// Allows the process to end or fail because of a full disk, until its next start: it may
+    /// detect late that it has no room.
+    pub fn excuse(&self) {
+        self.is_excused.store(true, Ordering::SeqCst);
+    }
+
+    pub fn is_excused(&self) -> bool {
+        self.is_excused.load(Ordering::SeqCst)
+    }
+
+    /// Sends a signal to the process, if one runs.
+    pub fn signal(&self, signal: Signal) -> Outcome {
+        let mut server = self.server();
+        match server.is_running() {
+            true => server.signal(signal),
+            false => Ok(()),
+        }
+    }
+}
