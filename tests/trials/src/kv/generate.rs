@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use environment::randomness::Random;
-use etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
-use etcd_api::etcdserverpb::range_request::{SortOrder, SortTarget};
+use etcd_api::etcdserverpb::compare::{CompareTarget, TargetUnion};
+use etcd_api::etcdserverpb::range_request::SortTarget;
 use etcd_api::etcdserverpb::{
     CompactionRequest, Compare, DeleteRangeRequest, LeaseGrantRequest, LeaseRevokeRequest,
     LeaseTimeToLiveRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, request_op::Request,
@@ -11,6 +11,7 @@ use etcd_api::etcdserverpb::{
 
 use super::crooked;
 use super::operation::{Answer, Operation};
+use crate::requests;
 
 /// Number of keys to choose from.
 const KEYS: u64 = 60;
@@ -209,7 +210,10 @@ impl Generator {
         let mut range = RangeRequest {
             key,
             range_end,
-            limit: self.sometimes(3, 8),
+            limit: match self.random.chance(1, 3) {
+                true => self.random.below(8) as i64,
+                false => 0,
+            },
             keys_only: self.random.chance(1, 6),
             count_only: self.random.chance(1, 8),
             serializable: self.random.chance(1, 2),
@@ -219,14 +223,9 @@ impl Generator {
             range.revision = self.some_revision();
         }
         if self.random.chance(1, 4) {
-            range.sort_order =
-                self.one_of(&[SortOrder::None, SortOrder::Ascend, SortOrder::Descend]) as i32;
-            range.sort_target = self.one_of(&[
-                SortTarget::Key,
-                SortTarget::Version,
-                SortTarget::Create,
-                SortTarget::Mod,
-            ]) as i32;
+            range.sort_order = self.random.below(3) as i32;
+            // Any but the value.
+            range.sort_target = self.random.below(SortTarget::Value as u64) as i32;
         }
         if self.random.chance(1, 5) {
             range.min_mod_revision = self.filter();
@@ -242,23 +241,10 @@ impl Generator {
     }
 
     fn filter(&mut self) -> i64 {
-        if self.random.chance(1, 2) {
-            0
-        } else {
-            self.some_revision()
+        match self.random.chance(1, 2) {
+            true => 0,
+            false => self.some_revision(),
         }
-    }
-
-    fn sometimes(&mut self, one_in: u64, below: u64) -> i64 {
-        if self.random.chance(1, one_in) {
-            self.random.below(below) as i64
-        } else {
-            0
-        }
-    }
-
-    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.random.below(choices.len() as u64) as usize]
     }
 
     fn txn(&mut self, depth: u64) -> TxnRequest {
@@ -273,9 +259,7 @@ impl Generator {
     fn operations(&mut self, depth: u64) -> Vec<RequestOp> {
         let count = self.random.below(4);
         (0..count)
-            .map(|_| RequestOp {
-                request: Some(self.request(depth)),
-            })
+            .map(|_| requests::operation(self.request(depth)))
             .collect()
     }
 
@@ -289,33 +273,21 @@ impl Generator {
     }
 
     fn compare(&mut self) -> Compare {
-        let (key, range_end) = if self.random.chance(1, 5) {
-            self.interval()
-        } else {
-            (self.key(), Bytes::new())
+        let (key, range_end) = match self.random.chance(1, 5) {
+            true => self.interval(),
+            false => (self.key(), Bytes::new()),
         };
-        let (target, union) = match self.random.below(5) {
-            0 => (
-                CompareTarget::Version,
-                TargetUnion::Version(self.random.below(4) as i64),
-            ),
-            1 => (
-                CompareTarget::Create,
-                TargetUnion::CreateRevision(self.filter()),
-            ),
-            2 => (CompareTarget::Mod, TargetUnion::ModRevision(self.filter())),
-            3 => (CompareTarget::Lease, TargetUnion::Lease(self.lease_id())),
-            _ => (CompareTarget::Value, TargetUnion::Value(self.value())),
+        let target = self.random.below(5) as i32;
+        let union = match CompareTarget::try_from(target) {
+            Ok(CompareTarget::Version) => TargetUnion::Version(self.random.below(4) as i64),
+            Ok(CompareTarget::Create) => TargetUnion::CreateRevision(self.filter()),
+            Ok(CompareTarget::Mod) => TargetUnion::ModRevision(self.filter()),
+            Ok(CompareTarget::Lease) => TargetUnion::Lease(self.lease_id()),
+            _ => TargetUnion::Value(self.value()),
         };
-        let result = self.one_of(&[
-            CompareResult::Equal,
-            CompareResult::Greater,
-            CompareResult::Less,
-            CompareResult::NotEqual,
-        ]);
         Compare {
-            result: result as i32,
-            target: target as i32,
+            result: self.random.below(4) as i32,
+            target,
             key,
             range_end,
             target_union: Some(union),
