@@ -20,7 +20,6 @@ mod course;
 mod generate;
 mod model;
 mod perform;
-mod place;
 mod ports;
 mod recovery;
 mod step;
