@@ -1,6 +1,7 @@
 //! Clients: each has at most one request under way, and reports its times and answer to the
 //! judge.
 
+use std::task::Poll;
 use std::time::Duration;
 
 use environment::randomness::Random;
@@ -10,7 +11,7 @@ use etcd_api::etcdserverpb::{
     CompactionRequest, Compare, DeleteRangeRequest, LeaseGrantRequest, LeaseKeepAliveRequest,
     LeaseTimeToLiveRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
 };
-use history::{Answer, Operation, Outcome, Request as Asked};
+use history::{Answer, Request as Asked};
 use revisions::{Command, LeaseAnswer, LeaseQuestion, Response};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
@@ -25,12 +26,14 @@ const KEYS: u64 = 6;
 /// Time after which a client gives up its request.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+type Receiver<T> = oneshot::Receiver<Result<T, cluster::Error>>;
+
 /// A request under way.
 #[derive(Debug)]
 enum Waiting {
     Write {
         command: Command,
-        answer: oneshot::Receiver<Result<Response, cluster::Error>>,
+        answer: Receiver<Response>,
     },
     Read {
         key: String,
@@ -38,11 +41,11 @@ enum Waiting {
         /// Incarnation of the member. The read does not count if the member restarts
         /// before the answer is used.
         life: u64,
-        answer: oneshot::Receiver<Result<(), cluster::Error>>,
+        answer: Receiver<()>,
     },
     Lease {
         id: i64,
-        answer: oneshot::Receiver<Result<LeaseAnswer, cluster::Error>>,
+        answer: Receiver<LeaseAnswer>,
     },
 }
 
@@ -113,6 +116,10 @@ impl Client {
         } else {
             self.command(key, revision, random)
         };
+        self.write(now, member, command);
+    }
+
+    fn write(&mut self, now: Duration, member: &mut Member, command: Command) {
         let (sender, answer) = oneshot::channel();
         if member.ask(command.clone(), sender) {
             self.waiting = Some((now, Waiting::Write { command, answer }));
@@ -126,10 +133,7 @@ impl Client {
             return self.ask_lease(now, member, random);
         }
         let command = self.grant(random);
-        let (sender, answer) = oneshot::channel();
-        if member.ask(command.clone(), sender) {
-            self.waiting = Some((now, Waiting::Write { command, answer }));
-        }
+        self.write(now, member, command);
     }
 
     fn ask_lease(&mut self, now: Duration, member: &mut Member, random: &mut Random) {
@@ -140,7 +144,8 @@ impl Client {
             LeaseQuestion::TimeToLive(LeaseTimeToLiveRequest { id, keys: true })
         };
         let (sender, answer) = oneshot::channel();
-        if member.ask_lease(question, sender) {
+        if let Some(replica) = member.replica_mut() {
+            replica.ask_lease(question, sender);
             self.waiting = Some((now, Waiting::Lease { id, answer }));
         }
     }
@@ -183,12 +188,7 @@ impl Client {
     /// Gives up the request under way: its write may have happened, and may still happen.
     pub fn give_up(&mut self, now: Duration, judge: &mut Judge) {
         if let Some((asked, Waiting::Write { command, .. })) = self.waiting.take() {
-            judge.observe(operation(
-                self.number,
-                (asked, now),
-                request(&command),
-                None,
-            ));
+            judge.observe(self.number, (asked, now), request(&command), None);
         }
     }
 
@@ -197,79 +197,58 @@ impl Client {
         let Some((asked, waiting)) = &mut self.waiting else {
             return;
         };
-        let asked = *asked;
-        let is_late = now > asked + PATIENCE;
+        let (asked, is_late) = (*asked, now > *asked + PATIENCE);
+        let time = (asked, now);
         match waiting {
-            Waiting::Write { command, answer } => match answer.try_recv() {
-                Ok(Ok(response)) => {
-                    if let Response::LeaseGrant(granted) = &response {
-                        judge.leases.report(Report::granted(asked, granted));
-                    }
-                    let answer = answer_of(&response);
-                    let asked = (asked, now);
-                    judge.observe(operation(
-                        self.number,
-                        asked,
-                        request(command),
-                        Some(answer),
-                    ));
-                    self.waiting = None;
+            Waiting::Write { command, answer } => {
+                let Poll::Ready(response) = arrived(answer, is_late) else {
+                    return;
+                };
+                if let Some(Response::LeaseGrant(granted)) = &response {
+                    judge.leases.report(Report::granted(asked, granted));
                 }
-                Err(TryRecvError::Empty) if !is_late => {}
-                _ => self.give_up(now, judge),
-            },
+                let answer = response.as_ref().map(answer_of);
+                judge.observe(self.number, time, request(command), answer);
+            }
             Waiting::Read {
                 key,
                 member,
                 life,
                 answer,
-            } => match answer.try_recv() {
-                Ok(Ok(())) => {
-                    let member = members.iter().find(|it| it.id == *member);
-                    if let Some(member) = member.filter(|it| it.lives == *life)
-                        && let Some(answer) = read(member, key)
-                    {
-                        let get = Asked::Get {
-                            key: key.clone(),
-                            end: String::new(),
-                            revision: 0,
-                            serializable: false,
-                        };
-                        judge.observe(operation(self.number, (asked, now), get, Some(answer)));
-                    }
-                    self.waiting = None;
+            } => {
+                let Poll::Ready(confirmed) = arrived(answer, is_late) else {
+                    return;
+                };
+                let is_same = |it: &&Member| it.id == *member && it.lives == *life;
+                let member = members.iter().find(is_same).filter(|_| confirmed.is_some());
+                if let Some(answer) = member.and_then(|member| read(member, key)) {
+                    let get = Asked::Get {
+                        key: key.clone(),
+                        end: String::new(),
+                        revision: 0,
+                        serializable: false,
+                    };
+                    judge.observe(self.number, time, get, Some(answer));
                 }
-                Err(TryRecvError::Empty) if !is_late => {}
-                _ => self.waiting = None,
-            },
-            Waiting::Lease { id, answer } => match answer.try_recv() {
-                Ok(Ok(answer)) => {
-                    judge.leases.report(Report::answered(asked, *id, &answer));
-                    self.waiting = None;
-                }
-                Err(TryRecvError::Empty) if !is_late => {}
-                _ => self.waiting = None,
-            },
+            }
+            Waiting::Lease { id, answer } => {
+                let Poll::Ready(answer) = arrived(answer, is_late) else {
+                    return;
+                };
+                let report = answer.map(|it| Report::answered(asked, *id, &it));
+                report.into_iter().for_each(|it| judge.leases.report(it));
+            }
         }
+        self.waiting = None;
     }
 }
 
-/// An operation for the judge; without an answer its outcome is unknown. The judge of leases
-/// knows the lives of members, so this one need not.
-fn operation(
-    client: usize,
-    (asked, answered): (Duration, Duration),
-    request: Asked,
-    answer: Option<Answer>,
-) -> Operation {
-    Operation {
-        client: client as u32,
-        member: 0,
-        life: None,
-        called: asked.as_nanos() as u64,
-        returned: answered.as_nanos() as u64,
-        request,
-        outcome: answer.map_or(Outcome::unknown("no answer"), Outcome::Done),
+/// The answer; none if the request has failed or is given up.
+fn arrived<T>(answer: &mut Receiver<T>, is_late: bool) -> Poll<Option<T>> {
+    match answer.try_recv() {
+        Ok(answer) => Poll::Ready(answer.ok()),
+        Err(TryRecvError::Empty) if !is_late => Poll::Pending,
+        Err(_) => Poll::Ready(None),
     }
 }
 
@@ -306,22 +285,21 @@ fn request(command: &Command) -> Asked {
 }
 
 fn answer_of(response: &Response) -> Answer {
-    let revision = response.clone().header_mut().revision;
-    let (succeeded, versions, seconds) = match response {
-        Response::DeleteRange(answer) => {
-            let versions = answer.prev_kvs.iter().map(version).collect();
-            (answer.deleted > 0, versions, 0)
-        }
-        Response::Txn(answer) => (answer.succeeded, Vec::new(), 0),
-        Response::LeaseGrant(answer) => (true, Vec::new(), answer.ttl),
-        _ => (true, Vec::new(), 0),
+    let mut told = Answer {
+        revision: response.clone().header_mut().revision,
+        succeeded: true,
+        ..Answer::default()
     };
-    Answer {
-        revision,
-        succeeded,
-        versions,
-        seconds,
+    match response {
+        Response::DeleteRange(answer) => {
+            told.succeeded = answer.deleted > 0;
+            told.versions = answer.prev_kvs.iter().map(version).collect();
+        }
+        Response::Txn(answer) => told.succeeded = answer.succeeded,
+        Response::LeaseGrant(answer) => told.seconds = answer.ttl,
+        _ => {}
     }
+    told
 }
 
 fn read(member: &Member, key: &str) -> Option<Answer> {
