@@ -11,6 +11,14 @@ use crate::Outcome;
 /// Time within which members become idle after their start.
 const IDLE_SECONDS_MAX: u32 = 60;
 
+/// A new folder for servers' data, in this directory or where the system has temporary files.
+pub fn folder(directory: Option<&Path>) -> Outcome<tempfile::TempDir> {
+    Ok(match directory {
+        Some(directory) => tempfile::tempdir_in(directory)?,
+        None => tempfile::tempdir()?,
+    })
+}
+
 /// The members of one cluster; stopped and removed when dropped.
 pub struct Servers {
     pub cluster: Cluster,

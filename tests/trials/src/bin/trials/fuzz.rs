@@ -10,9 +10,10 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 use trials::slow::Crowd;
-use trials::{Length, Outcome as TrialOutcome, Report, Subject};
+use trials::{Length, Subject};
 
 use crate::process::{Outcome, inkstone_binary, root};
+use crate::record;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -108,20 +109,25 @@ pub fn run(options: &Options) -> Outcome {
         Trial::Kv(kv) => {
             let mut length = kv.shared.length();
             length.operations = kv.operations.map(|operations| operations as usize);
-            play(&kv.shared, &[Kind::Kv], length, SLOW)
+            play(&kv.shared, &[Kv], length, SLOW)
         }
-        Trial::Watch(shared) => play(shared, &[Kind::Watch], shared.length(), SLOW),
-        Trial::Http2(shared) => play(shared, &[Kind::Http2], shared.length(), SLOW),
-        Trial::Peer(shared) => play(shared, &[Kind::Peer], shared.length(), SLOW),
+        Trial::Watch(shared) => play(shared, &[Watch], shared.length(), SLOW),
+        Trial::Http2(shared) => play(shared, &[Http2], shared.length(), SLOW),
+        Trial::Peer(shared) => play(shared, &[Peer], shared.length(), SLOW),
         Trial::Slow(slow) => {
             let crowd = Crowd {
                 readers: slow.readers,
                 watchers: slow.watchers,
                 writers: slow.writers,
             };
-            play(&slow.shared, &[Kind::Slow], slow.shared.length(), crowd)
+            play(&slow.shared, &[Slow], slow.shared.length(), crowd)
         }
-        Trial::All(shared) => play(shared, &Kind::ALL, shared.length(), SLOW),
+        Trial::All(shared) => play(
+            shared,
+            &[Kv, Watch, Http2, Peer, Slow],
+            shared.length(),
+            SLOW,
+        ),
         Trial::Decoders(decoders) => decoders::run(decoders),
     }
 }
@@ -134,49 +140,38 @@ enum Kind {
     Peer,
     Slow,
 }
-
-impl Kind {
-    const ALL: [Kind; 5] = [Kind::Kv, Kind::Watch, Kind::Http2, Kind::Peer, Kind::Slow];
-
-    async fn run(self, subject: &Subject, length: Length, crowd: Crowd) -> TrialOutcome<Report> {
-        match self {
-            Kind::Kv => trials::kv::run(subject, length).await,
-            Kind::Watch => trials::watch::run(subject, length).await,
-            Kind::Http2 => trials::http2::run(subject, length).await,
-            Kind::Peer => trials::peer::run(subject, length).await,
-            Kind::Slow => trials::slow::run(subject, length, crowd).await,
-        }
-    }
-
-    /// Name on the command line.
-    fn name(self) -> String {
-        format!("{self:?}").to_lowercase()
-    }
-}
+use Kind::{Http2, Kv, Peer, Slow, Watch};
 
 /// Runs each trial, even after a failed one, and prints a table of their results.
 fn play(options: &SharedOptions, kinds: &[Kind], length: Length, crowd: Crowd) -> Outcome {
     let subject = options.subject()?;
     let runtime = tokio::runtime::Runtime::new()?;
-    let mut table = String::from("| trial | what | seen |\n|---|---|---|\n");
-    let mut failed = Vec::new();
+    let (mut rows, mut failed) = (Vec::new(), Vec::new());
     for kind in kinds {
-        let name = kind.name();
+        let name = format!("{kind:?}").to_lowercase();
         println!("{name}, {} s, seed {}", options.seconds, options.seed);
-        match runtime.block_on(kind.run(&subject, length, crowd)) {
+        let found = runtime.block_on(async {
+            match kind {
+                Kv => trials::kv::run(&subject, length).await,
+                Watch => trials::watch::run(&subject, length).await,
+                Http2 => trials::http2::run(&subject, length).await,
+                Peer => trials::peer::run(&subject, length).await,
+                Slow => trials::slow::run(&subject, length, crowd).await,
+            }
+        });
+        match found {
             Ok(report) => {
-                for (what, seen) in report.rows {
-                    table += &format!("| {name} | {what} | {seen} |\n");
-                }
+                let seen = report.rows.into_iter();
+                rows.extend(seen.map(|(what, seen)| vec![name.clone(), what, seen]));
             }
             Err(error) => {
                 eprintln!("{error}");
-                table += &format!("| {name} | found | see above |\n");
+                rows.push(vec![name.clone(), "found".into(), "see above".into()]);
                 failed.push(name);
             }
         }
     }
-    println!("{table}");
+    println!("{}", record::table(&["trial", "what", "seen"], rows));
     match failed.is_empty() {
         true => Ok(()),
         false => Err(format!("found something: {}", failed.join(", ")).into()),

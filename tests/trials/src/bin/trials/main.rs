@@ -35,7 +35,7 @@ mod volume;
 mod walks;
 
 use clap::{Parser, Subcommand};
-use trials::{etcd, machine, packages, process, servers};
+use trials::{etcd, machine, packages, process, record, servers};
 
 #[derive(Parser)]
 #[command(

@@ -116,7 +116,8 @@ pub fn run(options: &Options) -> Outcome {
     });
     let summary = trial.summary.borrow();
     println!("\n{}", summary.text());
-    println!("repeat with: {}", command(options));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    println!("repeat with: cargo trials {}", arguments.join(" "));
     if summary.keeps_logs() {
         let kept = directory.keep();
         println!(
@@ -149,24 +150,6 @@ fn programs(options: &Options, directory: &Path) -> Outcome<(Program, Option<Pro
         None => Some(program("etcd", etcd::binary("etcd")?)),
     };
     Ok((ours, etcd))
-}
-
-fn command(options: &Options) -> String {
-    let (walks, seed) = (options.walks, options.seed);
-    let mut command = format!("cargo trials walks --walks {walks} --seed {seed}");
-    if options.only.is_some() {
-        command.push_str(" --only inkstone");
-    }
-    if options.secret {
-        command.push_str(" --secret");
-    }
-    if let Some(steps) = options.steps {
-        command.push_str(&format!(" --steps {steps}"));
-    }
-    if let Some(binary) = &options.binary {
-        command.push_str(&format!(" --binary {}", binary.display()));
-    }
-    command
 }
 
 struct Trial {

@@ -65,25 +65,15 @@ impl Summary {
             self.tally.tables()
         );
         let promised = PROMISED.as_secs();
-        let slow = [
-            (
-                format!("inkstone served after more than {promised} s"),
-                &self.tally.ours.slow,
-            ),
-            (
-                format!("etcd served after more than {promised} s"),
-                &self.tally.etcd.slow,
-            ),
-            (
-                "Walks that ended where the systems parted".to_owned(),
-                &self.parted,
-            ),
-            (
-                "Walks that went on without etcd".to_owned(),
-                &self.etcd_failed,
-            ),
-        ];
-        for (title, lines) in slow {
+        let slow = |name| format!("{name} served after more than {promised} s");
+        let parted = "Walks that ended where the systems parted".to_owned();
+        let without = "Walks that went on without etcd".to_owned();
+        for (title, lines) in [
+            (slow("inkstone"), &self.tally.ours.slow),
+            (slow("etcd"), &self.tally.etcd.slow),
+            (parted, &self.parted),
+            (without, &self.etcd_failed),
+        ] {
             if !lines.is_empty() {
                 text.push_str(&format!("\n{title}:\n\n- {}\n", lines.join("\n- ")));
             }

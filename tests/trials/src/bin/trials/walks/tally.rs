@@ -1,8 +1,9 @@
 //! What many walks have shown, as tables in Markdown.
 
-use std::{collections::BTreeMap, fmt::Write, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use super::answer::{Answer, Verdict};
+use crate::record::table;
 
 /// Two election timeouts.
 pub const PROMISED: Duration = Duration::from_secs(2);
@@ -90,40 +91,41 @@ impl Tally {
     }
 
     pub fn tables(&self) -> String {
-        let mut text = String::from("| step | times |\n|---|---:|\n");
-        for (kind, times) in &self.steps {
-            line(&mut text, format_args!("| {kind} | {times} |"));
-        }
-        text.push_str("\n| call | inkstone | etcd | verdict | times |\n|---|---|---|---|---:|\n");
-        for (row, times) in &self.rows {
-            let majority = if row.has_majority {
-                ""
-            } else {
-                ", no majority up"
+        let steps = self.steps.iter();
+        let steps = steps.map(|(kind, times)| vec![kind.clone(), times.to_string()]);
+        let calls = self.rows.iter().map(|(row, times)| {
+            let majority = match row.has_majority {
+                true => "",
+                false => ", no majority up",
             };
-            let (kind, ours, etcd) = (row.kind, &row.ours, &row.etcd);
             let verdict = match row.verdict {
                 Verdict::Same => "same",
                 Verdict::Better => "better",
                 Verdict::Worse => "**worse**",
             };
-            let row = format_args!("| {kind}{majority} | {ours} | {etcd} | {verdict} | {times} |");
-            line(&mut text, row);
-        }
-        text.push_str(
-            "\n| seconds | | times | p50 | p90 | max | over 2 s |\n|---|---|---:|---:|---:|---:|---:|\n",
-        );
-        for (name, times) in [("inkstone", &self.ours), ("etcd", &self.etcd)] {
-            times.rows(name, &mut text);
-        }
+            let (ours, etcd) = (row.ours.clone(), row.etcd.clone());
+            let kind = format!("{}{majority}", row.kind);
+            vec![kind, ours, etcd, verdict.to_owned(), times.to_string()]
+        });
+        let systems = [("inkstone", &self.ours), ("etcd", &self.etcd)];
+        let seconds = systems.iter().flat_map(|(name, times)| times.rows(name));
+        let mut text = [
+            table(&["step", "times"], steps),
+            table(&["call", "inkstone", "etcd", "verdict", "times"], calls),
+            table(
+                &["seconds", "", "times", "p50", "p90", "max", "over 2 s"],
+                seconds,
+            ),
+        ]
+        .join("\n");
         text.push('\n');
-        for (name, times) in [("inkstone", &self.ours), ("etcd", &self.etcd)] {
-            let (stayed, restarts) = (times.stayed.len(), times.restarts);
-            let words = format_args!(
-                "{name}: {restarts} processes ended by themselves and were started again, \
-                 {stayed} removed members went on."
-            );
-            line(&mut text, words);
+        for (name, times) in systems {
+            text.push_str(&format!(
+                "{name}: {} processes ended by themselves and were started again, \
+                 {} removed members went on.\n",
+                times.restarts,
+                times.stayed.len()
+            ));
         }
         text
     }
@@ -140,22 +142,21 @@ impl Times {
         self.restarts += other.restarts;
     }
 
-    fn rows(&self, name: &str, text: &mut String) {
-        for (what, times) in [
+    fn rows(&self, name: &str) -> Vec<Vec<String>> {
+        let all = [
             ("to serve", &self.serve),
             ("to serve, with a majority again", &self.serve_again),
             ("to catch up", &self.catch_up),
             ("to end when removed", &self.departure),
-        ] {
-            if times.is_empty() {
-                continue;
-            }
-            let many = times.len();
+        ];
+        let some = all.into_iter().filter(|(_, times)| !times.is_empty());
+        some.map(|(what, times)| {
             let over = times.iter().filter(|it| **it > PROMISED).count();
-            let [p50, p90, max] = [50, 90, 100].map(|percent| quantile(times, percent));
-            let row = format_args!("| {what} | {name} | {many} | {p50} | {p90} | {max} | {over} |");
-            line(text, row);
-        }
+            let counted = [what, name, &times.len().to_string()].map(str::to_owned);
+            let quantiles = [50, 90, 100].map(|percent| quantile(times, percent));
+            [&counted[..], &quantiles, &[over.to_string()]].concat()
+        })
+        .collect()
     }
 }
 
@@ -165,10 +166,6 @@ fn quantile(times: &[Duration], percent: usize) -> String {
     sorted.sort_unstable();
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     format!("{:.3}", sorted[rank - 1].as_secs_f64())
-}
-
-fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
-    writeln!(text, "{words}").expect("a string takes everything");
 }
 
 #[cfg(test)]
