@@ -45,17 +45,26 @@ const GROWTH_BYTES_MAX: u64 = 4 << 30;
 const WRITE_EVERY: Duration = Duration::from_millis(200);
 
 /// Numbers of slow clients by kind.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Crowd {
-    /// Clients that read ranges.
+    /// Clients that ask for 10 MiB and take 8 bytes a second
+    #[arg(long, default_value_t = Crowd::USUAL.readers)]
     pub readers: u64,
-    /// Clients that watch and never read.
+    /// Watches of values of 1 MiB that are never read
+    #[arg(long, default_value_t = Crowd::USUAL.watchers)]
     pub watchers: u64,
-    /// Clients that send puts.
+    /// Clients that put 1 MiB, 8 bytes a second
+    #[arg(long, default_value_t = Crowd::USUAL.writers)]
     pub writers: u64,
 }
 
 impl Crowd {
+    pub const USUAL: Crowd = Crowd {
+        readers: 200,
+        watchers: 100,
+        writers: 100,
+    };
+
     /// Bound of the memory: each answer twice, and for each watcher an event with its previous
     /// value, as it was read and encoded.
     fn bytes_max(&self) -> u64 {

@@ -4,9 +4,9 @@ use bytes::Bytes;
 use environment::randomness::Random;
 use etcd_api::etcdserverpb::watch_request::RequestUnion;
 use etcd_api::etcdserverpb::{
-    CompactionRequest, DeleteRangeRequest, HashKvRequest, LeaseGrantRequest, LeaseKeepAliveRequest,
-    LeaseRevokeRequest, LeaseTimeToLiveRequest, PutRequest, RangeRequest, StatusRequest,
-    TxnRequest, WatchCancelRequest, WatchCreateRequest, WatchRequest, request_op::Request,
+    CompactionRequest, DeleteRangeRequest, HashKvRequest, LeaseGrantRequest, LeaseRevokeRequest,
+    LeaseTimeToLiveRequest, PutRequest, RangeRequest, TxnRequest, WatchCancelRequest,
+    WatchCreateRequest, WatchRequest, request_op::Request,
 };
 use prost::Message;
 
@@ -81,46 +81,39 @@ fn delete(random: &mut Random) -> DeleteRangeRequest {
 /// A valid request: its path and its encoding.
 pub fn sound(random: &mut Random) -> (String, Vec<u8>) {
     let id = 1 + random.below(20) as i64;
-    let revision = random.below(10) as i64;
-    let physical = random.chance(1, 2);
-    let lease_call = random.below(4);
-    let (call, message) = match random.below(12) {
-        0 => ("KV/Put", put(random)),
-        1 => ("KV/Range", range(random).encode_to_vec()),
-        2 => ("KV/RangeStream", range(random).encode_to_vec()),
-        3 => ("KV/DeleteRange", delete(random).encode_to_vec()),
-        4 => ("KV/Txn", txn(random, 3).encode_to_vec()),
-        5 => {
-            let compaction = CompactionRequest { revision, physical };
+    // Both requests have an id and nothing else.
+    let lease = LeaseRevokeRequest { id }.encode_to_vec();
+    let (call, message) = match random.below(24) {
+        0 | 1 => ("KV/Put", put(random)),
+        2 | 3 => ("KV/Range", range(random).encode_to_vec()),
+        4 | 5 => ("KV/RangeStream", range(random).encode_to_vec()),
+        6 | 7 => ("KV/DeleteRange", delete(random).encode_to_vec()),
+        8 | 9 => ("KV/Txn", txn(random, 3).encode_to_vec()),
+        10 | 11 => {
+            let compaction = CompactionRequest {
+                revision: random.below(10) as i64,
+                physical: random.chance(1, 2),
+            };
             ("KV/Compact", compaction.encode_to_vec())
         }
-        6 | 7 => ("Watch/Watch", watch(random).encode_to_vec()),
-        8 | 9 => match lease_call {
-            0 => {
-                let grant = LeaseGrantRequest { ttl: 5, id };
-                ("Lease/LeaseGrant", grant.encode_to_vec())
-            }
-            1 => {
-                let revoke = LeaseRevokeRequest { id };
-                ("Lease/LeaseRevoke", revoke.encode_to_vec())
-            }
-            2 => {
-                let renewal = LeaseKeepAliveRequest { id };
-                ("Lease/LeaseKeepAlive", renewal.encode_to_vec())
-            }
-            _ => {
-                let question = LeaseTimeToLiveRequest { id, keys: true };
-                ("Lease/LeaseTimeToLive", question.encode_to_vec())
-            }
-        },
-        10 => {
+        12..16 => ("Watch/Watch", watch(random).encode_to_vec()),
+        16 => {
+            let grant = LeaseGrantRequest { ttl: 5, id };
+            ("Lease/LeaseGrant", grant.encode_to_vec())
+        }
+        17 => ("Lease/LeaseRevoke", lease),
+        18 => ("Lease/LeaseKeepAlive", lease),
+        19 => {
+            let question = LeaseTimeToLiveRequest { id, keys: true };
+            ("Lease/LeaseTimeToLive", question.encode_to_vec())
+        }
+        20 | 21 => {
+            let revision = random.below(10) as i64;
             let hash = HashKvRequest { revision };
             ("Maintenance/HashKV", hash.encode_to_vec())
         }
-        _ => {
-            let question = StatusRequest::default();
-            ("Maintenance/Status", question.encode_to_vec())
-        }
+        // A question for the status has no fields.
+        _ => ("Maintenance/Status", Vec::new()),
     };
     (format!("/etcdserverpb.{call}"), message)
 }
