@@ -278,14 +278,9 @@ impl Member {
         self.life.is_some()
     }
 
-    /// Whether the member does not know of a removal.
-    pub fn is_present(&self) -> bool {
-        !self.has_gone
-    }
-
-    /// Whether the member is present and must agree with the others at the end of a run.
+    /// Whether the member does not know of a removal and must agree with the others at the end of a run.
     pub fn is_sound(&self) -> bool {
-        self.is_present() && !self.has_bad_memory
+        !self.has_gone && !self.has_bad_memory
     }
 
     /// The reader; `None` while the member is down.

@@ -343,19 +343,21 @@ impl World {
         }
     }
 
+    fn sound(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| member.is_sound())
+    }
+
     fn agrees(&self) -> bool {
         // Clients renew no leases during the rest, so all of them end.
         let leased = |member: &Member| {
             let reader = member.reader();
-            member.is_sound()
-                && reader.is_none_or(|reader| !reader.lease_leases().leases.is_empty())
+            reader.is_none_or(|reader| !reader.lease_leases().leases.is_empty())
         };
-        if self.leases_end && self.members.iter().any(leased) {
+        if self.leases_end && self.sound().any(leased) {
             return false;
         }
         // A removed member must have learned of its removal.
-        let present = self.members.iter().filter(|member| member.is_sound());
-        let ends = present.map(|member| {
+        let ends = self.sound().map(|member| {
             let replica = member.replica()?;
             replica.reader().members().get(member.id)?;
             let led = replica.leader() != 0 && replica.index() == replica.applied_index();
@@ -387,8 +389,7 @@ impl World {
     /// revision must have the same hash.
     fn check_compacted_hashes(&self) {
         let mut known = BTreeMap::new();
-        let sound = self.members.iter().filter(|member| member.is_sound());
-        for reader in sound.filter_map(Member::reader) {
+        for reader in self.sound().filter_map(Member::reader) {
             let compacted = reader.engine().snapshot().compacted();
             let hash = reader.hash_kv(compacted.max(1));
             let hash = hash.expect("the compacted revision can be hashed");
@@ -400,8 +401,7 @@ impl World {
     /// Judges the whole run: members must have equal hashes, and all answers of clients must
     /// agree with the history. Panics at a violation.
     pub fn verdict(&self) -> Verdict {
-        let sound = self.members.iter().filter(|member| member.is_sound());
-        let hashes = sound.map(|member| {
+        let hashes = self.sound().map(|member| {
             let hash = member.reader().map(|reader| reader.hash_kv(0));
             hash.and_then(Result::ok)
                 .expect("every sound member has a hash")

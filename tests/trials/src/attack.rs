@@ -7,7 +7,7 @@ use environment::randomness::Random;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::bystander::{Bystander, PATIENCE};
@@ -127,12 +127,17 @@ async fn endure(
 ) -> Outcome<Report> {
     let bystander = Bystander::start(servers.first(), patience).await?;
     let idle = Idle::of(servers)?;
-    let (counts, peak) = peak_during(servers, crowd(addresses, length, write)).await?;
+    let (played, peak) = peak_during(servers, crowd(addresses, length, write)).await?;
     let mut report = Report::default();
-    report.add("connections", counts.kinds.values().sum::<u64>());
-    report.add("bytes sent", counts.bytes);
-    report.add("ended or not read by the server", counts.ended);
-    for (kind, count) in counts.kinds {
+    report.add("connections", played.len());
+    report.add("bytes sent", played.iter().map(|it| it.bytes).sum::<u64>());
+    let ended = played.iter().filter(|it| it.ended).count();
+    report.add("ended or not read by the server", ended);
+    let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
+    for connection in played {
+        *kinds.entry(connection.name).or_default() += 1;
+    }
+    for (kind, count) in kinds {
         report.add(kind, count);
     }
     report.add("most memory of a server", mebibytes(peak));
@@ -145,55 +150,35 @@ async fn endure(
     Ok(report)
 }
 
-/// Totals of all connections.
-#[derive(Default)]
-struct Counts {
-    /// Connections by the name of the attack.
-    kinds: BTreeMap<&'static str, u64>,
-    bytes: u64,
-    /// Connections that the server ended, or stopped reading from.
-    ended: u64,
-}
-
-impl Counts {
-    fn take(&mut self, played: Result<Option<Played>, JoinError>) -> Outcome {
-        if let Some(played) = played? {
-            *self.kinds.entry(played.name).or_default() += 1;
-            self.bytes += played.bytes;
-            self.ended += u64::from(played.ended);
-        }
-        Ok(())
-    }
-}
-
 /// Plays scripts, [`CROWD`] at a time, until the time has passed.
 async fn crowd(
     addresses: &[String],
     length: Length,
     mut write: impl FnMut(&mut Random, usize) -> Script,
-) -> Outcome<Counts> {
+) -> Outcome<Vec<Played>> {
     let mut random = Random::from_seed(length.seed);
     let deadline = Instant::now() + length.lasting;
-    let (mut counts, mut playing) = (Counts::default(), JoinSet::new());
+    let (mut all, mut playing) = (Vec::new(), JoinSet::new());
     while Instant::now() < deadline {
         if playing.len() >= CROWD
             && let Some(played) = playing.join_next().await
         {
-            counts.take(played)?;
+            all.extend(played?);
         }
         let chosen = random.below(addresses.len() as u64) as usize;
         playing.spawn(play(addresses[chosen].clone(), write(&mut random, chosen)));
     }
     while let Some(played) = playing.join_next().await {
-        counts.take(played)?;
+        all.extend(played?);
     }
-    Ok(counts)
+    Ok(all)
 }
 
 /// What one connection has done.
 struct Played {
     name: &'static str,
     bytes: u64,
+    /// The server ended the connection, or stopped reading from it.
     ended: bool,
 }
 

@@ -8,7 +8,7 @@
 //! answers differ, the list of operations is shortened to one that still differs.
 
 mod crooked;
-mod generate;
+pub(crate) mod generate;
 mod operation;
 mod shorten;
 
@@ -46,7 +46,7 @@ pub async fn run(subject: &Subject, length: Length) -> Outcome<Report> {
         }
         rounds += 1;
         for operation in &done {
-            *names.entry(operation.name()).or_default() += 1;
+            *names.entry(operation.call().0).or_default() += 1;
         }
         if length.operations.is_some() || Instant::now() >= deadline {
             break;
@@ -90,8 +90,7 @@ async fn play(
     while !is_over(done.len()) {
         let mut next = vec![generator.operation()];
         if (done.len() + 1).is_multiple_of(HASH_EVERY) {
-            let hashes = generator.revisions_to_hash();
-            next.extend(hashes.into_iter().map(Operation::HashKv));
+            next.extend(generator.hashes());
         }
         for operation in next {
             let Some((expected, found)) = pair.run(&operation).await? else {

@@ -19,7 +19,7 @@ const KEPT_FILES_MAX: u64 = 16;
 /// Memory and open files of idle servers.
 #[derive(Clone, Copy)]
 pub struct Idle {
-    resident_bytes: u64,
+    pub resident_bytes: u64,
     open_files: u64,
 }
 

@@ -98,12 +98,8 @@ impl Servers {
     }
 }
 
-/// Where clients of a member connect.
-pub fn endpoint(member: &Member) -> Outcome<Endpoint> {
-    Ok(Endpoint::from_shared(member.client_url())?)
-}
-
 /// Opens a new connection to a member.
 pub async fn channel(member: &Member) -> Outcome<Channel> {
-    Ok(endpoint(member)?.connect().await?)
+    let endpoint = Endpoint::from_shared(member.client_url())?;
+    Ok(endpoint.connect().await?)
 }

@@ -74,15 +74,13 @@ impl Crowd {
 
 /// Runs the trial against Inkstone, and then against etcd if the subject has it.
 pub async fn run(subject: &Subject, length: Length, crowd: Crowd) -> Outcome<Report> {
-    let mut report = Report::default();
-    against(&subject.inkstone, length, crowd, &mut report, true).await?;
+    let mut report = against(&subject.inkstone, length, crowd, true).await?;
     if let Some(etcd) = &subject.etcd {
-        let mut theirs = Report::default();
-        match against(etcd, length, crowd, &mut theirs, false).await {
-            Ok(()) => {
-                for (name, value) in theirs.rows {
-                    report.rows.push((format!("etcd: {name}"), value));
-                }
+        match against(etcd, length, crowd, false).await {
+            Ok(theirs) => {
+                let rows = theirs.rows.into_iter();
+                let rows = rows.map(|(name, value)| (format!("etcd: {name}"), value));
+                report.rows.extend(rows);
             }
             Err(error) => report.add("etcd", error),
         }
@@ -90,46 +88,34 @@ pub async fn run(subject: &Subject, length: Length, crowd: Crowd) -> Outcome<Rep
     Ok(report)
 }
 
-async fn against(
-    binary: &Path,
-    length: Length,
-    crowd: Crowd,
-    report: &mut Report,
-    bounded: bool,
-) -> Outcome {
+async fn against(binary: &Path, length: Length, crowd: Crowd, bounded: bool) -> Outcome<Report> {
     let mut servers = Servers::start(binary, 1, &["--log-level=error"])?;
     fill(&servers).await?;
-    let annoyed = annoy(&servers, length, crowd, report, bounded).await;
+    let annoyed = annoy(&servers, length, crowd, bounded).await;
     // If a process ended, that explains every other failure.
     servers.check().and(annoyed)
 }
 
-async fn annoy(
-    servers: &Servers,
-    length: Length,
-    crowd: Crowd,
-    report: &mut Report,
-    bounded: bool,
-) -> Outcome {
+async fn annoy(servers: &Servers, length: Length, crowd: Crowd, bounded: bool) -> Outcome<Report> {
     let idle = Idle::of(servers)?;
-    let before = servers.resident_bytes()?;
     let bystander = Bystander::start(servers.first(), PATIENCE).await?;
     let ((), peak) = peak_during(servers, all_at_once(servers, length, crowd)).await?;
+    let mut report = Report::default();
     report.add("readers", crowd.readers);
     report.add("watchers", crowd.watchers);
     report.add("writers", crowd.writers);
     report.add("most memory", mebibytes(peak));
-    bystander.stop(report).await?;
-    let growth_max = crowd.bytes_max().clamp(KEPT_BYTES_MAX, GROWTH_BYTES_MAX);
-    let growth = peak.saturating_sub(before);
-    if bounded && growth > growth_max {
-        let (growth, bound) = (mebibytes(growth), mebibytes(growth_max));
-        return Err(format!("slow clients cost {growth} of memory, more than {bound}").into());
-    }
+    bystander.stop(&mut report).await?;
     if bounded {
-        idle.wait_for(servers, report).await?;
+        let growth_max = crowd.bytes_max().clamp(KEPT_BYTES_MAX, GROWTH_BYTES_MAX);
+        let growth = peak.saturating_sub(idle.resident_bytes);
+        if growth > growth_max {
+            let (growth, bound) = (mebibytes(growth), mebibytes(growth_max));
+            return Err(format!("slow clients cost {growth} of memory, more than {bound}").into());
+        }
+        idle.wait_for(servers, &mut report).await?;
     }
-    Ok(())
+    Ok(report)
 }
 
 async fn fill(servers: &Servers) -> Outcome {

@@ -13,7 +13,7 @@
 //! whether the watch or the compaction is first, and the previous values of
 //! compacted versions.
 
-mod generate;
+pub(crate) mod generate;
 mod range_stream;
 mod scene;
 mod stream;

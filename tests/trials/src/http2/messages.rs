@@ -1,16 +1,12 @@
 //! Valid requests of every service.
 
-use bytes::Bytes;
 use environment::randomness::Random;
 use etcd_api::etcdserverpb::watch_request::RequestUnion;
-use etcd_api::etcdserverpb::{
-    CompactionRequest, DeleteRangeRequest, HashKvRequest, LeaseGrantRequest, LeaseRevokeRequest,
-    LeaseTimeToLiveRequest, PutRequest, RangeRequest, TxnRequest, WatchCancelRequest,
-    WatchCreateRequest, WatchRequest, request_op::Request,
-};
+use etcd_api::etcdserverpb::{LeaseKeepAliveRequest, PutRequest, WatchCancelRequest, WatchRequest};
 use prost::Message;
 
-use crate::requests;
+use crate::kv::generate::Generator;
+use crate::watch::generate;
 
 /// Paths of calls, some of which do not exist. Calls with which any client could change the
 /// members (remove one, move the lead) or stop writes (raise an alarm) are left out.
@@ -46,114 +42,45 @@ pub fn path(random: &mut Random) -> &'static str {
 
 /// An encoded put of a small value.
 pub fn put(random: &mut Random) -> Vec<u8> {
-    put_request(random).encode_to_vec()
-}
-
-fn put_request(random: &mut Random) -> PutRequest {
-    PutRequest {
-        key: key(random),
+    let put = PutRequest {
+        key: format!("fuzz/{}", random.below(40)).into(),
         value: vec![b'v'; random.below(200) as usize].into(),
         prev_kv: random.chance(1, 2),
         ..PutRequest::default()
-    }
-}
-
-fn key(random: &mut Random) -> Bytes {
-    format!("fuzz/{}", random.below(40)).into()
-}
-
-fn range(random: &mut Random) -> RangeRequest {
-    RangeRequest {
-        key: key(random),
-        range_end: key(random),
-        limit: random.below(5) as i64,
-        ..RangeRequest::default()
-    }
-}
-
-fn delete(random: &mut Random) -> DeleteRangeRequest {
-    DeleteRangeRequest {
-        key: key(random),
-        ..DeleteRangeRequest::default()
-    }
+    };
+    put.encode_to_vec()
 }
 
 /// A valid request: its path and its encoding.
 pub fn sound(random: &mut Random) -> (String, Vec<u8>) {
-    let id = 1 + random.below(20) as i64;
-    // Both requests have an id and nothing else.
-    let lease = LeaseRevokeRequest { id }.encode_to_vec();
-    let (call, message) = match random.below(24) {
-        0 | 1 => ("KV/Put", put(random)),
-        2 | 3 => ("KV/Range", range(random).encode_to_vec()),
-        4 | 5 => ("KV/RangeStream", range(random).encode_to_vec()),
-        6 | 7 => ("KV/DeleteRange", delete(random).encode_to_vec()),
-        8 | 9 => ("KV/Txn", txn(random, 3).encode_to_vec()),
-        10 | 11 => {
-            let compaction = CompactionRequest {
-                revision: random.below(10) as i64,
-                physical: random.chance(1, 2),
-            };
-            ("KV/Compact", compaction.encode_to_vec())
+    let (call, message) = match random.below(8) {
+        0 => {
+            let watch_id = random.below(4) as i64;
+            let cancel = RequestUnion::CancelRequest(WatchCancelRequest { watch_id });
+            ("Watch/Watch", watch(cancel))
         }
-        12..16 => ("Watch/Watch", watch(random).encode_to_vec()),
-        16 => {
-            let grant = LeaseGrantRequest { ttl: 5, id };
-            ("Lease/LeaseGrant", grant.encode_to_vec())
+        1 => {
+            let create = generate::watch(random, 20, 0);
+            ("Watch/Watch", watch(RequestUnion::CreateRequest(create)))
         }
-        17 => ("Lease/LeaseRevoke", lease),
-        18 => ("Lease/LeaseKeepAlive", lease),
-        19 => {
-            let question = LeaseTimeToLiveRequest { id, keys: true };
-            ("Lease/LeaseTimeToLive", question.encode_to_vec())
-        }
-        20 | 21 => {
-            let revision = random.below(10) as i64;
-            let hash = HashKvRequest { revision };
-            ("Maintenance/HashKV", hash.encode_to_vec())
+        2 => {
+            let id = 1_000 + random.below(20) as i64;
+            let renewal = LeaseKeepAliveRequest { id };
+            ("Lease/LeaseKeepAlive", renewal.encode_to_vec())
         }
         // A question for the status has no fields.
-        _ => ("Maintenance/Status", Vec::new()),
+        3 => ("Maintenance/Status", Vec::new()),
+        _ => match Generator::new(random.split()).sound_operation().call() {
+            ("KV/Range", range) if random.chance(1, 2) => ("KV/RangeStream", range),
+            call => call,
+        },
     };
     (format!("/etcdserverpb.{call}"), message)
 }
 
-fn txn(random: &mut Random, depth: u32) -> TxnRequest {
-    let mut success = vec![
-        requests::operation(Request::RequestPut(put_request(random))),
-        requests::operation(Request::RequestRange(range(random))),
-    ];
-    if depth > 0 && random.chance(1, 2) {
-        success.push(requests::operation(Request::RequestTxn(txn(
-            random,
-            depth - 1,
-        ))));
-    }
-    TxnRequest {
-        success,
-        failure: vec![requests::operation(Request::RequestDeleteRange(delete(
-            random,
-        )))],
-        ..TxnRequest::default()
-    }
-}
-
-fn watch(random: &mut Random) -> WatchRequest {
-    let union = match random.below(3) {
-        0 => RequestUnion::CancelRequest(WatchCancelRequest {
-            watch_id: random.below(4) as i64,
-        }),
-        _ => RequestUnion::CreateRequest(WatchCreateRequest {
-            key: key(random),
-            range_end: key(random),
-            start_revision: random.below(20) as i64,
-            watch_id: random.below(4) as i64,
-            fragment: random.chance(1, 2),
-            prev_kv: random.chance(1, 2),
-            ..WatchCreateRequest::default()
-        }),
+fn watch(request: RequestUnion) -> Vec<u8> {
+    let request = WatchRequest {
+        request_union: Some(request),
     };
-    WatchRequest {
-        request_union: Some(union),
-    }
+    request.encode_to_vec()
 }

@@ -42,7 +42,7 @@ pub fn spoil(operation: &mut Operation, random: &mut Random) {
         },
         Operation::LeaseRevoke(revoke) => revoke.id = *random.pick(&STRANGE),
         Operation::LeaseTimeToLive(lease) => lease.id = *random.pick(&STRANGE),
-        Operation::HashKv(revision) => *revision = *random.pick(&[-1, i64::MAX]),
+        Operation::HashKv(hash) => hash.revision = *random.pick(&[-1, i64::MAX]),
         Operation::Compact(_) | Operation::LeaseLeases => {}
     }
 }

@@ -5,8 +5,9 @@ use environment::randomness::Random;
 use etcd_api::etcdserverpb::compare::{CompareTarget, TargetUnion};
 use etcd_api::etcdserverpb::range_request::SortTarget;
 use etcd_api::etcdserverpb::{
-    CompactionRequest, Compare, DeleteRangeRequest, LeaseGrantRequest, LeaseRevokeRequest,
-    LeaseTimeToLiveRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, request_op::Request,
+    CompactionRequest, Compare, DeleteRangeRequest, HashKvRequest, LeaseGrantRequest,
+    LeaseRevokeRequest, LeaseTimeToLiveRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
+    request_op::Request,
 };
 
 use super::crooked;
@@ -51,16 +52,18 @@ impl Generator {
         }
     }
 
-    /// Three revisions: the newest, one above the compacted revision, which may be in the
+    /// Hashes at three revisions: the newest, one above the compacted revision, which may be in the
     /// future, and a compacted one. A server may still remember the hash of that one.
-    pub fn revisions_to_hash(&mut self) -> Vec<i64> {
+    pub fn hashes(&mut self) -> Vec<Operation> {
         let room = self.revision - self.compacted() + 1;
         let above = self.compacted() + 1 + self.random.below(room as u64) as i64;
         let newest_first = self.compactions.iter().rev();
         let candidates: Vec<i64> = newest_first.take(COMPACTIONS_HASHED).copied().collect();
         let compacted = self.random.below(COMPACTIONS_HASHED as u64) as usize;
         let compacted = candidates.get(compacted).copied();
-        [0, above].into_iter().chain(compacted).collect()
+        let revisions = [0, above].into_iter().chain(compacted);
+        let hash = |revision| Operation::HashKv(HashKvRequest { revision });
+        revisions.map(hash).collect()
     }
 
     fn compacted(&self) -> i64 {
@@ -76,7 +79,9 @@ impl Generator {
         operation
     }
 
-    fn sound_operation(&mut self) -> Operation {
+    /// A valid operation.
+    pub fn sound_operation(&mut self) -> Operation {
+        let (id, ttl, keys) = (self.lease_id(), LEASE_SECONDS, true);
         match self.random.below(100) {
             0..34 => Operation::Put(self.put()),
             34..46 => Operation::DeleteRange(self.delete()),
@@ -88,17 +93,9 @@ impl Generator {
                 Operation::Txn(txn)
             }
             88..90 => self.compact(),
-            90..93 => Operation::LeaseGrant(LeaseGrantRequest {
-                id: self.lease_id(),
-                ttl: LEASE_SECONDS,
-            }),
-            93..95 => Operation::LeaseRevoke(LeaseRevokeRequest {
-                id: self.lease_id(),
-            }),
-            95..98 => Operation::LeaseTimeToLive(LeaseTimeToLiveRequest {
-                id: self.lease_id(),
-                keys: true,
-            }),
+            90..93 => Operation::LeaseGrant(LeaseGrantRequest { id, ttl }),
+            93..95 => Operation::LeaseRevoke(LeaseRevokeRequest { id }),
+            95..98 => Operation::LeaseTimeToLive(LeaseTimeToLiveRequest { id, keys }),
             _ => Operation::LeaseLeases,
         }
     }
@@ -106,11 +103,10 @@ impl Generator {
     fn compact(&mut self) -> Operation {
         // etcd takes a compaction to revision 0, and from then on answers
         // HashKV of "now" with a hash of nothing.
-        let revision = if self.random.chance(1, 4) {
-            self.some_revision().max(1)
-        } else {
-            let room = (self.revision - self.compacted()).max(1);
-            self.compacted() + 1 + self.random.below(room as u64) as i64
+        let room = (self.revision - self.compacted()).max(1);
+        let revision = match self.random.chance(1, 4) {
+            true => self.some_revision().max(1),
+            false => self.compacted() + 1 + self.random.below(room as u64) as i64,
         };
         if revision <= self.revision && revision > self.compacted() {
             self.compactions.push(revision);

@@ -9,6 +9,7 @@ use etcd_api::etcdserverpb::{
     ResponseHeader, ResponseOp, TxnRequest, TxnResponse, response_op::Response as Branch,
 };
 use harness::Member;
+use prost::Message;
 use tonic::transport::Channel;
 use tonic::{Response, Status};
 
@@ -27,23 +28,23 @@ pub enum Operation {
     LeaseRevoke(LeaseRevokeRequest),
     LeaseTimeToLive(LeaseTimeToLiveRequest),
     LeaseLeases,
-    /// HashKV at this revision; 0 is the newest.
-    HashKv(i64),
+    HashKv(HashKvRequest),
 }
 
 impl Operation {
-    pub fn name(&self) -> &'static str {
+    /// Service and method, and the encoded request.
+    pub fn call(&self) -> (&'static str, Vec<u8>) {
         match self {
-            Operation::Put(_) => "put",
-            Operation::DeleteRange(_) => "delete",
-            Operation::Range(_) => "range",
-            Operation::Txn(_) => "txn",
-            Operation::Compact(_) => "compact",
-            Operation::LeaseGrant(_) => "lease grant",
-            Operation::LeaseRevoke(_) => "lease revoke",
-            Operation::LeaseTimeToLive(_) => "lease time-to-live",
-            Operation::LeaseLeases => "lease list",
-            Operation::HashKv(_) => "hash",
+            Operation::Put(put) => ("KV/Put", put.encode_to_vec()),
+            Operation::DeleteRange(delete) => ("KV/DeleteRange", delete.encode_to_vec()),
+            Operation::Range(range) => ("KV/Range", range.encode_to_vec()),
+            Operation::Txn(txn) => ("KV/Txn", txn.encode_to_vec()),
+            Operation::Compact(compact) => ("KV/Compact", compact.encode_to_vec()),
+            Operation::LeaseGrant(grant) => ("Lease/LeaseGrant", grant.encode_to_vec()),
+            Operation::LeaseRevoke(revoke) => ("Lease/LeaseRevoke", revoke.encode_to_vec()),
+            Operation::LeaseTimeToLive(it) => ("Lease/LeaseTimeToLive", it.encode_to_vec()),
+            Operation::LeaseLeases => ("Lease/LeaseLeases", Vec::new()),
+            Operation::HashKv(hash) => ("Maintenance/HashKV", hash.encode_to_vec()),
         }
     }
 }
@@ -129,10 +130,8 @@ impl Peer {
                 response.get_mut().leases.sort_by_key(|lease| lease.id);
                 answer(response, |it| &mut it.header)
             }
-            Operation::HashKv(revision) => {
-                let request = HashKvRequest { revision };
-                let response = self.maintenance.hash_kv(request).await?;
-                answer(response, |it| &mut it.header)
+            Operation::HashKv(hash) => {
+                answer(self.maintenance.hash_kv(hash).await?, |it| &mut it.header)
             }
         })
     }

@@ -205,25 +205,20 @@ impl Scene {
             let start = watched.create.start_revision;
             !watched.canceled && !watched.loose && (start == 0 || start > compacted)
         };
-        let mut candidates: Vec<&mut Watched> =
-            self.watches.iter_mut().filter(cancelable).collect();
+        let mut candidates: Vec<_> = self.watches.iter_mut().filter(cancelable).collect();
         if candidates.is_empty() {
             return Ok(());
         }
         let chosen = self.random.below(candidates.len() as u64) as usize;
         let watched = &mut candidates[chosen];
         watched.canceled = true;
-        let (stream, number) = (watched.stream, watched.number);
         let watch_id = watched.id;
+        let place = (watched.stream, watched.number);
         let cancel = RequestUnion::CancelRequest(WatchCancelRequest { watch_id });
-        self.send(stream, &cancel)?;
+        self.send(place.0, &cancel)?;
         for side in [&self.theirs, &self.ours] {
             let canceled = |history: &History| history.canceled.is_some();
-            side.streams[stream]
-                .until("a watch is canceled", |seen| {
-                    seen.watches.get(number).is_some_and(canceled)
-                })
-                .await?;
+            side.until(place, "a watch is canceled", canceled).await?;
         }
         self.count("watches canceled", 1);
         Ok(())
@@ -391,11 +386,20 @@ impl Side {
             let last = history.changes.last();
             history.canceled.is_some() || last.is_some_and(|last| last.revision >= revision)
         };
-        self.streams[watched.stream]
-            .until(&what, |seen| {
-                seen.watches.get(watched.number).is_some_and(has)
-            })
+        self.until((watched.stream, watched.number), &what, has)
             .await
+    }
+
+    /// Waits until something is true of a watch, which is named by the number of its stream and
+    /// its own.
+    async fn until(
+        &self,
+        (stream, number): (usize, usize),
+        what: &str,
+        holds: impl Fn(&History) -> bool,
+    ) -> Outcome {
+        let holds = |seen: &Seen| seen.watches.get(number).is_some_and(&holds);
+        self.streams[stream].until(what, holds).await
     }
 }
 

@@ -168,11 +168,12 @@ fn play(
             let attacker = Attacker::new(options.seed * 1000 + number, ids, &targets, &stub);
             scope.spawn(move || attacker.attack(counts));
         }
-        let loading = scope.spawn(|| load::put_until_over(url, counts, recorder));
+        let handle = runtime.handle();
+        let loading = scope.spawn(|| handle.block_on(load::put_until_over(url, counts, recorder)));
         let watched = watch(name, &servers, (counts, recorder), options.seconds);
         counts.over.store(true, Ordering::Relaxed);
         let loaded = loading.join();
-        let loaded = loaded.unwrap_or_else(|_| Err("it panicked".to_owned()));
+        let loaded = loaded.unwrap_or_else(|_| Err("it panicked".into()));
         wrong.extend(loaded.err().map(|error| format!("the load ended: {error}")));
         watched.unwrap_or_else(|error| {
             wrong.push(error.to_string());

@@ -45,14 +45,11 @@ const HEADS: [&str; 11] = [
 pub struct Table(BTreeMap<Place, Vec<Run>>);
 
 impl Table {
-    /// Adds a run's line of JSON; false if it is none.
-    pub fn add(&mut self, place: Place, json: &str) -> bool {
-        let run = serde_json::from_str(json);
-        let is_run = run.is_ok();
-        if let Ok(run) = run {
-            self.0.entry(place).or_default().push(run);
-        }
-        is_run
+    /// Adds a run's line of JSON; none if it is not one.
+    pub fn add(&mut self, place: Place, json: &str) -> Option<()> {
+        let run = serde_json::from_str(json).ok()?;
+        self.0.entry(place).or_default().push(run);
+        Some(())
     }
 
     /// Runs in it.
@@ -61,11 +58,11 @@ impl Table {
     }
 
     /// As Markdown; a place's figures are those of its median run.
-    pub fn text(&self, names: &[(&str, &str)]) -> String {
+    pub fn text(&self, names: &[(&str, &str, &str)]) -> String {
         table(&HEADS, self.0.keys().map(|place| self.row(place, names)))
     }
 
-    fn row(&self, place: &Place, names: &[(&str, &str)]) -> Vec<String> {
+    fn row(&self, place: &Place, names: &[(&str, &str, &str)]) -> Vec<String> {
         let sorted = |place: &Place| {
             let mut runs = self.0.get(place).cloned().unwrap_or_default();
             runs.sort_by(|one, other| {
@@ -83,7 +80,7 @@ impl Table {
         let runs = sorted(place);
         let run = median(&runs).expect("a place has a run");
         let total = |at: usize| runs[at].operations_per_second;
-        let (locks, scheduler) = names[place.combination];
+        let (locks, scheduler, _) = names[place.combination];
         let switches =
             run.voluntary_switches_per_operation + run.involuntary_switches_per_operation;
         vec![
@@ -122,13 +119,18 @@ mod tests {
             threads: 8,
             combination,
         };
-        assert!(table.add(place(0), &line(100)));
+        table.add(place(0), &line(100)).unwrap();
         for total in [190, 300, 200] {
-            assert!(table.add(place(1), &line(total)));
+            table.add(place(1), &line(total)).unwrap();
         }
-        assert!(!table.add(place(1), "{}") && !table.add(place(1), "boot"));
+        assert!(
+            table
+                .add(place(1), "{}")
+                .or(table.add(place(1), "boot"))
+                .is_none()
+        );
         assert_eq!(table.runs(), 4);
-        let text = table.text(&[("native", "default"), ("library", "FIFO")]);
+        let text = table.text(&[("native", "default", ""), ("library", "FIFO", "")]);
         let last = text.lines().last().unwrap();
         assert_eq!(
             last,
