@@ -16,7 +16,7 @@ use revisions::{Command, LeaseAnswer, LeaseQuestion, Response};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
-use crate::judge::{Judge, text, version};
+use crate::judge::{Judge, version};
 use crate::leases::Report;
 use crate::member::Member;
 use crate::{Faults, Work};
@@ -32,7 +32,7 @@ type Receiver<T> = oneshot::Receiver<Result<T, cluster::Error>>;
 #[derive(Debug)]
 enum Waiting {
     Write {
-        command: Command,
+        asked: Asked,
         answer: Receiver<Response>,
     },
     Read {
@@ -107,22 +107,17 @@ impl Client {
             return;
         }
         let revision = member.reader().map_or(1, revisions::Reader::revision);
-        let command = if faults.work == Work::Nothing && random.chance(9, 10) {
-            Command::DeleteRange(DeleteRangeRequest {
-                key: "nowhere".into(),
-                prev_kv: true,
-                ..DeleteRangeRequest::default()
-            })
-        } else {
-            self.command(key, revision, random)
+        let write = match faults.work == Work::Nothing && random.chance(9, 10) {
+            true => deletion("nowhere".to_owned()),
+            false => self.draw_write(key, revision, random),
         };
-        self.write(now, member, command);
+        self.write(now, member, write);
     }
 
-    fn write(&mut self, now: Duration, member: &mut Member, command: Command) {
+    fn write(&mut self, now: Duration, member: &mut Member, (command, asked): (Command, Asked)) {
         let (sender, answer) = oneshot::channel();
-        if member.ask(command.clone(), sender) {
-            self.waiting = Some((now, Waiting::Write { command, answer }));
+        if member.ask(command, sender) {
+            self.waiting = Some((now, Waiting::Write { asked, answer }));
         }
     }
 
@@ -132,8 +127,8 @@ impl Client {
         if self.lease != 0 && random.chance(2, 3) {
             return self.ask_lease(now, member, random);
         }
-        let command = self.grant(random);
-        self.write(now, member, command);
+        let grant = self.grant(random);
+        self.write(now, member, grant);
     }
 
     fn ask_lease(&mut self, now: Duration, member: &mut Member, random: &mut Random) {
@@ -151,44 +146,53 @@ impl Client {
     }
 
     /// A grant of a lease with an id that no other request uses.
-    fn grant(&mut self, random: &mut Random) -> Command {
+    fn grant(&mut self, random: &mut Random) -> (Command, Asked) {
         self.lease = (self.number as i64 + 1) * 1_000_000 + self.done as i64;
-        Command::LeaseGrant(LeaseGrantRequest {
-            id: self.lease,
-            ttl: 1 + random.below(2) as i64,
-        })
+        let (lease, seconds) = (self.lease, 1 + random.below(2) as i64);
+        let grant = LeaseGrantRequest {
+            id: lease,
+            ttl: seconds,
+        };
+        (Command::LeaseGrant(grant), Asked::Grant { lease, seconds })
     }
 
-    fn command(&mut self, key: String, revision: i64, random: &mut Random) -> Command {
+    /// A write, as a command and as the history has it. A transaction is the put that it makes
+    /// if its comparison holds; if not, it has not succeeded.
+    fn draw_write(&mut self, key: String, revision: i64, random: &mut Random) -> (Command, Asked) {
         // A value that no other write has.
-        let value = format!("{}.{}", self.number, self.done);
         let padding = ".".repeat(random.below(400) as usize);
+        let value = format!("{}.{}{padding}", self.number, self.done);
+        let lease = if random.chance(1, 5) { self.lease } else { 0 };
         let put = PutRequest {
             key: key.clone().into(),
-            value: (value + &padding).into(),
-            lease: if random.chance(1, 5) { self.lease } else { 0 },
+            value: value.clone().into(),
+            lease,
             ..PutRequest::default()
         };
+        let asked = Asked::Put {
+            key: key.clone(),
+            value,
+            lease,
+            previous: false,
+        };
         match random.below(20) {
-            0..=9 => Command::Put(put),
-            10..=12 => Command::DeleteRange(DeleteRangeRequest {
-                key: key.into(),
-                prev_kv: true,
-                ..DeleteRangeRequest::default()
-            }),
+            0..=9 => (Command::Put(put), asked),
+            10..=12 => deletion(key),
             13 => self.grant(random),
-            14 => Command::Compact(CompactionRequest {
-                revision: revision - 15,
-                physical: random.chance(1, 4),
-            }),
-            _ => Command::Txn(compare_and_swap(put, revision, random)),
+            14 => {
+                let revision = revision - 15;
+                let physical = random.chance(1, 4);
+                let compaction = CompactionRequest { revision, physical };
+                (Command::Compact(compaction), Asked::Compact { revision })
+            }
+            _ => (Command::Txn(compare_and_swap(put, revision, random)), asked),
         }
     }
 
     /// Gives up the request under way: its write may have happened, and may still happen.
     pub fn give_up(&mut self, now: Duration, judge: &mut Judge) {
-        if let Some((asked, Waiting::Write { command, .. })) = self.waiting.take() {
-            judge.observe(self.number, (asked, now), request(&command), None);
+        if let Some((since, Waiting::Write { asked, .. })) = self.waiting.take() {
+            judge.observe(self.number, (since, now), asked, None);
         }
     }
 
@@ -200,7 +204,7 @@ impl Client {
         let (asked, is_late) = (*asked, now > *asked + PATIENCE);
         let time = (asked, now);
         match waiting {
-            Waiting::Write { command, answer } => {
+            Waiting::Write { asked: it, answer } => {
                 let Poll::Ready(response) = arrived(answer, is_late) else {
                     return;
                 };
@@ -208,7 +212,7 @@ impl Client {
                     judge.leases.report(Report::granted(asked, granted));
                 }
                 let answer = response.as_ref().map(answer_of);
-                judge.observe(self.number, time, request(command), answer);
+                judge.observe(self.number, time, it.clone(), answer);
             }
             Waiting::Read {
                 key,
@@ -252,36 +256,14 @@ fn arrived<T>(answer: &mut Receiver<T>, is_late: bool) -> Poll<Option<T>> {
     }
 }
 
-/// A command as the history has it. A transaction is the put that it makes if its comparison
-/// holds; if not, it has not succeeded.
-fn request(command: &Command) -> Asked {
-    let asked = |put: &PutRequest| Asked::Put {
-        key: text(&put.key),
-        value: text(&put.value),
-        lease: put.lease,
-        previous: false,
+/// A deletion, as a command and as the history has it.
+fn deletion(key: String) -> (Command, Asked) {
+    let delete = DeleteRangeRequest {
+        key: key.clone().into(),
+        prev_kv: true,
+        ..DeleteRangeRequest::default()
     };
-    match command {
-        Command::Put(put) => asked(put),
-        Command::DeleteRange(delete) => Asked::Delete {
-            key: text(&delete.key),
-        },
-        Command::Txn(txn) => {
-            let mut puts = txn.success.iter().filter_map(|it| match &it.request {
-                Some(Request::RequestPut(put)) => Some(asked(put)),
-                _ => None,
-            });
-            puts.next().expect("the clients' transactions put")
-        }
-        Command::Compact(compact) => Asked::Compact {
-            revision: compact.revision,
-        },
-        Command::LeaseGrant(grant) => Asked::Grant {
-            lease: grant.id,
-            seconds: grant.ttl,
-        },
-        other => unreachable!("clients do not send {other:?}"),
-    }
+    (Command::DeleteRange(delete), Asked::Delete { key })
 }
 
 fn answer_of(response: &Response) -> Answer {

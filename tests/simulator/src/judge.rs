@@ -262,6 +262,6 @@ pub(crate) fn version(kv: &EncodedKeyValue) -> Version {
 }
 
 /// Keys and values of clients are text.
-pub(crate) fn text(bytes: &[u8]) -> String {
+fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

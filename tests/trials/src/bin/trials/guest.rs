@@ -36,6 +36,13 @@ const KERNELS: [&str; 3] = [
 ];
 const LEVELDB: &str = "libleveldb.so.1d";
 const LEVELDB_PACKAGE: &str = "libleveldb1d";
+/// What the guest runs, built here.
+const PROGRAMS: [&str; 4] = [
+    "handoff",
+    "handoff-scheduler",
+    "libhandoff_preload.so",
+    "leveldb-bench",
+];
 const INIT: &str = include_str!("guest/init.sh");
 
 /// Locks and scheduler of each combination, and its options of `handoff run`; the first is what
@@ -117,22 +124,14 @@ fn kernel(folder: &Path, suites: &Source) -> Outcome<PathBuf> {
 
 /// Builds what the guest needs and puts it into one archive.
 fn put_together(options: &Options, folder: &Path, busybox: &Path) -> Outcome<Vec<u8>> {
-    run_command(&mut cargo(&[
-        "build",
-        "--release",
-        "-p",
-        "handoff-preload",
-        "-p",
-        "handoff-run",
-    ]))?;
-    let mut bench = cargo(&["build", "--release"]);
-    bench.args([
-        "--manifest-path",
-        "lab/leveldb-bench/Cargo.toml",
-        "--target-dir",
-    ]);
-    run_command(bench.arg(root().join("target")))?;
-    run_command(&mut cargo(&["xtask", "scheduler"]))?;
+    for arguments in [
+        "build --release -p handoff-preload -p handoff-run",
+        "build --release --manifest-path lab/leveldb-bench/Cargo.toml --target-dir target",
+        "xtask scheduler",
+    ] {
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        run_command(&mut cargo(&arguments))?;
+    }
     let release = root().join("target/release");
     let (leveldb, library_path) = leveldb(folder)?;
     let mut image = Image::default();
@@ -141,12 +140,7 @@ fn put_together(options: &Options, folder: &Path, busybox: &Path) -> Outcome<Vec
     }
     image.file("init", script(options).as_bytes());
     image.file("bin/busybox", &fs::read(busybox)?);
-    for name in [
-        "handoff",
-        "handoff-scheduler",
-        "libhandoff_preload.so",
-        "leveldb-bench",
-    ] {
+    for name in PROGRAMS {
         image.program(&format!("bin/{name}"), &release.join(name), "")?;
     }
     image.program(&format!("lib/{LEVELDB}"), &leveldb, &library_path)?;

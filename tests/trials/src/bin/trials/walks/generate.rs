@@ -129,15 +129,16 @@ impl Generator {
         // Weights in percent.
         match self.random.below(100) {
             0..20 => self.kill(),
-            20..25 => self.restart(),
+            20..25 => self.restart(self.model.slots(|it| it.up())),
             25..45 => self.update(),
             45..57 => self.add(),
-            57..60 => self.promote(),
+            // Any member: a voter is no learner.
+            57..60 => self.promote(self.model.slots(|_| true)),
             60..73 => self.remove(),
             73..78 => self.move_leader(),
             78..88 => Some(self.client_call()),
             88..93 => self.wrong_call(),
-            93..97 => self.haunt(),
+            93..97 => self.pick(self.model.haunted_slots()).map(Step::Haunt),
             _ => Some(Step::Check),
         }
     }
@@ -148,11 +149,7 @@ impl Generator {
         match self.random.below(4) {
             0 | 1 => self.start(),
             2 => self.move_waiting(),
-            _ => {
-                let learners = self.model.slots(|it| !it.voter);
-                let slot = self.pick(learners)?;
-                Some(self.ask(Call::Promote(Some(slot))))
-            }
+            _ => self.promote(self.model.slots(|it| !it.voter)),
         }
     }
 
@@ -219,25 +216,15 @@ impl Generator {
         }
     }
 
-    fn restart(&mut self) -> Option<Step> {
-        let slot = self.pick(self.model.slots(|it| it.up()))?;
-        Some(self.restart_of(slot))
-    }
-
     /// Restarts a member at the address that it has been given.
-    fn move_waiting(&mut self) -> Option<Step> {
-        let waiting = self.model.slots(|it| it.waits_to_move());
-        let slot = self.pick(waiting)?;
-        Some(self.restart_of(slot))
-    }
-
-    fn restart_of(&mut self, slot: Slot) -> Step {
+    fn restart(&mut self, slots: Vec<Slot>) -> Option<Step> {
+        let slot = self.pick(slots)?;
         let ending = *self.random.pick(&[Ending::Killed, Ending::Asked]);
-        Step::Restart(slot, ending)
+        Some(Step::Restart(slot, ending))
     }
 
-    fn haunt(&mut self) -> Option<Step> {
-        self.pick(self.model.haunted_slots()).map(Step::Haunt)
+    fn move_waiting(&mut self) -> Option<Step> {
+        self.restart(self.model.slots(|it| it.waits_to_move()))
     }
 
     fn add(&mut self) -> Option<Step> {
@@ -250,9 +237,8 @@ impl Generator {
         Some(self.ask(Call::Add(slot, role, address)))
     }
 
-    /// Any member: a voter is no learner.
-    fn promote(&mut self) -> Option<Step> {
-        let slot = self.pick(self.model.slots(|_| true))?;
+    fn promote(&mut self, slots: Vec<Slot>) -> Option<Step> {
+        let slot = self.pick(slots)?;
         Some(self.ask(Call::Promote(Some(slot))))
     }
 
