@@ -9,12 +9,9 @@
 
 mod frames;
 
-use etcd_api::etcdserverpb::StatusRequest;
-use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
-
 use crate::attack::attack;
 use crate::bystander::PATIENCE;
-use crate::servers::{Servers, channel};
+use crate::servers::Servers;
 use crate::{Length, Outcome, Report, Subject};
 
 const MEMBERS: usize = 3;
@@ -22,22 +19,20 @@ const MEMBERS: usize = 3;
 /// Attacks until the time has passed.
 pub async fn run(subject: &Subject, length: Length) -> Outcome<Report> {
     let servers = Servers::start(&subject.inkstone, MEMBERS, &["--log-level=error"])?;
-    let (mut ids, mut addresses) = (Ids::default(), Vec::new());
-    for server in &servers.cluster.members {
-        let mut client = MaintenanceClient::new(channel(server).await?);
-        let status = client.status(StatusRequest::default()).await?.into_inner();
-        let header = status.header.unwrap_or_default();
-        ids.cluster = header.cluster_id;
-        ids.members.push(header.member_id);
-        addresses.push(server.config.peer.clone());
-    }
+    let members = &servers.cluster.members;
+    let addresses: Vec<_> = members.iter().map(|it| it.config.peer.clone()).collect();
+    let headers = servers.statuses().await?.into_iter();
+    let headers: Vec<_> = headers.map(|it| it.header.unwrap_or_default()).collect();
+    let ids = Ids {
+        cluster: headers[0].cluster_id,
+        members: headers.iter().map(|it| it.member_id).collect(),
+    };
     let patience = length.lasting + PATIENCE;
     let write = |random: &mut _, to| frames::one(random, &ids, to);
     attack("peer", servers, &addresses, length, patience, write).await
 }
 
 /// Ids of the cluster and its members, which any client can ask for.
-#[derive(Default)]
 struct Ids {
     cluster: u64,
     members: Vec<u64>,

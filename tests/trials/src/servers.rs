@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
+use etcd_api::etcdserverpb::{StatusRequest, StatusResponse};
 use harness::{Cluster, Member, Program, readings};
 use tonic::transport::{Channel, Endpoint};
 
@@ -75,6 +77,17 @@ impl Servers {
         let each = self.cluster.pids().into_iter().map(reading);
         let each = each.collect::<Outcome<Vec<u64>>>()?;
         Ok(each.into_iter().max().unwrap_or(0))
+    }
+
+    /// What each member says of itself and its cluster.
+    pub async fn statuses(&self) -> Outcome<Vec<StatusResponse>> {
+        let mut statuses = Vec::new();
+        for member in &self.cluster.members {
+            let mut client = MaintenanceClient::new(channel(member).await?);
+            let status = client.status(StatusRequest::default()).await?;
+            statuses.push(status.into_inner());
+        }
+        Ok(statuses)
     }
 
     /// Waits until the members are idle, because work after a start (such as making segments

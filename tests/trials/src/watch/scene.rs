@@ -302,19 +302,19 @@ impl Scene {
     fn compare(&mut self) -> Outcome {
         for watched in &self.watches {
             let [theirs, ours] = [&self.theirs, &self.ours].map(|side| {
-                let history = |seen: &Seen| seen.watches.get(watched.number).cloned();
-                let history = side.streams[watched.stream].look(history);
-                history.unwrap_or_default()
+                let seen = side.streams[watched.stream].seen();
+                seen.watches
+                    .get(watched.number)
+                    .cloned()
+                    .unwrap_or_default()
             });
             watched.compare(&theirs, &ours)?;
             *self.counts.entry("events").or_default() += ours.changes.len() as u64;
         }
         for number in 0..self.ours.streams.len() {
             let [theirs, ours] = [&self.theirs, &self.ours].map(|side| {
-                side.streams[number].look(|seen| {
-                    let faults = seen.faults.clone();
-                    (seen.fragments, seen.progress_answers, faults)
-                })
+                let seen = side.streams[number].seen();
+                (seen.fragments, seen.progress_answers, seen.faults.clone())
             });
             if !ours.2.is_empty() {
                 let (faults, odd) = (ours.2, theirs.2);
@@ -368,7 +368,7 @@ impl Side {
         creates: &[WatchCreateRequest],
     ) -> Outcome<Vec<(i64, bool, String)>> {
         let stream = &self.streams[stream];
-        let before = stream.look(|seen| seen.created.len());
+        let before = stream.seen().created.len();
         for create in creates {
             stream.send(RequestUnion::CreateRequest(create.clone()))?;
         }
@@ -376,7 +376,7 @@ impl Side {
         stream
             .until("watches are answered", |seen| seen.created.len() >= wanted)
             .await?;
-        Ok(stream.look(|seen| seen.created[before..wanted].to_vec()))
+        Ok(stream.seen().created[before..wanted].to_vec())
     }
 
     /// Waits until the watch has been sent the events of that revision, or has ended.

@@ -23,13 +23,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use etcd_api::etcdserverpb::cluster_client::ClusterClient;
-use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
-use etcd_api::etcdserverpb::{MemberAddRequest, MemberListRequest, StatusRequest};
-
 use crate::machine::Machine;
 use crate::process::{Outcome, inkstone_binary};
 use crate::recorder::Recorder;
+use crate::request::Client;
 use crate::servers::{self, Servers};
 use crate::{live_line, peer_secret, record};
 use attack::{Attacker, Target};
@@ -212,47 +209,40 @@ fn play(
 
 /// Adds the stub as a learner, and returns the peer ports and ids of the members.
 async fn meet(servers: &Servers, stub: &Stub) -> Outcome<Vec<Target>> {
-    let mut cluster = ClusterClient::connect(servers.cluster.leader().client_url()).await?;
-    let request = MemberAddRequest {
-        peer_ur_ls: vec![stub.url()],
-        is_learner: true,
+    let client = Client {
+        address: servers.cluster.leader().client_address().to_owned(),
+        patience: MEETING,
     };
     let began = Instant::now();
     // Members publish their names first, and one change is under way at a time.
-    let added = loop {
-        match cluster.member_add(request.clone()).await {
+    let own = loop {
+        match client.add(stub.url(), true).await {
             Err(_) if began.elapsed() < MEETING => {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
-            added => break added?.into_inner(),
+            added => break added?,
         }
     };
-    let cluster_id = added.header.unwrap_or_default().cluster_id;
-    let own = added.member.unwrap_or_default().id;
-    stub.serve_as(cluster_id, own);
-    let request = MemberListRequest { linearizable: true };
-    let members = cluster.member_list(request).await?.into_inner().members;
-    let others = members.into_iter().filter(|member| member.id != own);
-    let target = |member: etcd_api::etcdserverpb::Member| {
-        let url = member.peer_ur_ls.first().cloned().unwrap_or_default();
-        let address = url.strip_prefix("http://").unwrap_or(&url).to_owned();
-        Target {
-            address,
-            cluster: cluster_id,
-            member: member.id,
-        }
-    };
-    Ok(others.map(target).collect())
+    let statuses = servers.statuses().await?;
+    let targets = statuses.into_iter().zip(&servers.cluster.members);
+    let targets: Vec<Target> = targets
+        .map(|(status, member)| {
+            let header = status.header.unwrap_or_default();
+            Target {
+                address: member.config.peer.clone(),
+                cluster: header.cluster_id,
+                member: header.member_id,
+            }
+        })
+        .collect();
+    stub.serve_as(targets[0].cluster, own);
+    Ok(targets)
 }
 
 async fn term_of(servers: &Servers) -> Outcome<u64> {
-    let mut most = 0;
-    for server in &servers.cluster.members {
-        let mut client = MaintenanceClient::connect(server.client_url()).await?;
-        let status = client.status(StatusRequest::default()).await?.into_inner();
-        most = most.max(status.raft_term);
-    }
-    Ok(most)
+    let statuses = servers.statuses().await?;
+    let terms = statuses.iter().map(|status| status.raft_term);
+    Ok(terms.max().unwrap_or(0))
 }
 
 fn resident_mib(servers: &Servers) -> Outcome<f64> {

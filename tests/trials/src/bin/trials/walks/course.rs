@@ -18,7 +18,7 @@ use super::{
     recovery::{SERVE_MAX, Wait},
     step::{At, Call, Ending, Slot, Step},
     system::{Program, System},
-    tally::{PROMISED, Tally, Times},
+    tally::{PROMISED, Tally, Times, What},
 };
 use crate::process::Outcome;
 
@@ -276,7 +276,7 @@ impl Walker {
         let tally = &mut self.course.tally;
         for (wait, times) in [(ours, &mut tally.ours), (etcd, &mut tally.etcd)] {
             match wait {
-                Wait::After(time) => times.departure.push(time),
+                Wait::After(time) => times.took(What::Depart, time),
                 Wait::Never => times.stayed.push(after.to_owned()),
                 Wait::Unasked => {}
             }
@@ -295,8 +295,11 @@ impl Walker {
     async fn check(&mut self) -> Outcome {
         let (ours, etcd) = self.both(System::catch_up).await?;
         self.note(&format!("  caught up: inkstone {ours:?}; etcd {etcd:?}"));
-        self.course.tally.ours.catch_up.push(ours);
-        self.course.tally.etcd.catch_up.extend(etcd);
+        let tally = &mut self.course.tally;
+        tally.ours.took(What::CatchUp, ours);
+        if let Some(etcd) = etcd {
+            tally.etcd.took(What::CatchUp, etcd);
+        }
         self.look_for_crashes();
         Ok(())
     }
@@ -353,10 +356,11 @@ fn note_serving(serving: Wait, after: &str, again: bool, times: &mut Times) {
         Wait::After(time) => time,
         Wait::Never => SERVE_MAX,
     };
-    match again {
-        true => times.serve_again.push(time),
-        false => times.serve.push(time),
-    }
+    let what = match again {
+        true => What::ServeAgain,
+        false => What::Serve,
+    };
+    times.took(what, time);
     if time > PROMISED {
         let again = if again { ", with a majority again" } else { "" };
         let seconds = time.as_secs_f64();

@@ -19,17 +19,23 @@ struct Row {
     verdict: Verdict,
 }
 
+/// What took a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    /// From the end of a step to an acknowledged put.
+    Serve,
+    /// The same, of a step that has given the cluster its majority back.
+    ServeAgain,
+    /// Until every member that is up shows, lists, takes and reads.
+    CatchUp,
+    /// Until a removed member's process has ended by itself.
+    Depart,
+}
+
 /// Times of one system.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
-    /// From the end of a step to an acknowledged put.
-    pub serve: Vec<Duration>,
-    /// The same, of a step that has given the cluster its majority back.
-    pub serve_again: Vec<Duration>,
-    /// Until every member that is up shows, lists, takes and reads.
-    pub catch_up: Vec<Duration>,
-    /// Until a removed member's process has ended by itself.
-    pub departure: Vec<Duration>,
+    all: BTreeMap<What, Vec<Duration>>,
     /// Steps after which a removed member's process went on.
     pub stayed: Vec<String>,
     /// Processes that ended and were started again.
@@ -132,31 +138,33 @@ impl Tally {
 }
 
 impl Times {
+    pub fn took(&mut self, what: What, time: Duration) {
+        self.all.entry(what).or_default().push(time);
+    }
+
     fn add(&mut self, other: Times) {
-        self.serve.extend(other.serve);
-        self.serve_again.extend(other.serve_again);
-        self.catch_up.extend(other.catch_up);
-        self.departure.extend(other.departure);
+        for (what, times) in other.all {
+            self.all.entry(what).or_default().extend(times);
+        }
         self.slow.extend(other.slow);
         self.stayed.extend(other.stayed);
         self.restarts += other.restarts;
     }
 
     fn rows(&self, name: &str) -> Vec<Vec<String>> {
-        let all = [
-            ("to serve", &self.serve),
-            ("to serve, with a majority again", &self.serve_again),
-            ("to catch up", &self.catch_up),
-            ("to end when removed", &self.departure),
-        ];
-        let some = all.into_iter().filter(|(_, times)| !times.is_empty());
-        some.map(|(what, times)| {
+        let row = |(what, times): (&What, &Vec<Duration>)| {
+            let what = match what {
+                What::Serve => "to serve",
+                What::ServeAgain => "to serve, with a majority again",
+                What::CatchUp => "to catch up",
+                What::Depart => "to end when removed",
+            };
             let over = times.iter().filter(|it| **it > PROMISED).count();
             let counted = [what, name, &times.len().to_string()].map(str::to_owned);
             let quantiles = [50, 90, 100].map(|percent| quantile(times, percent));
             [&counted[..], &quantiles, &[over.to_string()]].concat()
-        })
-        .collect()
+        };
+        self.all.iter().map(row).collect()
     }
 }
 
@@ -188,7 +196,7 @@ mod tests {
             let mut one = Tally::default();
             one.call("put", true, &Answer::Done, None, Verdict::Same);
             one.step("kill");
-            one.ours.serve.push(Duration::from_millis(3_500));
+            one.ours.took(What::Serve, Duration::from_millis(3_500));
             all.add(one);
         }
         let tables = all.tables();
