@@ -17,7 +17,6 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use crate::judge::{Judge, version};
-use crate::leases::Report;
 use crate::member::Member;
 use crate::{Faults, Work};
 
@@ -209,7 +208,7 @@ impl Client {
                     return;
                 };
                 if let Some(Response::LeaseGrant(granted)) = &response {
-                    judge.leases.report(Report::granted(asked, granted));
+                    judge.leases.granted(asked, granted);
                 }
                 let answer = response.as_ref().map(answer_of);
                 judge.observe(self.number, time, it.clone(), answer);
@@ -239,8 +238,9 @@ impl Client {
                 let Poll::Ready(answer) = arrived(answer, is_late) else {
                     return;
                 };
-                let report = answer.map(|it| Report::answered(asked, *id, &it));
-                report.into_iter().for_each(|it| judge.leases.report(it));
+                if let Some(answer) = answer {
+                    judge.leases.answered(asked, *id, &answer);
+                }
             }
         }
         self.waiting = None;

@@ -138,9 +138,19 @@ impl Judge {
         self.leases.restarted(member);
     }
 
+    /// Checks a member that runs.
+    pub fn look(&mut self, now: Duration, member: u64, replica: &Replica) {
+        if replica.leads() {
+            self.leads(replica.term(), member);
+        }
+        self.check_applied(member, replica);
+        self.compare(member, replica.reader());
+        self.leases.look(now, member, replica.reader());
+    }
+
     /// Checks that the applied index of a member does not decrease. If the member has
     /// installed a snapshot since the last look, compares it with the history.
-    pub fn look(&mut self, member: u64, replica: &Replica) {
+    fn check_applied(&mut self, member: u64, replica: &Replica) {
         let reader = replica.reader();
         let applied = replica.applied_index();
         let snapshot = replica.installed();
@@ -186,7 +196,7 @@ impl Judge {
     }
 
     /// Compares the revisions that a member has applied since the last look with the history.
-    pub fn compare(&mut self, member: u64, reader: &Reader) {
+    fn compare(&mut self, member: u64, reader: &Reader) {
         let compared = self.compared.entry(member).or_insert(1);
         // A compaction may have removed a part of its own revision.
         let from = (*compared + 1).max(reader.compacted() + 1);

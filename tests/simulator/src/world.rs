@@ -296,15 +296,8 @@ impl World {
             let Some(replica) = member.replica() else {
                 continue;
             };
-            if replica.leads() {
-                self.judge.leads(replica.term(), member.id);
-            }
+            self.judge.look(self.now, member.id, replica);
             let revision = replica.reader().revision();
-            self.judge.look(member.id, replica);
-            self.judge.compare(member.id, replica.reader());
-            self.judge
-                .leases
-                .look(self.now, member.id, replica.reader());
             let seen = [member.id, replica.term(), replica.index(), revision as u64];
             for word in seen {
                 let mixed = (self.counts.fingerprint ^ word).wrapping_mul(0x100_0000_01b3);

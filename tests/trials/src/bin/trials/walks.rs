@@ -117,7 +117,7 @@ pub fn run(options: &Options) -> Outcome {
             _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
         }
     });
-    let summary = trial.summary.borrow();
+    let mut summary = trial.summary.borrow_mut();
     println!("\n{}", summary.text());
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     println!("repeat with: cargo trials {}", arguments.join(" "));

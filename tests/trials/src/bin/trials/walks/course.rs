@@ -31,19 +31,13 @@ pub struct Course {
     pub tally: Tally,
     /// What our system did wrong; the first of them ends the walk.
     pub failures: Vec<String>,
-    /// Where etcd failed, so that the walk went on without it.
-    pub etcd_failures: Vec<String>,
-    /// The walk ended early: the systems went different ways.
-    pub parted: Option<String>,
     /// What happened, with times.
     pub lines: Vec<String>,
 }
 
 impl Course {
-    /// Its logs say why a system failed, or why ours was slow.
     pub fn is_worth_keeping(&self) -> bool {
-        let is_slow = !self.tally.ours.slow.is_empty();
-        is_slow || !self.failures.is_empty() || !self.etcd_failures.is_empty()
+        self.tally.is_worth_keeping() || !self.failures.is_empty()
     }
 }
 
@@ -130,7 +124,7 @@ impl Walker {
     }
 
     fn is_over(&self) -> bool {
-        self.course.parted.is_some() || !self.course.failures.is_empty()
+        !self.course.tally.parted.is_empty() || !self.course.failures.is_empty()
     }
 
     /// A member to be started, or to be restarted at its new address.
@@ -225,7 +219,7 @@ impl Walker {
         let is_open = |it: &&Answer| matches!(it, Answer::Unavailable(_));
         if call.changes_members() {
             if done[0] != done[1] {
-                self.course.parted = Some(line);
+                self.course.tally.parted.push(line);
             } else if may_be_done && answers.iter().any(is_open) {
                 self.model.in_doubt = Some(call);
             }
@@ -263,7 +257,8 @@ impl Walker {
         );
         match (ours, etcd) {
             (Wait::Never, Wait::Never) => {
-                self.course.parted = Some(format!("{words}, and etcd neither"));
+                let words = format!("{words}, and etcd neither");
+                self.course.tally.parted.push(words);
             }
             (Wait::Never, _) => self.fail(words),
             (_, Wait::Never) => self.leave_etcd(&words),
@@ -306,7 +301,7 @@ impl Walker {
 
     fn leave_etcd(&mut self, why: &str) {
         self.note(&format!("WITHOUT ETCD from here: {why}"));
-        self.course.etcd_failures.push(why.to_owned());
+        self.course.tally.etcd_failures.push(why.to_owned());
         if let Some(etcd) = self.etcd.take() {
             self.course.tally.etcd.restarts += etcd.ends.len();
         }
@@ -319,7 +314,7 @@ impl Walker {
         let etcd = self.etcd.as_mut().map(|it| std::mem::take(&mut it.crashes));
         for crash in etcd.unwrap_or_default() {
             self.note(&format!("etcd: {crash}"));
-            self.course.etcd_failures.push(crash);
+            self.course.tally.etcd_failures.push(crash);
         }
     }
 

@@ -48,7 +48,11 @@ pub struct Times {
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     rows: BTreeMap<Row, u32>,
-    steps: BTreeMap<String, u32>,
+    steps: BTreeMap<&'static str, u32>,
+    /// Calls after which a walk ended, because the systems went different ways.
+    pub parted: Vec<String>,
+    /// Why walks went on without etcd.
+    pub etcd_failures: Vec<String>,
     pub ours: Times,
     pub etcd: Times,
 }
@@ -72,11 +76,34 @@ impl Tally {
         *self.rows.entry(row).or_default() += 1;
     }
 
-    pub fn step(&mut self, kind: &str) {
-        *self.steps.entry(kind.to_owned()).or_default() += 1;
+    pub fn step(&mut self, kind: &'static str) {
+        *self.steps.entry(kind).or_default() += 1;
     }
 
-    pub fn add(&mut self, other: Tally) {
+    /// The logs say why etcd failed, or why ours was slow.
+    pub fn is_worth_keeping(&self) -> bool {
+        !self.ours.slow.is_empty() || !self.etcd_failures.is_empty()
+    }
+
+    /// The lists of what was out of the ordinary, with their titles.
+    pub fn lists(&mut self) -> [(&'static str, &mut Vec<String>); 4] {
+        [
+            ("inkstone served after more than 2 s", &mut self.ours.slow),
+            ("etcd served after more than 2 s", &mut self.etcd.slow),
+            (
+                "Walks that ended where the systems parted",
+                &mut self.parted,
+            ),
+            ("Walks that went on without etcd", &mut self.etcd_failures),
+        ]
+    }
+
+    /// Adds a walk with its seed.
+    pub fn add(&mut self, seed: u64, mut other: Tally) {
+        for ((_, all), (_, lines)) in self.lists().into_iter().zip(other.lists()) {
+            let lines = lines.iter().map(|line| format!("seed {seed}: {line}"));
+            all.extend(lines);
+        }
         for (row, times) in other.rows {
             *self.rows.entry(row).or_default() += times;
         }
@@ -98,7 +125,7 @@ impl Tally {
 
     pub fn tables(&self) -> String {
         let steps = self.steps.iter();
-        let steps = steps.map(|(kind, times)| vec![kind.clone(), times.to_string()]);
+        let steps = steps.map(|(kind, times)| vec![(*kind).to_owned(), times.to_string()]);
         let calls = self.rows.iter().map(|(row, times)| {
             let majority = match row.has_majority {
                 true => "",
@@ -146,7 +173,6 @@ impl Times {
         for (what, times) in other.all {
             self.all.entry(what).or_default().extend(times);
         }
-        self.slow.extend(other.slow);
         self.stayed.extend(other.stayed);
         self.restarts += other.restarts;
     }
@@ -197,7 +223,7 @@ mod tests {
             one.call("put", true, &Answer::Done, None, Verdict::Same);
             one.step("kill");
             one.ours.took(What::Serve, Duration::from_millis(3_500));
-            all.add(one);
+            all.add(1, one);
         }
         let tables = all.tables();
         for row in [
