@@ -66,7 +66,7 @@ impl Survey {
     }
 
     /// The survey of a file before its first group.
-    fn new(file: &SegmentFile, header: Result<Header, String>) -> Survey {
+    fn new(file: &SegmentFile, header: Result<SegmentHeader, String>) -> Survey {
         Survey {
             file: file.clone(),
             file_bytes: 0,

@@ -1,6 +1,7 @@
 //! Clients: each has at most one request under way, and reports its times and answer to the
 //! judge.
 
+use std::task::Poll;
 use std::time::Duration;
 
 use environment::randomness::Random;
@@ -10,13 +11,12 @@ use etcd_api::etcdserverpb::{
     CompactionRequest, Compare, DeleteRangeRequest, LeaseGrantRequest, LeaseKeepAliveRequest,
     LeaseTimeToLiveRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
 };
-use history::{Answer, Operation, Outcome, Request as Asked};
+use history::{Answer, Request as Asked};
 use revisions::{Command, LeaseAnswer, LeaseQuestion, Response};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
-use crate::judge::{Judge, text, version};
-use crate::leases::Report;
+use crate::judge::{Judge, version};
 use crate::member::Member;
 use crate::{Faults, Work};
 
@@ -25,12 +25,14 @@ const KEYS: u64 = 6;
 /// Time after which a client gives up its request.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+type Receiver<T> = oneshot::Receiver<Result<T, cluster::Error>>;
+
 /// A request under way.
 #[derive(Debug)]
 enum Waiting {
     Write {
-        command: Command,
-        answer: oneshot::Receiver<Result<Response, cluster::Error>>,
+        asked: Asked,
+        answer: Receiver<Response>,
     },
     Read {
         key: String,
@@ -38,11 +40,11 @@ enum Waiting {
         /// Incarnation of the member. The read does not count if the member restarts
         /// before the answer is used.
         life: u64,
-        answer: oneshot::Receiver<Result<(), cluster::Error>>,
+        answer: Receiver<()>,
     },
     Lease {
         id: i64,
-        answer: oneshot::Receiver<Result<LeaseAnswer, cluster::Error>>,
+        answer: Receiver<LeaseAnswer>,
     },
 }
 
@@ -104,18 +106,17 @@ impl Client {
             return;
         }
         let revision = member.reader().map_or(1, revisions::Reader::revision);
-        let command = if faults.work == Work::Nothing && random.chance(9, 10) {
-            Command::DeleteRange(DeleteRangeRequest {
-                key: "nowhere".into(),
-                prev_kv: true,
-                ..DeleteRangeRequest::default()
-            })
-        } else {
-            self.command(key, revision, random)
+        let write = match faults.work == Work::Nothing && random.chance(9, 10) {
+            true => deletion("nowhere".to_owned()),
+            false => self.draw_write(key, revision, random),
         };
+        self.write(now, member, write);
+    }
+
+    fn write(&mut self, now: Duration, member: &mut Member, (command, asked): (Command, Asked)) {
         let (sender, answer) = oneshot::channel();
-        if member.ask(command.clone(), sender) {
-            self.waiting = Some((now, Waiting::Write { command, answer }));
+        if member.ask(command, sender) {
+            self.waiting = Some((now, Waiting::Write { asked, answer }));
         }
     }
 
@@ -125,11 +126,8 @@ impl Client {
         if self.lease != 0 && random.chance(2, 3) {
             return self.ask_lease(now, member, random);
         }
-        let command = self.grant(random);
-        let (sender, answer) = oneshot::channel();
-        if member.ask(command.clone(), sender) {
-            self.waiting = Some((now, Waiting::Write { command, answer }));
-        }
+        let grant = self.grant(random);
+        self.write(now, member, grant);
     }
 
     fn ask_lease(&mut self, now: Duration, member: &mut Member, random: &mut Random) {
@@ -140,55 +138,60 @@ impl Client {
             LeaseQuestion::TimeToLive(LeaseTimeToLiveRequest { id, keys: true })
         };
         let (sender, answer) = oneshot::channel();
-        if member.ask_lease(question, sender) {
+        if let Some(replica) = member.replica_mut() {
+            replica.ask_lease(question, sender);
             self.waiting = Some((now, Waiting::Lease { id, answer }));
         }
     }
 
     /// A grant of a lease with an id that no other request uses.
-    fn grant(&mut self, random: &mut Random) -> Command {
+    fn grant(&mut self, random: &mut Random) -> (Command, Asked) {
         self.lease = (self.number as i64 + 1) * 1_000_000 + self.done as i64;
-        Command::LeaseGrant(LeaseGrantRequest {
-            id: self.lease,
-            ttl: 1 + random.below(2) as i64,
-        })
+        let (lease, seconds) = (self.lease, 1 + random.below(2) as i64);
+        let grant = LeaseGrantRequest {
+            id: lease,
+            ttl: seconds,
+        };
+        (Command::LeaseGrant(grant), Asked::Grant { lease, seconds })
     }
 
-    fn command(&mut self, key: String, revision: i64, random: &mut Random) -> Command {
+    /// A write, as a command and as the history has it. A transaction is the put that it makes
+    /// if its comparison holds; if not, it has not succeeded.
+    fn draw_write(&mut self, key: String, revision: i64, random: &mut Random) -> (Command, Asked) {
         // A value that no other write has.
-        let value = format!("{}.{}", self.number, self.done);
         let padding = ".".repeat(random.below(400) as usize);
+        let value = format!("{}.{}{padding}", self.number, self.done);
+        let lease = if random.chance(1, 5) { self.lease } else { 0 };
         let put = PutRequest {
             key: key.clone().into(),
-            value: (value + &padding).into(),
-            lease: if random.chance(1, 5) { self.lease } else { 0 },
+            value: value.clone().into(),
+            lease,
             ..PutRequest::default()
         };
+        let asked = Asked::Put {
+            key: key.clone(),
+            value,
+            lease,
+            previous: false,
+        };
         match random.below(20) {
-            0..=9 => Command::Put(put),
-            10..=12 => Command::DeleteRange(DeleteRangeRequest {
-                key: key.into(),
-                prev_kv: true,
-                ..DeleteRangeRequest::default()
-            }),
+            0..=9 => (Command::Put(put), asked),
+            10..=12 => deletion(key),
             13 => self.grant(random),
-            14 => Command::Compact(CompactionRequest {
-                revision: revision - 15,
-                physical: random.chance(1, 4),
-            }),
-            _ => Command::Txn(compare_and_swap(put, revision, random)),
+            14 => {
+                let revision = revision - 15;
+                let physical = random.chance(1, 4);
+                let compaction = CompactionRequest { revision, physical };
+                (Command::Compact(compaction), Asked::Compact { revision })
+            }
+            _ => (Command::Txn(compare_and_swap(put, revision, random)), asked),
         }
     }
 
     /// Gives up the request under way: its write may have happened, and may still happen.
     pub fn give_up(&mut self, now: Duration, judge: &mut Judge) {
-        if let Some((asked, Waiting::Write { command, .. })) = self.waiting.take() {
-            judge.observe(operation(
-                self.number,
-                (asked, now),
-                request(&command),
-                None,
-            ));
+        if let Some((since, Waiting::Write { asked, .. })) = self.waiting.take() {
+            judge.observe(self.number, (since, now), asked, None);
         }
     }
 
@@ -197,131 +200,88 @@ impl Client {
         let Some((asked, waiting)) = &mut self.waiting else {
             return;
         };
-        let asked = *asked;
-        let is_late = now > asked + PATIENCE;
+        let (asked, is_late) = (*asked, now > *asked + PATIENCE);
+        let time = (asked, now);
         match waiting {
-            Waiting::Write { command, answer } => match answer.try_recv() {
-                Ok(Ok(response)) => {
-                    if let Response::LeaseGrant(granted) = &response {
-                        judge.leases.report(Report::granted(asked, granted));
-                    }
-                    let answer = answer_of(&response);
-                    let asked = (asked, now);
-                    judge.observe(operation(
-                        self.number,
-                        asked,
-                        request(command),
-                        Some(answer),
-                    ));
-                    self.waiting = None;
+            Waiting::Write { asked: it, answer } => {
+                let Poll::Ready(response) = arrived(answer, is_late) else {
+                    return;
+                };
+                if let Some(Response::LeaseGrant(granted)) = &response {
+                    judge.leases.granted(asked, granted);
                 }
-                Err(TryRecvError::Empty) if !is_late => {}
-                _ => self.give_up(now, judge),
-            },
+                let answer = response.as_ref().map(answer_of);
+                judge.observe(self.number, time, it.clone(), answer);
+            }
             Waiting::Read {
                 key,
                 member,
                 life,
                 answer,
-            } => match answer.try_recv() {
-                Ok(Ok(())) => {
-                    let member = members.iter().find(|it| it.id == *member);
-                    if let Some(member) = member.filter(|it| it.lives == *life)
-                        && let Some(answer) = read(member, key)
-                    {
-                        let get = Asked::Get {
-                            key: key.clone(),
-                            end: String::new(),
-                            revision: 0,
-                            serializable: false,
-                        };
-                        judge.observe(operation(self.number, (asked, now), get, Some(answer)));
-                    }
-                    self.waiting = None;
+            } => {
+                let Poll::Ready(confirmed) = arrived(answer, is_late) else {
+                    return;
+                };
+                let is_same = |it: &&Member| it.id == *member && it.lives == *life;
+                let member = members.iter().find(is_same).filter(|_| confirmed.is_some());
+                if let Some(answer) = member.and_then(|member| read(member, key)) {
+                    let get = Asked::Get {
+                        key: key.clone(),
+                        end: String::new(),
+                        revision: 0,
+                        serializable: false,
+                    };
+                    judge.observe(self.number, time, get, Some(answer));
                 }
-                Err(TryRecvError::Empty) if !is_late => {}
-                _ => self.waiting = None,
-            },
-            Waiting::Lease { id, answer } => match answer.try_recv() {
-                Ok(Ok(answer)) => {
-                    judge.leases.report(Report::answered(asked, *id, &answer));
-                    self.waiting = None;
+            }
+            Waiting::Lease { id, answer } => {
+                let Poll::Ready(answer) = arrived(answer, is_late) else {
+                    return;
+                };
+                if let Some(answer) = answer {
+                    judge.leases.answered(asked, *id, &answer);
                 }
-                Err(TryRecvError::Empty) if !is_late => {}
-                _ => self.waiting = None,
-            },
+            }
         }
+        self.waiting = None;
     }
 }
 
-/// An operation for the judge; without an answer its outcome is unknown. The judge of leases
-/// knows the lives of members, so this one need not.
-fn operation(
-    client: usize,
-    (asked, answered): (Duration, Duration),
-    request: Asked,
-    answer: Option<Answer>,
-) -> Operation {
-    Operation {
-        client: client as u32,
-        member: 0,
-        life: None,
-        called: asked.as_nanos() as u64,
-        returned: answered.as_nanos() as u64,
-        request,
-        outcome: answer.map_or(Outcome::unknown("no answer"), Outcome::Done),
+/// The answer; none if the request has failed or is given up.
+fn arrived<T>(answer: &mut Receiver<T>, is_late: bool) -> Poll<Option<T>> {
+    match answer.try_recv() {
+        Ok(answer) => Poll::Ready(answer.ok()),
+        Err(TryRecvError::Empty) if !is_late => Poll::Pending,
+        Err(_) => Poll::Ready(None),
     }
 }
 
-/// A command as the history has it. A transaction is the put that it makes if its comparison
-/// holds; if not, it has not succeeded.
-fn request(command: &Command) -> Asked {
-    let asked = |put: &PutRequest| Asked::Put {
-        key: text(&put.key),
-        value: text(&put.value),
-        lease: put.lease,
-        previous: false,
+/// A deletion, as a command and as the history has it.
+fn deletion(key: String) -> (Command, Asked) {
+    let delete = DeleteRangeRequest {
+        key: key.clone().into(),
+        prev_kv: true,
+        ..DeleteRangeRequest::default()
     };
-    match command {
-        Command::Put(put) => asked(put),
-        Command::DeleteRange(delete) => Asked::Delete {
-            key: text(&delete.key),
-        },
-        Command::Txn(txn) => {
-            let mut puts = txn.success.iter().filter_map(|it| match &it.request {
-                Some(Request::RequestPut(put)) => Some(asked(put)),
-                _ => None,
-            });
-            puts.next().expect("the clients' transactions put")
-        }
-        Command::Compact(compact) => Asked::Compact {
-            revision: compact.revision,
-        },
-        Command::LeaseGrant(grant) => Asked::Grant {
-            lease: grant.id,
-            seconds: grant.ttl,
-        },
-        other => unreachable!("clients do not send {other:?}"),
-    }
+    (Command::DeleteRange(delete), Asked::Delete { key })
 }
 
 fn answer_of(response: &Response) -> Answer {
-    let revision = response.clone().header_mut().revision;
-    let (succeeded, versions, seconds) = match response {
-        Response::DeleteRange(answer) => {
-            let versions = answer.prev_kvs.iter().map(version).collect();
-            (answer.deleted > 0, versions, 0)
-        }
-        Response::Txn(answer) => (answer.succeeded, Vec::new(), 0),
-        Response::LeaseGrant(answer) => (true, Vec::new(), answer.ttl),
-        _ => (true, Vec::new(), 0),
+    let mut told = Answer {
+        revision: response.clone().header_mut().revision,
+        succeeded: true,
+        ..Answer::default()
     };
-    Answer {
-        revision,
-        succeeded,
-        versions,
-        seconds,
+    match response {
+        Response::DeleteRange(answer) => {
+            told.succeeded = answer.deleted > 0;
+            told.versions = answer.prev_kvs.iter().map(version).collect();
+        }
+        Response::Txn(answer) => told.succeeded = answer.succeeded,
+        Response::LeaseGrant(answer) => told.seconds = answer.ttl,
+        _ => {}
     }
+    told
 }
 
 fn read(member: &Member, key: &str) -> Option<Answer> {

@@ -36,8 +36,6 @@ pub struct Faults {
     pub double_permille: u64,
     /// Messages that arrive late, and so out of order.
     pub late_permille: u64,
-    /// Greatest extra delay of a late message.
-    pub late_milliseconds_max: u64,
     /// Steps in which the network is cut at a random place, or healed.
     pub cut_permille: u64,
     /// Steps in which a member loses power, between two I/Os or during one.
@@ -94,7 +92,6 @@ impl Faults {
         drop_permille: 0,
         double_permille: 0,
         late_permille: 0,
-        late_milliseconds_max: 300,
         cut_permille: 0,
         crash_permille: 0,
         blackout_permille: 0,

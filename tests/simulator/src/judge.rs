@@ -8,12 +8,15 @@
 //!   installed equals the history at its revision.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::Replica;
 use etcd_api::EncodedKeyValue;
 use etcd_api::etcdserverpb::RangeRequest;
-use history::{Change, Entry, History, Operation, Outcome, Rule, Version, Violation, check};
+use history::{
+    Answer, Change, Entry, History, Operation, Outcome, Request, Rule, Version, Violation, check,
+};
 use revisions::Reader;
 
 use crate::leases::Leases;
@@ -63,14 +66,11 @@ pub struct Verdict {
     pub fingerprint: u64,
 }
 
-/// The changes of a revision: key, whether it was deleted, and the encoded `KeyValue`.
-type Changes = Vec<(Vec<u8>, bool, Bytes)>;
-
 /// Collects the observations of a run and checks them.
 #[derive(Debug, Default)]
 pub(crate) struct Judge {
-    /// Changes by revision, as the first member that applied them had them.
-    history: BTreeMap<i64, Changes>,
+    /// Every revision, as the first member that applied it had it.
+    history: BTreeMap<i64, Entry>,
     /// Revision up to which each member was compared with the history.
     compared: BTreeMap<u64, i64>,
     /// Applied index of each member at the last look, and index of the snapshot that it had
@@ -93,8 +93,24 @@ impl Judge {
         }
     }
 
-    pub fn observe(&mut self, operation: Operation) {
-        self.operations.push(operation);
+    /// Records what a client asked and when, and the answer. Without an answer the outcome is
+    /// unknown. The judge of leases knows the lives of members, so this one need not.
+    pub fn observe(
+        &mut self,
+        client: usize,
+        (asked, answered): (Duration, Duration),
+        request: Request,
+        answer: Option<Answer>,
+    ) {
+        self.operations.push(Operation {
+            client: client as u32,
+            member: 0,
+            life: None,
+            called: asked.as_nanos() as u64,
+            returned: answered.as_nanos() as u64,
+            request,
+            outcome: answer.map_or(Outcome::unknown("no answer"), Outcome::Done),
+        });
     }
 
     /// Records that a member leads in a term.
@@ -122,9 +138,19 @@ impl Judge {
         self.leases.restarted(member);
     }
 
+    /// Checks a member that runs.
+    pub fn look(&mut self, now: Duration, member: u64, replica: &Replica) {
+        if replica.leads() {
+            self.leads(replica.term(), member);
+        }
+        self.check_applied(member, replica);
+        self.compare(member, replica.reader());
+        self.leases.look(now, member, replica.reader());
+    }
+
     /// Checks that the applied index of a member does not decrease. If the member has
     /// installed a snapshot since the last look, compares it with the history.
-    pub fn look(&mut self, member: u64, replica: &Replica) {
+    fn check_applied(&mut self, member: u64, replica: &Replica) {
         let reader = replica.reader();
         let applied = replica.applied_index();
         let snapshot = replica.installed();
@@ -152,15 +178,15 @@ impl Judge {
         if revision < reader.compacted() {
             return;
         }
-        let keys = self.history.values().flatten().map(|(key, ..)| key);
-        for key in keys.collect::<BTreeSet<_>>() {
+        let changes = self.history.values().flat_map(|entry| &entry.changes);
+        for key in changes.map(Change::key).collect::<BTreeSet<_>>() {
             let request = RangeRequest {
-                key: key.clone().into(),
+                key: Bytes::copy_from_slice(key.as_bytes()),
                 revision,
                 ..RangeRequest::default()
             };
             let found = reader.range(&request).expect("it is not compacted");
-            let found = found.kvs.first().map(|kv| kv.0.clone());
+            let found = found.kvs.first().map(version);
             let known = self.at(key, revision);
             assert!(
                 found == known,
@@ -170,7 +196,7 @@ impl Judge {
     }
 
     /// Compares the revisions that a member has applied since the last look with the history.
-    pub fn compare(&mut self, member: u64, reader: &Reader) {
+    fn compare(&mut self, member: u64, reader: &Reader) {
         let compared = self.compared.entry(member).or_insert(1);
         // A compaction may have removed a part of its own revision.
         let from = (*compared + 1).max(reader.compacted() + 1);
@@ -181,19 +207,22 @@ impl Judge {
         let history = reader.engine().history(from).expect("it is not compacted");
         for changes in history {
             let changes = changes.expect("an applied revision can be read");
-            let found: Changes = changes
-                .versions
-                .iter()
-                .map(|it| (it.key.to_vec(), it.tombstone, it.kv.clone()))
-                .collect();
-            let known = self
-                .history
-                .entry(changes.main)
-                .or_insert_with(|| found.clone());
+            let versions = changes.versions.iter().map(|it| match it.tombstone {
+                true => Change::Delete {
+                    key: text(&it.key),
+                    modified: changes.main,
+                },
+                false => Change::Put(version(&EncodedKeyValue(it.kv.clone()))),
+            });
+            let found = Entry {
+                revision: changes.main,
+                changes: versions.collect(),
+            };
+            let known = self.history.entry(changes.main);
+            let known = known.or_insert_with(|| found.clone());
             assert!(
                 *known == found,
-                "member {member:x} has another history at revision {}: {found:?}, not {known:?}",
-                changes.main
+                "member {member:x} has another history: {found:?}, not {known:?}"
             );
         }
         *compared = newest;
@@ -204,7 +233,7 @@ impl Judge {
     pub fn conclude(&self) -> (u64, i64, u64) {
         let history = History {
             operations: self.operations.clone(),
-            ledger: self.history.iter().map(entry).collect(),
+            ledger: self.history.values().cloned().collect(),
             ..History::default()
         };
         // The network doubles messages, and a command that arrives twice is executed twice;
@@ -218,27 +247,14 @@ impl Judge {
         (answers.count() as u64, last, self.leaders.len() as u64)
     }
 
-    /// The encoded `KeyValue` of a key at a revision; `None` where it does not exist.
-    fn at(&self, key: &[u8], revision: i64) -> Option<Bytes> {
+    /// The version of a key at a revision; `None` where it does not exist.
+    fn at(&self, key: &str, revision: i64) -> Option<Version> {
         let before = self.history.range(..=revision).rev();
-        let mut all = before.flat_map(|(_, changes)| changes.iter().rev());
-        let (_, tombstone, kv) = all.find(|(known, ..)| known == key)?;
-        (!tombstone).then(|| kv.clone())
-    }
-}
-
-/// A revision as the ledger of a history has it.
-fn entry((revision, changes): (&i64, &Changes)) -> Entry {
-    let change = |(key, is_deleted, kv): &(Vec<u8>, bool, Bytes)| match is_deleted {
-        true => Change::Delete {
-            key: text(key),
-            modified: *revision,
-        },
-        false => Change::Put(version(&EncodedKeyValue(kv.clone()))),
-    };
-    Entry {
-        revision: *revision,
-        changes: changes.iter().map(change).collect(),
+        let mut all = before.flat_map(|(_, entry)| entry.changes.iter().rev());
+        match all.find(|change| change.key() == key)? {
+            Change::Put(version) => Some(version.clone()),
+            Change::Delete { .. } => None,
+        }
     }
 }
 
@@ -256,6 +272,6 @@ pub(crate) fn version(kv: &EncodedKeyValue) -> Version {
 }
 
 /// Keys and values of clients are text.
-pub(crate) fn text(bytes: &[u8]) -> String {
+fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -12,53 +12,18 @@ use std::time::Duration;
 use etcd_api::etcdserverpb::LeaseGrantResponse;
 use revisions::{LeaseAnswer, Reader};
 
-/// An answer about a lease, with the time of the request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Report {
-    id: i64,
-    asked: Duration,
-    /// Remaining time in seconds; negative if overdue, `None` if the lease does not exist.
-    seconds: Option<i64>,
-    is_renewal: bool,
-    is_grant: bool,
-}
-
-impl Report {
-    pub fn granted(asked: Duration, response: &LeaseGrantResponse) -> Report {
-        Report {
-            id: response.id,
-            asked,
-            seconds: Some(response.ttl),
-            is_renewal: false,
-            is_grant: true,
-        }
-    }
-
-    pub fn answered(asked: Duration, id: i64, answer: &LeaseAnswer) -> Report {
-        let (of, seconds) = match answer {
-            LeaseAnswer::KeepAlive(answer) => (answer.id, Some(answer.ttl).filter(|&it| it > 0)),
-            // An overdue lease still has a granted time; a lease that does not exist has none.
-            LeaseAnswer::TimeToLive(answer) => {
-                (answer.id, (answer.granted_ttl > 0).then_some(answer.ttl))
-            }
-        };
-        assert_eq!(of, id, "an answer about another lease");
-        Report {
-            id,
-            asked,
-            seconds,
-            is_renewal: matches!(answer, LeaseAnswer::KeepAlive(_)),
-            is_grant: false,
-        }
-    }
-}
-
 /// Collects the answers about leases of a run and checks them.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     /// Milliseconds that the fastest clock advances in a second.
     fastest_permille: u32,
-    reports: Vec<Report>,
+    /// Times until which leases must live, by the answers of grants and others.
+    lives: BTreeMap<i64, Duration>,
+    granted: BTreeSet<i64>,
+    /// Granted leases that did not exist any more by a later answer.
+    gone: BTreeSet<i64>,
+    /// Renewals that succeeded.
+    renewals: u64,
     /// Applied index and existing leases of each member at the last look.
     seen: BTreeMap<u64, (u64, BTreeSet<i64>)>,
     /// Time at which the first member had applied the end of a lease.
@@ -73,8 +38,36 @@ impl Leases {
         }
     }
 
-    pub fn report(&mut self, report: Report) {
-        self.reports.push(report);
+    /// Takes the answer to a request for a lease.
+    pub fn granted(&mut self, asked: Duration, response: &LeaseGrantResponse) {
+        self.granted.insert(response.id);
+        self.remains(response.id, asked, response.ttl);
+    }
+
+    /// Takes the answer to a question about a lease.
+    pub fn answered(&mut self, asked: Duration, id: i64, answer: &LeaseAnswer) {
+        let (of, is_renewal, exists, seconds) = match answer {
+            LeaseAnswer::KeepAlive(it) => (it.id, true, it.ttl > 0, it.ttl),
+            // An overdue lease still has a granted time; a lease that does not exist has none.
+            LeaseAnswer::TimeToLive(it) => (it.id, false, it.granted_ttl > 0, it.ttl),
+        };
+        assert_eq!(of, id, "an answer about another lease");
+        if exists {
+            self.renewals += u64::from(is_renewal);
+            self.remains(id, asked, seconds);
+        } else if self.granted.contains(&id) {
+            // A request before the grant may be answered "does not exist" although the lease
+            // exists later.
+            self.gone.insert(id);
+        }
+    }
+
+    /// A lease has so many seconds left since a request; fewer than none if it is overdue.
+    fn remains(&mut self, id: i64, asked: Duration, seconds: i64) {
+        let time = Duration::from_secs(seconds.max(0) as u64);
+        let until = asked + time * 1000 / self.fastest_permille;
+        let lives = self.lives.entry(id).or_default();
+        *lives = until.max(*lives);
     }
 
     /// Records that a member restarted: it may have applied less.
@@ -101,33 +94,20 @@ impl Leases {
     /// Checks all answers at the end of a run. Returns the numbers of successful renewals and
     /// of ended leases.
     pub fn conclude(&self, reader: &Reader) -> (u64, u64) {
-        let alive = alive(reader);
-        let mut granted: BTreeSet<i64> = BTreeSet::new();
-        for report in &self.reports {
-            let ended = self.ended.get(&report.id);
-            if report.is_grant {
-                granted.insert(report.id);
-            }
-            match report.seconds {
-                Some(seconds) => {
-                    let granted = Duration::from_secs(seconds.max(0) as u64);
-                    let until = report.asked + granted * 1000 / self.fastest_permille;
-                    assert!(
-                        ended.is_none_or(|&ended| ended >= until),
-                        "{report:?}, and the lease had ended at {ended:?}"
-                    );
-                }
-                // A request before the grant may be answered "does not exist" although the
-                // lease exists later.
-                None => assert!(
-                    !(granted.contains(&report.id) && alive.contains(&report.id)),
-                    "{report:?}, and the lease is alive in the end"
-                ),
-            }
+        for (id, until) in &self.lives {
+            let ended = self.ended.get(id);
+            assert!(
+                ended.is_none_or(|ended| ended >= until),
+                "lease {id} had until {until:?}, and had ended at {ended:?}"
+            );
         }
-        let renewed = |report: &&Report| report.is_renewal && report.seconds.is_some();
-        let renewals = self.reports.iter().filter(renewed).count();
-        (renewals as u64, self.ended.len() as u64)
+        let alive = alive(reader);
+        let back: Vec<&i64> = self.gone.intersection(&alive).collect();
+        assert!(
+            back.is_empty(),
+            "leases {back:?} did not exist, and are alive in the end"
+        );
+        (self.renewals, self.ended.len() as u64)
     }
 }
 

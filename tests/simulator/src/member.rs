@@ -10,7 +10,7 @@ use engine::{Durability, Sequence, Worker};
 use environment::randomness::Random;
 use environment::simulated::{Restart, SimulatedClock, SimulatedDisk};
 use environment::{Clock, Instant};
-use revisions::{Command, LeaseAnswer, LeaseQuestion, Reader, Response};
+use revisions::{Command, Reader, Response};
 use tokio::sync::oneshot;
 
 use crate::{Faults, Keeping};
@@ -45,7 +45,7 @@ struct Life {
 pub(crate) struct Member {
     pub id: u64,
     all: Vec<revisions::Member>,
-    disk: SimulatedDisk,
+    pub disk: SimulatedDisk,
     clock: SimulatedClock,
     /// Milliseconds that its clock advances in a second.
     rate_permille: u32,
@@ -198,15 +198,11 @@ impl Member {
     /// Cuts the power, at once or at one of the next I/Os.
     pub fn crash(&mut self, random: &mut Random) {
         (self.power_fails, self.lacks) = (true, true);
-        self.end(random);
+        self.kill(random);
     }
 
     /// Kills the process; the machine keeps running, with its page cache.
     pub fn kill(&mut self, random: &mut Random) {
-        self.end(random);
-    }
-
-    fn end(&mut self, random: &mut Random) {
         if random.chance(1, 2) {
             self.disk.crash();
         } else {
@@ -282,14 +278,9 @@ impl Member {
         self.life.is_some()
     }
 
-    /// Whether the member does not know of a removal.
-    pub fn is_present(&self) -> bool {
-        !self.has_gone
-    }
-
-    /// Whether the member is present and must agree with the others at the end of a run.
+    /// Whether the member does not know of a removal and must agree with the others at the end of a run.
     pub fn is_sound(&self) -> bool {
-        self.is_present() && !self.has_bad_memory
+        !self.has_gone && !self.has_bad_memory
     }
 
     /// The reader; `None` while the member is down.
@@ -308,18 +299,9 @@ impl Member {
         self.clock.advance(length * self.rate_permille / 1000);
     }
 
-    pub fn receive(&mut self, from: u64, message: PeerMessage) {
-        if let Some(life) = &mut self.life {
-            life.replica.receive(from, message);
-        }
-    }
-
-    /// Informs the replica that another member refused its connection because this member was
-    /// removed.
-    pub fn removal_reported(&mut self) {
-        if let Some(life) = &mut self.life {
-            life.replica.removal_reported();
-        }
+    /// The replica, even while its disk has crashed.
+    pub fn replica_mut(&mut self) -> Option<&mut Replica> {
+        self.life.as_mut().map(|life| &mut life.replica)
     }
 
     /// Submits a client's command. Returns false if the member is down, stopping or full.
@@ -346,28 +328,6 @@ impl Member {
                 true
             }
             None => false,
-        }
-    }
-
-    /// Submits a client's question about a lease. Returns false if the member is down.
-    pub fn ask_lease(
-        &mut self,
-        question: LeaseQuestion,
-        answer: oneshot::Sender<Result<LeaseAnswer, cluster::Error>>,
-    ) -> bool {
-        match &mut self.life {
-            Some(life) => {
-                life.replica.ask_lease(question, answer);
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// Asks the member to transfer the lead.
-    pub fn move_lead(&mut self, to: u64, answer: oneshot::Sender<Result<(), cluster::Error>>) {
-        if let Some(life) = &mut self.life {
-            life.replica.transfer_leadership(to, answer);
         }
     }
 
@@ -436,15 +396,6 @@ impl Member {
             ),
             None => {}
         }
-    }
-
-    pub fn disk(&self) -> &SimulatedDisk {
-        &self.disk
-    }
-
-    /// Trace of the disk's I/Os, for messages of failed tests.
-    pub fn story(&self) -> String {
-        self.disk.trace().to_string()
     }
 }
 

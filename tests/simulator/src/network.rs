@@ -11,6 +11,9 @@ use crate::Faults;
 use crate::bad_memory::BadMemory;
 use crate::hostile::Hostile;
 
+/// Greatest extra delay of a late message.
+const LATE_MILLISECONDS_MAX: u64 = 300;
+
 /// An encoded message under way.
 #[derive(Clone, Debug)]
 struct Packet {
@@ -35,18 +38,6 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// A network without cuts, and perhaps with a member that has bad memory.
-    pub fn flipping(member: Option<u64>) -> Network {
-        let bad_memory = BadMemory {
-            member,
-            ..BadMemory::default()
-        };
-        Network {
-            bad_memory,
-            ..Network::default()
-        }
-    }
-
     /// Sends a message, which the faults may drop, double, delay or alter.
     pub fn send(
         &mut self,
@@ -86,7 +77,7 @@ impl Network {
         for _ in 0..copies {
             let mut delay = Duration::from_micros(50 + random.below(500));
             if random.chance(faults.late_permille, 1000) {
-                delay += Duration::from_millis(random.below(faults.late_milliseconds_max));
+                delay += Duration::from_millis(random.below(LATE_MILLISECONDS_MAX));
             }
             self.sent += 1;
             self.under_way

@@ -69,6 +69,6 @@ impl World {
         for client in &mut self.clients {
             client.give_up(self.now, &mut self.judge);
         }
-        self.blackouts += 1;
+        self.counts.blackouts += 1;
     }
 }

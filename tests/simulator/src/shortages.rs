@@ -36,7 +36,7 @@ impl World {
                 member.run_short(until, &mut self.random);
             }
         }
-        self.shortages += 1;
+        self.counts.shortages += 1;
     }
 
     /// Ends the shortages that are over.
@@ -51,7 +51,7 @@ impl World {
 
 impl Member {
     fn run_short(&mut self, until: Duration, random: &mut Random) {
-        if self.short_until.is_some() || self.has_gone || self.disk().has_crashed() {
+        if self.short_until.is_some() || self.has_gone || self.disk.has_crashed() {
             return;
         }
         let Some(used) = self.used_bytes() else {
@@ -59,24 +59,24 @@ impl Member {
         };
         let limit = used + random.below(LEFT_BYTES_MAX);
         match random.below(3) {
-            0 => self.disk().fail_opens(Some(*random.pick(&NUMBERS))),
-            1 => self.disk().set_capacity(limit),
-            _ => self.disk().set_quota(Some(limit)),
+            0 => self.disk.fail_opens(Some(*random.pick(&NUMBERS))),
+            1 => self.disk.set_capacity(limit),
+            _ => self.disk.set_quota(Some(limit)),
         }
         self.short_until = Some(until);
     }
 
     /// Space that the member's files occupy; `None` before its first start.
     fn used_bytes(&self) -> Option<u64> {
-        let space = self.disk().space(Path::new(DIRECTORY)).ok()?;
+        let space = self.disk.space(Path::new(DIRECTORY)).ok()?;
         Some(space.total_bytes - space.available_bytes)
     }
 
     /// Ends the member's shortage.
     pub fn have_enough(&mut self) {
         self.short_until = None;
-        self.disk().fail_opens(None);
-        self.disk().set_capacity(ENOUGH_BYTES);
-        self.disk().set_quota(None);
+        self.disk.fail_opens(None);
+        self.disk.set_capacity(ENOUGH_BYTES);
+        self.disk.set_quota(None);
     }
 }

@@ -29,19 +29,13 @@ pub struct World {
     pub(crate) network: Network,
     pub(crate) clients: Vec<Client>,
     operator: Operator,
-    joins: u64,
     pub(crate) judge: Judge,
     /// The run ends only after all leases have ended.
     leases_end: bool,
-    crashes: u64,
-    pub(crate) blackouts: u64,
-    pub(crate) shortages: u64,
-    stops: u64,
-    /// Transfers of leadership that succeeded, without those of members that stop.
-    transfers: u64,
+    /// Of what has happened so far.
+    pub(crate) counts: Verdict,
     /// Receives the outcome of the last transfer of leadership.
     transfer: Option<oneshot::Receiver<Result<(), cluster::Error>>>,
-    fingerprint: u64,
 }
 
 /// Runs a cluster of `members` for `steps` with faults, then without until its members
@@ -73,25 +67,22 @@ impl World {
             member.has_bad_memory = bad_memory == Some(it.id);
             member
         });
+        let members = members.collect();
+        let mut network = Network::default();
+        network.bad_memory.member = bad_memory;
         World {
             now: Duration::ZERO,
-            members: members.collect(),
+            members,
             random,
             faults,
             stranded: None,
-            network: Network::flipping(bad_memory),
+            network,
             clients: (0..CLIENTS).map(Client::new).collect(),
             operator: Operator::new(faults.keeping != Keeping::CachedByAny),
-            joins: 0,
             judge: Judge::new(faults.drift_permille),
             leases_end: false,
-            crashes: 0,
-            blackouts: 0,
-            shortages: 0,
-            stops: 0,
-            transfers: 0,
+            counts: Verdict::default(),
             transfer: None,
-            fingerprint: 0,
         }
     }
 
@@ -161,7 +152,7 @@ impl World {
         if let Some(answer) = &mut self.transfer
             && let Ok(outcome) = answer.try_recv()
         {
-            self.transfers += u64::from(outcome.is_ok());
+            self.counts.transfers += u64::from(outcome.is_ok());
             self.transfer = None;
         }
         if !self.random.chance(self.faults.transfer_permille, 1000) {
@@ -171,8 +162,9 @@ impl World {
         let leads = |member: &&mut Member| member.replica().is_some_and(|it| it.holds_leadership());
         if let Some(leader) = self.members.iter_mut().find(leads) {
             let (answer, outcome) = oneshot::channel();
-            leader.move_lead(to, answer);
             self.transfer = Some(outcome).filter(|_| to != leader.id);
+            let replica = leader.replica_mut().expect("the leader runs");
+            replica.transfer_leadership(to, answer);
         }
     }
 
@@ -196,7 +188,7 @@ impl World {
             let mut member = Member::new(id, &[], &mut self.random, self.faults);
             member.starts_at = Some(self.now + Duration::from_millis(self.random.below(500)));
             self.members.push(member);
-            self.joins += 1;
+            self.counts.joins += 1;
         }
     }
 
@@ -205,11 +197,11 @@ impl World {
         self.end_shortages();
         for member in &mut self.members {
             if member.bury(self.now, &mut self.random) {
-                self.crashes += 1;
+                self.counts.crashes += 1;
                 self.judge.restarted(member.id);
             }
             if self.now >= member.paused_until && member.has_left(self.now, &mut self.random) {
-                self.stops += 1;
+                self.counts.stops += 1;
                 self.judge.restarted(member.id);
             }
             if member.starts_at.is_some_and(|at| at <= self.now) {
@@ -231,8 +223,10 @@ impl World {
                 continue;
             };
             let refuses = |reader: &Reader| reader.is_removed(from);
-            if !member.reader().is_some_and(refuses) {
-                member.receive(from, message);
+            if !member.reader().is_some_and(refuses)
+                && let Some(replica) = member.replica_mut()
+            {
+                replica.receive(from, message);
             }
         }
         self.be_hostile();
@@ -250,8 +244,10 @@ impl World {
         if self.now < member.paused_until {
             return;
         }
-        if let Some((from, message)) = self.network.hostile.send(member.id, &mut self.random) {
-            member.receive(from, message);
+        if let Some((from, message)) = self.network.hostile.send(member.id, &mut self.random)
+            && let Some(replica) = member.replica_mut()
+        {
+            replica.receive(from, message);
         }
     }
 
@@ -267,8 +263,9 @@ impl World {
             another && roads && reader.is_some_and(|reader| reader.is_removed(dialer))
         };
         let refused = self.members.iter().any(|member| refuses(&member));
-        if refused && let Some(member) = self.members.iter_mut().find(|it| it.id == dialer) {
-            member.removal_reported();
+        let dialer = self.members.iter_mut().find(|it| it.id == dialer);
+        if let Some(replica) = dialer.and_then(Member::replica_mut).filter(|_| refused) {
+            replica.removal_reported();
         }
     }
 
@@ -299,20 +296,12 @@ impl World {
             let Some(replica) = member.replica() else {
                 continue;
             };
-            if replica.leads() {
-                self.judge.leads(replica.term(), member.id);
-            }
+            self.judge.look(self.now, member.id, replica);
             let revision = replica.reader().revision();
-            self.judge.look(member.id, replica);
-            self.judge.compare(member.id, replica.reader());
-            self.judge
-                .leases
-                .look(self.now, member.id, replica.reader());
             let seen = [member.id, replica.term(), replica.index(), revision as u64];
             for word in seen {
-                self.fingerprint = (self.fingerprint ^ word)
-                    .wrapping_mul(0x100_0000_01b3)
-                    .rotate_left(17);
+                let mixed = (self.counts.fingerprint ^ word).wrapping_mul(0x100_0000_01b3);
+                self.counts.fingerprint = mixed.rotate_left(17);
             }
         }
     }
@@ -347,29 +336,26 @@ impl World {
         }
     }
 
+    fn sound(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| member.is_sound())
+    }
+
     fn agrees(&self) -> bool {
         // Clients renew no leases during the rest, so all of them end.
         let leased = |member: &Member| {
             let reader = member.reader();
-            member.is_sound()
-                && reader.is_none_or(|reader| !reader.lease_leases().leases.is_empty())
+            reader.is_none_or(|reader| !reader.lease_leases().leases.is_empty())
         };
-        if self.leases_end && self.members.iter().any(leased) {
+        if self.leases_end && self.sound().any(leased) {
             return false;
         }
         // A removed member must have learned of its removal.
-        let present = self.members.iter().filter(|member| member.is_sound());
-        let ends = present.map(|member| {
+        let ends = self.sound().map(|member| {
             let replica = member.replica()?;
             replica.reader().members().get(member.id)?;
             let led = replica.leader() != 0 && replica.index() == replica.applied_index();
-            led.then(|| {
-                (
-                    replica.leader(),
-                    replica.index(),
-                    replica.reader().revision(),
-                )
-            })
+            let revision = replica.reader().revision();
+            led.then(|| (replica.leader(), replica.index(), revision))
         });
         let ends: Option<Vec<_>> = ends.collect();
         ends.is_some_and(|ends| ends.windows(2).all(|pair| pair[0] == pair[1]))
@@ -387,7 +373,7 @@ impl World {
                 replica.failure(),
             ),
             None if member.has_gone => format!("{:x}: removed", member.id),
-            None => format!("{:x}: down\n{}", member.id, member.story()),
+            None => format!("{:x}: down\n{}", member.id, member.disk.trace()),
         });
         members.collect::<Vec<_>>().join("; ")
     }
@@ -396,8 +382,7 @@ impl World {
     /// revision must have the same hash.
     fn check_compacted_hashes(&self) {
         let mut known = BTreeMap::new();
-        let sound = self.members.iter().filter(|member| member.is_sound());
-        for reader in sound.filter_map(Member::reader) {
+        for reader in self.sound().filter_map(Member::reader) {
             let compacted = reader.engine().snapshot().compacted();
             let hash = reader.hash_kv(compacted.max(1));
             let hash = hash.expect("the compacted revision can be hashed");
@@ -409,18 +394,12 @@ impl World {
     /// Judges the whole run: members must have equal hashes, and all answers of clients must
     /// agree with the history. Panics at a violation.
     pub fn verdict(&self) -> Verdict {
-        let hashes: Vec<_> = self
-            .members
-            .iter()
-            .filter(|member| member.is_sound())
-            .filter_map(|member| member.reader()?.hash_kv(0).ok())
-            .collect();
-        let present = self.members.iter().filter(|member| member.is_sound());
-        assert_eq!(
-            hashes.len(),
-            present.count(),
-            "every sound member has a hash"
-        );
+        let hashes = self.sound().map(|member| {
+            let hash = member.reader().map(|reader| reader.hash_kv(0));
+            hash.and_then(Result::ok)
+                .expect("every sound member has a hash")
+        });
+        let hashes: Vec<_> = hashes.collect();
         assert!(
             hashes.windows(2).all(|pair| pair[0] == pair[1]),
             "members have different hashes: {hashes:?}"
@@ -435,15 +414,9 @@ impl World {
             answers,
             revisions,
             terms,
-            crashes: self.crashes,
-            blackouts: self.blackouts,
-            shortages: self.shortages,
             returns: self.members.iter().map(|member| member.returns).sum(),
-            stops: self.stops,
-            transfers: self.transfers,
             renewals,
             leases_ended,
-            joins: self.joins,
             removals: gone as u64,
             snapshots: self.judge.snapshots,
             lease_reads: self.members.iter().map(|member| member.lease_reads).sum(),
@@ -451,7 +424,7 @@ impl World {
             hostile_messages: self.network.hostile.delivered,
             flipped_frames: self.network.bad_memory.flips,
             flipped_messages: self.network.bad_memory.delivered,
-            fingerprint: self.fingerprint,
+            ..self.counts
         }
     }
 }

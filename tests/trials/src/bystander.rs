@@ -8,9 +8,10 @@ use etcd_api::etcdserverpb::kv_client::KvClient;
 use etcd_api::etcdserverpb::{PutRequest, RangeRequest};
 use harness::Member;
 use tokio::task::JoinHandle;
-use tonic::transport::{Channel, Endpoint};
+use tokio::time::{sleep, timeout};
+use tonic::transport::Channel;
 
-use crate::servers::endpoint;
+use crate::servers::channel;
 use crate::{Outcome, Report};
 
 /// Long enough that only a server that stands still exceeds it, not a busy machine.
@@ -26,10 +27,9 @@ pub struct Bystander {
 impl Bystander {
     /// Starts on a connection of its own. Each pair of put and get must be done in `patience`.
     pub async fn start(server: &Member, patience: Duration) -> Outcome<Bystander> {
-        let endpoint = endpoint(server)?;
-        let client = connect(&endpoint).await?;
+        let channel = timeout(PATIENCE, channel(server)).await??;
         let over = Arc::new(AtomicBool::new(false));
-        let running = put_and_get(endpoint, client, Arc::clone(&over), patience);
+        let running = put_and_get(KvClient::new(channel), Arc::clone(&over), patience);
         let running = tokio::spawn(running);
         Ok(Bystander { over, running })
     }
@@ -39,27 +39,17 @@ impl Bystander {
         self.over.store(true, Ordering::Relaxed);
         let mut taken = self.running.await??;
         taken.sort();
-        let at = |share: f64| {
-            let index = (share * taken.len() as f64) as usize;
-            let time = taken.get(index.min(taken.len().saturating_sub(1)));
-            time.map_or(0.0, Duration::as_secs_f64) * 1000.0
-        };
+        let last = taken.len() - 1;
+        let [p50, p99, max] =
+            [50, 99, 100].map(|percent| taken[last * percent / 100].as_secs_f64() * 1000.0);
         report.add("other clients' pairs of put and get", taken.len());
-        report.add(
-            "their times",
-            format!(
-                "p50 {:.1}, p99 {:.1}, max {:.1} ms",
-                at(0.5),
-                at(0.99),
-                at(1.0)
-            ),
-        );
+        let times = format!("p50 {p50:.1}, p99 {p99:.1}, max {max:.1} ms");
+        report.add("their times", times);
         Ok(())
     }
 }
 
 async fn put_and_get(
-    endpoint: Endpoint,
     mut client: KvClient<Channel>,
     over: Arc<AtomicBool>,
     patience: Duration,
@@ -71,7 +61,7 @@ async fn put_and_get(
         last = over.load(Ordering::Relaxed);
         let begun = Instant::now();
         // The server may end a connection if there are too many; the pair is
-        // then repeated on a new one until its time has passed.
+        // then repeated until its time has passed, for which the channel connects again.
         while let Err(error) = pair(&mut client, taken.len()).await {
             if begun.elapsed() > patience {
                 let seconds = patience.as_secs();
@@ -79,13 +69,10 @@ async fn put_and_get(
                     format!("another client was not served in {seconds} s: {error}").into(),
                 );
             }
-            tokio::time::sleep(PAUSE).await;
-            if let Ok(again) = connect(&endpoint).await {
-                client = again;
-            }
+            sleep(PAUSE).await;
         }
         taken.push(begun.elapsed());
-        tokio::time::sleep(PAUSE).await;
+        sleep(PAUSE).await;
     }
     Ok(taken)
 }
@@ -98,19 +85,14 @@ async fn pair(client: &mut KvClient<Channel>, number: usize) -> Outcome {
         value: value.clone(),
         ..PutRequest::default()
     };
-    tokio::time::timeout(PATIENCE, client.put(put)).await??;
+    timeout(PATIENCE, client.put(put)).await??;
     let get = RangeRequest {
         key,
         ..RangeRequest::default()
     };
-    let answer = tokio::time::timeout(PATIENCE, client.range(get)).await??;
+    let answer = timeout(PATIENCE, client.range(get)).await??;
     match answer.into_inner().kvs.first() {
         Some(entry) if entry.value() == value => Ok(()),
         other => Err(format!("{value:?} was put and {other:?} came").into()),
     }
-}
-
-async fn connect(endpoint: &Endpoint) -> Outcome<KvClient<Channel>> {
-    let channel = tokio::time::timeout(PATIENCE, endpoint.connect()).await??;
-    Ok(KvClient::new(channel))
 }

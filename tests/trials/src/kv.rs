@@ -8,7 +8,7 @@
 //! answers differ, the list of operations is shortened to one that still differs.
 
 mod crooked;
-mod generate;
+pub(crate) mod generate;
 mod operation;
 mod shorten;
 
@@ -31,126 +31,82 @@ const HASH_EVERY: usize = 250;
 
 /// Runs rounds until the time has passed.
 pub async fn run(subject: &Subject, length: Length) -> Outcome<Report> {
-    let begun = Instant::now();
-    let mut totals = Totals::default();
-    let mut seed = length.seed;
+    let deadline = Instant::now() + length.lasting;
+    let (mut seed, mut rounds) = (length.seed, 0);
+    let (mut counts, mut names) = (Counts::default(), BTreeMap::new());
     loop {
-        let limit = match length.operations {
-            Some(operations) => Limit::Operations(operations),
-            None => Limit::Deadline(begun + length.lasting),
+        let mut done = Vec::new();
+        let is_over = |done: usize| match length.operations {
+            Some(operations) => done >= operations,
+            None => done >= OPERATIONS_MAX || Instant::now() >= deadline,
         };
-        let round = Round::play(subject, seed, limit).await?;
-        totals.add(&round);
-        if let Some(difference) = &round.difference {
-            return Err(explain(subject, seed, &round.done, difference).await);
+        let difference = play(subject, seed, is_over, &mut done, &mut counts).await?;
+        if let Some(difference) = difference {
+            return Err(explain(subject, seed, &done, &difference).await);
         }
-        if length.operations.is_some() || begun.elapsed() >= length.lasting {
-            return Ok(totals.report());
+        rounds += 1;
+        for operation in &done {
+            *names.entry(operation.call().0).or_default() += 1;
+        }
+        if length.operations.is_some() || Instant::now() >= deadline {
+            break;
         }
         seed = seed.wrapping_add(1);
     }
+    let mut report = Report::default();
+    report.add("rounds", rounds);
+    report.add("operations", names.values().sum::<u64>());
+    for (name, count) in names {
+        report.add(name, count);
+    }
+    report.add("refused by both", counts.refused);
+    report.add("etcd ended", counts.etcd_ended);
+    report.add("differences", 0);
+    Ok(report)
 }
 
-/// Totals of all rounds.
+/// Counts of all rounds.
 #[derive(Default)]
-struct Totals {
-    rounds: u64,
-    operations: usize,
-    refused: usize,
+struct Counts {
+    refused: u64,
     /// Rounds in which etcd's process ended.
     etcd_ended: u64,
-    by_name: BTreeMap<&'static str, u64>,
 }
 
-impl Totals {
-    fn add(&mut self, round: &Round) {
-        self.rounds += 1;
-        self.operations += round.done.len();
-        self.refused += round.refused;
-        self.etcd_ended += u64::from(round.etcd_ended);
-        for operation in &round.done {
-            *self.by_name.entry(operation.name()).or_default() += 1;
+/// The answers of etcd and of Inkstone to one operation.
+type Answers = (Answer, Answer);
+
+/// One seed on fresh servers, until it is over for the number of operations that are done.
+/// Returns the answers to the last operation if they differ.
+async fn play(
+    subject: &Subject,
+    seed: u64,
+    is_over: impl Fn(usize) -> bool,
+    done: &mut Vec<Operation>,
+    counts: &mut Counts,
+) -> Outcome<Option<Answers>> {
+    let mut pair = Pair::start(subject).await?;
+    let mut generator = Generator::new(Random::from_seed(seed));
+    while !is_over(done.len()) {
+        let mut next = vec![generator.operation()];
+        if (done.len() + 1).is_multiple_of(HASH_EVERY) {
+            next.extend(generator.hashes());
         }
-    }
-
-    fn report(&self) -> Report {
-        let mut report = Report::default();
-        report.add("rounds", self.rounds);
-        report.add("operations", self.operations);
-        for (name, count) in &self.by_name {
-            report.add(name, count);
-        }
-        report.add("refused by both", self.refused);
-        report.add("etcd ended", self.etcd_ended);
-        report.add("differences", 0);
-        report
-    }
-}
-
-/// When a round ends.
-enum Limit {
-    /// After this many operations.
-    Operations(usize),
-    /// At this time, or after [`OPERATIONS_MAX`] operations.
-    Deadline(Instant),
-}
-
-impl Limit {
-    fn is_reached(&self, done: usize) -> bool {
-        match self {
-            Limit::Operations(operations) => done >= *operations,
-            Limit::Deadline(deadline) => done >= OPERATIONS_MAX || Instant::now() >= *deadline,
-        }
-    }
-}
-
-/// The result of one seed on fresh servers.
-#[derive(Default)]
-struct Round {
-    done: Vec<Operation>,
-    refused: usize,
-    etcd_ended: bool,
-    /// The difference between the answers to the last operation, if they differ.
-    difference: Option<Difference>,
-}
-
-/// Two different answers to one operation.
-struct Difference {
-    expected: Answer,
-    found: Answer,
-}
-
-impl Round {
-    async fn play(subject: &Subject, seed: u64, limit: Limit) -> Outcome<Round> {
-        let mut pair = Pair::start(subject).await?;
-        let mut generator = Generator::new(Random::from_seed(seed));
-        let mut round = Round::default();
-        while !limit.is_reached(round.done.len()) {
-            let mut next = vec![generator.operation()];
-            if (round.done.len() + 1).is_multiple_of(HASH_EVERY) {
-                let hashes = generator.revisions_to_hash();
-                next.extend(hashes.into_iter().map(Operation::HashKv));
-            }
-            for operation in next {
-                let (expected, found) = match pair.run(&operation).await? {
-                    Some(answers) => answers,
-                    None => {
-                        round.etcd_ended = true;
-                        return Ok(round);
-                    }
-                };
-                generator.learn(&expected);
-                round.refused += usize::from(expected.revision.is_none());
-                round.done.push(operation);
-                if expected != found {
-                    round.difference = Some(Difference { expected, found });
-                    return Ok(round);
-                }
+        for operation in next {
+            let Some((expected, found)) = pair.run(&operation).await? else {
+                counts.etcd_ended += 1;
+                return Ok(None);
+            };
+            generator.learn(&expected);
+            counts.refused += u64::from(expected.revision.is_none());
+            done.push(operation);
+            if expected != found {
+                return Ok(Some((expected, found)));
             }
         }
-        pair.ours_alive()?;
-        Ok(round)
     }
+    pair.our_servers.check()?;
+    Ok(None)
 }
 
 /// An Inkstone server and an etcd.
@@ -175,23 +131,18 @@ impl Pair {
     }
 
     /// Both answers, etcd's first; `None` if etcd's process ended.
-    async fn run(&mut self, operation: &Operation) -> Outcome<Option<(Answer, Answer)>> {
+    async fn run(&mut self, operation: &Operation) -> Outcome<Option<Answers>> {
         let Ok(expected) = self.theirs.run(operation).await else {
             eprintln!("etcd ended at {operation:?}");
             return Ok(None);
         };
-        let found = match self.ours.run(operation).await {
-            Ok(found) => found,
+        match self.ours.run(operation).await {
+            Ok(found) => Ok(Some((expected, found))),
             Err(error) => {
-                self.ours_alive()?;
-                return Err(format!("{error}, at {operation:?}").into());
+                self.our_servers.check()?;
+                Err(format!("{error}, at {operation:?}").into())
             }
-        };
-        Ok(Some((expected, found)))
-    }
-
-    fn ours_alive(&mut self) -> Outcome {
-        self.our_servers.check()
+        }
     }
 }
 
@@ -200,15 +151,14 @@ async fn explain(
     subject: &Subject,
     seed: u64,
     done: &[Operation],
-    difference: &Difference,
+    (expected, found): &Answers,
 ) -> Box<dyn std::error::Error + Send + Sync> {
     let mut text = format!(
-        "operation {} of seed {seed} is answered differently: {:?}\n  etcd: {:?}\n  ours: {:?}\n\
+        "operation {} of seed {seed} is answered differently: {:?}\n  \
+         etcd: {expected:?}\n  ours: {found:?}\n\
          again: cargo trials fuzz kv --seed {seed} --operations {}\n",
         done.len(),
         done.last(),
-        difference.expected,
-        difference.found,
         done.len(),
     );
     let fewer = shorten::shorten(subject, done).await;

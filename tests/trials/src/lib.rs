@@ -20,7 +20,7 @@
     reason = "trials start processes, open sockets and measure real time"
 )]
 
-mod attack;
+pub mod attack;
 mod bystander;
 pub mod etcd;
 pub mod http2;
@@ -31,6 +31,8 @@ mod peaks;
 pub mod peer;
 pub mod peer_wire;
 pub mod process;
+pub mod record;
+mod requests;
 pub mod servers;
 pub mod slow;
 pub mod watch;

@@ -22,7 +22,7 @@ impl Machine {
             commit: commit()?,
             processor: processor()?,
             cores: std::thread::available_parallelism()?.get(),
-            memory_gib: memory_kib()?.div_ceil(1 << 20),
+            memory_gib: rustix::system::sysinfo().totalram.div_ceil(1 << 30),
             kernel: line(Command::new("uname").arg("-sr"))?,
         })
     }
@@ -37,18 +37,8 @@ impl Machine {
 
     /// For file names: what the machine is, not what it is called.
     pub fn slug(&self) -> String {
-        let processor: String = self
-            .processor
-            .to_lowercase()
-            .chars()
-            .map(|letter| {
-                if letter.is_ascii_alphanumeric() {
-                    letter
-                } else {
-                    '-'
-                }
-            })
-            .collect();
+        let is_other = |letter: char| !letter.is_ascii_alphanumeric();
+        let processor = self.processor.to_lowercase().replace(is_other, "-");
         format!("{}-core-{}", self.cores, processor.trim_matches('-'))
     }
 }
@@ -65,19 +55,7 @@ fn commit() -> Outcome<String> {
 fn processor() -> Outcome<String> {
     let text = std::fs::read_to_string("/proc/cpuinfo")?;
     let row = text.lines().find(|row| row.starts_with("model name"));
-    let name = row
-        .and_then(|row| row.split_once(':'))
-        .map(|(_, name)| name.trim());
-    Ok(name.unwrap_or("unknown processor").to_owned())
-}
-
-fn memory_kib() -> Outcome<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo")?;
-    number_after(&text, "MemTotal:")
-}
-
-fn number_after(text: &str, label: &str) -> Outcome<u64> {
-    let row = text.lines().find_map(|row| row.strip_prefix(label));
-    let number = row.and_then(|row| row.split_whitespace().next());
-    Ok(number.ok_or(format!("no {label} to read"))?.parse()?)
+    let name = row.and_then(|row| row.split_once(':'));
+    let name = name.map_or("unknown processor", |(_, name)| name.trim());
+    Ok(name.to_owned())
 }

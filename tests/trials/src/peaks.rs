@@ -1,8 +1,9 @@
 //! Memory and descriptors of servers before, during and after a trial.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::pin::pin;
 use std::time::{Duration, Instant};
+
+use tokio::time::timeout;
 
 use crate::servers::Servers;
 use crate::{Outcome, Report};
@@ -18,7 +19,7 @@ const KEPT_FILES_MAX: u64 = 16;
 /// Memory and open files of idle servers.
 #[derive(Clone, Copy)]
 pub struct Idle {
-    resident_bytes: u64,
+    pub resident_bytes: u64,
     open_files: u64,
 }
 
@@ -32,19 +33,14 @@ impl Idle {
     }
 
     /// Waits until the servers need about as little again; fails if they do not in time.
-    pub async fn wait_for(
-        &self,
-        servers: &Servers,
-        kept_bytes_max: u64,
-        report: &mut Report,
-    ) -> Outcome {
+    pub async fn wait_for(&self, servers: &Servers, report: &mut Report) -> Outcome {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let bytes = servers.resident_bytes()?;
             let files = servers.open_files()?;
             let kept_bytes = bytes.saturating_sub(self.resident_bytes);
             let kept_files = files.saturating_sub(self.open_files);
-            if kept_bytes <= kept_bytes_max && kept_files <= KEPT_FILES_MAX {
+            if kept_bytes <= KEPT_BYTES_MAX && kept_files <= KEPT_FILES_MAX {
                 report.add("memory before", mebibytes(self.resident_bytes));
                 report.add("memory afterwards", mebibytes(bytes));
                 report.add(
@@ -72,25 +68,17 @@ pub fn mebibytes(bytes: u64) -> String {
     format!("{:.0} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
-/// Runs `work` and measures the memory at intervals; returns the most that was measured.
-pub async fn peak_during(
+/// Does `work` and measures the memory at intervals; returns the most that was measured.
+pub async fn peak_during<T>(
     servers: &Servers,
-    something: impl Future<Output = Outcome>,
-) -> Outcome<u64> {
-    let over = Arc::new(AtomicBool::new(false));
-    let looking = async {
-        let mut peak = 0;
-        while !over.load(Ordering::Relaxed) {
-            peak = peak.max(servers.resident_bytes()?);
-            tokio::time::sleep(LOOK).await;
+    work: impl Future<Output = Outcome<T>>,
+) -> Outcome<(T, u64)> {
+    let mut work = pin!(work);
+    let mut peak = 0;
+    loop {
+        peak = peak.max(servers.resident_bytes()?);
+        if let Ok(done) = timeout(LOOK, &mut work).await {
+            return Ok((done?, peak));
         }
-        Ok(peak)
-    };
-    let doing = async {
-        let outcome = something.await;
-        over.store(true, Ordering::Relaxed);
-        outcome
-    };
-    let (outcome, peak) = tokio::join!(doing, looking);
-    outcome.and(peak)
+    }
 }

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
+use etcd_api::etcdserverpb::{StatusRequest, StatusResponse};
 use harness::{Cluster, Member, Program, readings};
 use tonic::transport::{Channel, Endpoint};
 
@@ -10,6 +12,14 @@ use crate::Outcome;
 
 /// Time within which members become idle after their start.
 const IDLE_SECONDS_MAX: u32 = 60;
+
+/// A new folder for servers' data, in this directory or where the system has temporary files.
+pub fn folder(directory: Option<&Path>) -> Outcome<tempfile::TempDir> {
+    Ok(match directory {
+        Some(directory) => tempfile::tempdir_in(directory)?,
+        None => tempfile::tempdir()?,
+    })
+}
 
 /// The members of one cluster; stopped and removed when dropped.
 pub struct Servers {
@@ -69,6 +79,17 @@ impl Servers {
         Ok(each.into_iter().max().unwrap_or(0))
     }
 
+    /// What each member says of itself and its cluster.
+    pub async fn statuses(&self) -> Outcome<Vec<StatusResponse>> {
+        let mut statuses = Vec::new();
+        for member in &self.cluster.members {
+            let mut client = MaintenanceClient::new(channel(member).await?);
+            let status = client.status(StatusRequest::default()).await?;
+            statuses.push(status.into_inner());
+        }
+        Ok(statuses)
+    }
+
     /// Waits until the members are idle, because work after a start (such as making segments
     /// ahead) is no part of what a trial measures.
     pub fn settle(&self) -> Outcome {
@@ -90,12 +111,8 @@ impl Servers {
     }
 }
 
-/// Where clients of a member connect.
-pub fn endpoint(member: &Member) -> Outcome<Endpoint> {
-    Ok(Endpoint::from_shared(member.client_url())?)
-}
-
 /// Opens a new connection to a member.
 pub async fn channel(member: &Member) -> Outcome<Channel> {
-    Ok(endpoint(member)?.connect().await?)
+    let endpoint = Endpoint::from_shared(member.client_url())?;
+    Ok(endpoint.connect().await?)
 }

@@ -26,9 +26,9 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::bystander::{Bystander, PATIENCE};
-use crate::peaks::{Idle, mebibytes, peak_during};
+use crate::peaks::{Idle, KEPT_BYTES_MAX, mebibytes, peak_during};
 use crate::servers::{Servers, channel};
-use crate::wire::{self, CONNECTION, flag, frame, kind};
+use crate::wire::{self, CONNECTION, frame, kind};
 use crate::{Length, Outcome, Report, Subject};
 
 /// Number of values that one range reads.
@@ -43,21 +43,28 @@ const RECEIVED_BYTES_MAX: u32 = 4 << 10;
 const GROWTH_BYTES_MAX: u64 = 4 << 30;
 /// Interval of the writes that the watchers watch.
 const WRITE_EVERY: Duration = Duration::from_millis(200);
-/// Memory that may remain: free memory that the allocator keeps, and growth of the store.
-const KEPT_BYTES_MAX: u64 = 64 << 20;
 
 /// Numbers of slow clients by kind.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Crowd {
-    /// Clients that read ranges.
+    /// Clients that ask for 10 MiB and take 8 bytes a second
+    #[arg(long, default_value_t = Crowd::USUAL.readers)]
     pub readers: u64,
-    /// Clients that watch and never read.
+    /// Watches of values of 1 MiB that are never read
+    #[arg(long, default_value_t = Crowd::USUAL.watchers)]
     pub watchers: u64,
-    /// Clients that send puts.
+    /// Clients that put 1 MiB, 8 bytes a second
+    #[arg(long, default_value_t = Crowd::USUAL.writers)]
     pub writers: u64,
 }
 
 impl Crowd {
+    pub const USUAL: Crowd = Crowd {
+        readers: 200,
+        watchers: 100,
+        writers: 100,
+    };
+
     /// Bound of the memory: each answer twice, and for each watcher an event with its previous
     /// value, as it was read and encoded.
     fn bytes_max(&self) -> u64 {
@@ -67,15 +74,13 @@ impl Crowd {
 
 /// Runs the trial against Inkstone, and then against etcd if the subject has it.
 pub async fn run(subject: &Subject, length: Length, crowd: Crowd) -> Outcome<Report> {
-    let mut report = Report::default();
-    against(&subject.inkstone, length, crowd, &mut report, true).await?;
+    let mut report = against(&subject.inkstone, length, crowd, true).await?;
     if let Some(etcd) = &subject.etcd {
-        let mut theirs = Report::default();
-        match against(etcd, length, crowd, &mut theirs, false).await {
-            Ok(()) => {
-                for (name, value) in theirs.rows {
-                    report.rows.push((format!("etcd: {name}"), value));
-                }
+        match against(etcd, length, crowd, false).await {
+            Ok(theirs) => {
+                let rows = theirs.rows.into_iter();
+                let rows = rows.map(|(name, value)| (format!("etcd: {name}"), value));
+                report.rows.extend(rows);
             }
             Err(error) => report.add("etcd", error),
         }
@@ -83,47 +88,34 @@ pub async fn run(subject: &Subject, length: Length, crowd: Crowd) -> Outcome<Rep
     Ok(report)
 }
 
-async fn against(
-    binary: &Path,
-    length: Length,
-    crowd: Crowd,
-    report: &mut Report,
-    bounded: bool,
-) -> Outcome {
+async fn against(binary: &Path, length: Length, crowd: Crowd, bounded: bool) -> Outcome<Report> {
     let mut servers = Servers::start(binary, 1, &["--log-level=error"])?;
     fill(&servers).await?;
-    let outcome = annoy(&servers, length, crowd, report, bounded).await;
+    let annoyed = annoy(&servers, length, crowd, bounded).await;
     // If a process ended, that explains every other failure.
-    servers.check()?;
-    outcome
+    servers.check().and(annoyed)
 }
 
-async fn annoy(
-    servers: &Servers,
-    length: Length,
-    crowd: Crowd,
-    report: &mut Report,
-    bounded: bool,
-) -> Outcome {
+async fn annoy(servers: &Servers, length: Length, crowd: Crowd, bounded: bool) -> Outcome<Report> {
     let idle = Idle::of(servers)?;
-    let before = servers.resident_bytes()?;
     let bystander = Bystander::start(servers.first(), PATIENCE).await?;
-    let peak = peak_during(servers, all_at_once(servers, length, crowd)).await?;
+    let ((), peak) = peak_during(servers, all_at_once(servers, length, crowd)).await?;
+    let mut report = Report::default();
     report.add("readers", crowd.readers);
     report.add("watchers", crowd.watchers);
     report.add("writers", crowd.writers);
     report.add("most memory", mebibytes(peak));
-    bystander.stop(report).await?;
-    let growth_max = crowd.bytes_max().clamp(KEPT_BYTES_MAX, GROWTH_BYTES_MAX);
-    let growth = peak.saturating_sub(before);
-    if bounded && growth > growth_max {
-        let (growth, bound) = (mebibytes(growth), mebibytes(growth_max));
-        return Err(format!("slow clients cost {growth} of memory, more than {bound}").into());
-    }
+    bystander.stop(&mut report).await?;
     if bounded {
-        idle.wait_for(servers, KEPT_BYTES_MAX, report).await?;
+        let growth_max = crowd.bytes_max().clamp(KEPT_BYTES_MAX, GROWTH_BYTES_MAX);
+        let growth = peak.saturating_sub(idle.resident_bytes);
+        if growth > growth_max {
+            let (growth, bound) = (mebibytes(growth), mebibytes(growth_max));
+            return Err(format!("slow clients cost {growth} of memory, more than {bound}").into());
+        }
+        idle.wait_for(servers, &mut report).await?;
     }
-    Ok(())
+    Ok(report)
 }
 
 async fn fill(servers: &Servers) -> Outcome {
@@ -221,8 +213,7 @@ async fn never_read(address: SocketAddr, deadline: Instant) -> Outcome {
         request_union: Some(RequestUnion::CreateRequest(create)),
     };
     let mut bytes = wide_open();
-    let headers = wire::call_headers("/etcdserverpb.Watch/Watch");
-    bytes.extend(frame(kind::HEADERS, flag::END_HEADERS, 1, &headers));
+    bytes.extend(wire::open_call(1, "/etcdserverpb.Watch/Watch"));
     bytes.extend(frame(kind::DATA, 0, 1, &wire::grpc(&watch.encode_to_vec())));
     socket.write_all(&bytes).await?;
     sleep(deadline.saturating_duration_since(Instant::now())).await;

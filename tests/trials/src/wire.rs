@@ -1,7 +1,5 @@
 //! HTTP/2 and gRPC encoded by hand, because a correct client library cannot send faults.
 
-use bytes::{BufMut, Bytes, BytesMut};
-
 /// The connection preface of a client.
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -47,11 +45,8 @@ pub fn greeting() -> Vec<u8> {
 }
 
 /// One setting of RFC 9113, section 6.5.2.
-pub fn setting(name: u16, value: u32) -> [u8; 6] {
-    let mut bytes = [0; 6];
-    bytes[..2].copy_from_slice(&name.to_be_bytes());
-    bytes[2..].copy_from_slice(&value.to_be_bytes());
-    bytes
+pub fn setting(name: u16, value: u32) -> Vec<u8> {
+    [&name.to_be_bytes()[..], &value.to_be_bytes()].concat()
 }
 
 /// The headers of a call, as HPACK literals that refer to no table.
@@ -80,44 +75,35 @@ pub fn header(name: &[u8], value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// An integer with a prefix of seven bits: RFC 7541, section 5.1.
+/// An integer with a prefix of seven bits: RFC 7541, section 5.1. What exceeds the prefix
+/// follows as a varint, as in protobuf.
 fn put_length(bytes: &mut Vec<u8>, length: usize) {
     const PREFIX_MAX: usize = 127;
-    if length < PREFIX_MAX {
-        bytes.push(length as u8);
-        return;
+    bytes.push(length.min(PREFIX_MAX) as u8);
+    if let Some(rest) = length.checked_sub(PREFIX_MAX) {
+        prost::encoding::encode_varint(rest as u64, bytes);
     }
-    bytes.push(PREFIX_MAX as u8);
-    let mut rest = length - PREFIX_MAX;
-    while rest >= 128 {
-        bytes.push((rest % 128) as u8 | 128);
-        rest /= 128;
-    }
-    bytes.push(rest as u8);
 }
 
 /// A message with gRPC's prefix.
-pub fn grpc(message: &[u8]) -> Bytes {
-    let mut bytes = BytesMut::with_capacity(5 + message.len());
-    bytes.put_u8(0);
-    bytes.put_u32(message.len() as u32);
-    bytes.put_slice(message);
-    bytes.freeze()
+pub fn grpc(message: &[u8]) -> Vec<u8> {
+    [&[0], &(message.len() as u32).to_be_bytes()[..], message].concat()
+}
+
+/// The headers of a call that is left open.
+pub fn open_call(stream: u32, path: &str) -> Vec<u8> {
+    let headers = call_headers(path);
+    frame(kind::HEADERS, flag::END_HEADERS, stream, &headers)
 }
 
 /// A whole call: its headers, and its message in frames of at most 16 KiB.
 pub fn call(stream: u32, path: &str, message: &[u8]) -> Vec<u8> {
-    let mut bytes = frame(
-        kind::HEADERS,
-        flag::END_HEADERS,
-        stream,
-        &call_headers(path),
-    );
+    let mut bytes = open_call(stream, path);
     let body = grpc(message);
-    let pieces: Vec<&[u8]> = body.chunks(16 << 10).collect();
-    for (index, piece) in pieces.iter().enumerate() {
-        let last = index + 1 == pieces.len();
-        let flags = if last { flag::END_STREAM } else { 0 };
+    let pieces = body.chunks(16 << 10);
+    let last = pieces.len() - 1;
+    for (number, piece) in pieces.enumerate() {
+        let flags = if number == last { flag::END_STREAM } else { 0 };
         bytes.extend(frame(kind::DATA, flags, stream, piece));
     }
     bytes

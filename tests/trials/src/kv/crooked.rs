@@ -9,6 +9,8 @@ use environment::randomness::Random;
 use etcd_api::etcdserverpb::{RangeRequest, RequestOp, TxnRequest, request_op::Request};
 
 use super::operation::Operation;
+use crate::attack::bytes_of;
+use crate::requests;
 
 const STRANGE: [i64; 7] = [-1, -2, i64::MIN, i64::MAX, 1 << 40, i32::MAX as i64 + 1, 0];
 /// Just above the limit of a request.
@@ -40,7 +42,7 @@ pub fn spoil(operation: &mut Operation, random: &mut Random) {
         },
         Operation::LeaseRevoke(revoke) => revoke.id = *random.pick(&STRANGE),
         Operation::LeaseTimeToLive(lease) => lease.id = *random.pick(&STRANGE),
-        Operation::HashKv(revision) => *revision = *random.pick(&[-1, i64::MAX]),
+        Operation::HashKv(hash) => hash.revision = *random.pick(&[-1, i64::MAX]),
         Operation::Compact(_) | Operation::LeaseLeases => {}
     }
 }
@@ -64,23 +66,12 @@ fn spoil_range(range: &mut RangeRequest, random: &mut Random) {
 }
 
 fn spoil_transaction(txn: &mut TxnRequest, random: &mut Random) {
+    let compares = txn.compare.iter_mut();
     match random.below(6) {
         0 => txn.success.push(RequestOp { request: None }),
-        1 => {
-            for compare in &mut txn.compare {
-                compare.target_union = None;
-            }
-        }
-        2 => {
-            for compare in &mut txn.compare {
-                compare.result = *random.pick(&[-1, 4, i32::MAX]);
-            }
-        }
-        3 => {
-            for compare in &mut txn.compare {
-                compare.key = Bytes::new();
-            }
-        }
+        1 => compares.for_each(|it| it.target_union = None),
+        2 => compares.for_each(|it| it.result = *random.pick(&[-1, 4, i32::MAX])),
+        3 => compares.for_each(|it| it.key = Bytes::new()),
         4 => {
             // A transaction that puts a key twice is refused.
             let again = txn.success.clone();
@@ -91,9 +82,7 @@ fn spoil_transaction(txn: &mut TxnRequest, random: &mut Random) {
                 key: Bytes::from_static(b"k0"),
                 ..RangeRequest::default()
             };
-            let read = RequestOp {
-                request: Some(Request::RequestRange(range)),
-            };
+            let read = requests::operation(Request::RequestRange(range));
             txn.success = vec![read; *random.pick(&OPERATIONS)];
         }
     }
@@ -101,7 +90,5 @@ fn spoil_transaction(txn: &mut TxnRequest, random: &mut Random) {
 
 /// Random bytes, which need not be text.
 fn random_key(random: &mut Random) -> Bytes {
-    let mut key = vec![0; random.below(6) as usize];
-    random.fill(&mut key);
-    key.into()
+    bytes_of(random, 6).into()
 }

@@ -2,15 +2,17 @@
 
 use bytes::Bytes;
 use environment::randomness::Random;
-use etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
-use etcd_api::etcdserverpb::range_request::{SortOrder, SortTarget};
+use etcd_api::etcdserverpb::compare::{CompareTarget, TargetUnion};
+use etcd_api::etcdserverpb::range_request::SortTarget;
 use etcd_api::etcdserverpb::{
-    CompactionRequest, Compare, DeleteRangeRequest, LeaseGrantRequest, LeaseRevokeRequest,
-    LeaseTimeToLiveRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, request_op::Request,
+    CompactionRequest, Compare, DeleteRangeRequest, HashKvRequest, LeaseGrantRequest,
+    LeaseRevokeRequest, LeaseTimeToLiveRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
+    request_op::Request,
 };
 
 use super::crooked;
 use super::operation::{Answer, Operation};
+use crate::requests;
 
 /// Number of keys to choose from.
 const KEYS: u64 = 60;
@@ -50,16 +52,18 @@ impl Generator {
         }
     }
 
-    /// Three revisions: the newest, one above the compacted revision, which may be in the
+    /// Hashes at three revisions: the newest, one above the compacted revision, which may be in the
     /// future, and a compacted one. A server may still remember the hash of that one.
-    pub fn revisions_to_hash(&mut self) -> Vec<i64> {
+    pub fn hashes(&mut self) -> Vec<Operation> {
         let room = self.revision - self.compacted() + 1;
         let above = self.compacted() + 1 + self.random.below(room as u64) as i64;
         let newest_first = self.compactions.iter().rev();
         let candidates: Vec<i64> = newest_first.take(COMPACTIONS_HASHED).copied().collect();
         let compacted = self.random.below(COMPACTIONS_HASHED as u64) as usize;
         let compacted = candidates.get(compacted).copied();
-        [0, above].into_iter().chain(compacted).collect()
+        let revisions = [0, above].into_iter().chain(compacted);
+        let hash = |revision| Operation::HashKv(HashKvRequest { revision });
+        revisions.map(hash).collect()
     }
 
     fn compacted(&self) -> i64 {
@@ -75,7 +79,9 @@ impl Generator {
         operation
     }
 
-    fn sound_operation(&mut self) -> Operation {
+    /// A valid operation.
+    pub fn sound_operation(&mut self) -> Operation {
+        let (id, ttl, keys) = (self.lease_id(), LEASE_SECONDS, true);
         match self.random.below(100) {
             0..34 => Operation::Put(self.put()),
             34..46 => Operation::DeleteRange(self.delete()),
@@ -87,17 +93,9 @@ impl Generator {
                 Operation::Txn(txn)
             }
             88..90 => self.compact(),
-            90..93 => Operation::LeaseGrant(LeaseGrantRequest {
-                id: self.lease_id(),
-                ttl: LEASE_SECONDS,
-            }),
-            93..95 => Operation::LeaseRevoke(LeaseRevokeRequest {
-                id: self.lease_id(),
-            }),
-            95..98 => Operation::LeaseTimeToLive(LeaseTimeToLiveRequest {
-                id: self.lease_id(),
-                keys: true,
-            }),
+            90..93 => Operation::LeaseGrant(LeaseGrantRequest { id, ttl }),
+            93..95 => Operation::LeaseRevoke(LeaseRevokeRequest { id }),
+            95..98 => Operation::LeaseTimeToLive(LeaseTimeToLiveRequest { id, keys }),
             _ => Operation::LeaseLeases,
         }
     }
@@ -105,11 +103,10 @@ impl Generator {
     fn compact(&mut self) -> Operation {
         // etcd takes a compaction to revision 0, and from then on answers
         // HashKV of "now" with a hash of nothing.
-        let revision = if self.random.chance(1, 4) {
-            self.some_revision().max(1)
-        } else {
-            let room = (self.revision - self.compacted()).max(1);
-            self.compacted() + 1 + self.random.below(room as u64) as i64
+        let room = (self.revision - self.compacted()).max(1);
+        let revision = match self.random.chance(1, 4) {
+            true => self.some_revision().max(1),
+            false => self.compacted() + 1 + self.random.below(room as u64) as i64,
         };
         if revision <= self.revision && revision > self.compacted() {
             self.compactions.push(revision);
@@ -209,7 +206,10 @@ impl Generator {
         let mut range = RangeRequest {
             key,
             range_end,
-            limit: self.sometimes(3, 8),
+            limit: match self.random.chance(1, 3) {
+                true => self.random.below(8) as i64,
+                false => 0,
+            },
             keys_only: self.random.chance(1, 6),
             count_only: self.random.chance(1, 8),
             serializable: self.random.chance(1, 2),
@@ -219,14 +219,9 @@ impl Generator {
             range.revision = self.some_revision();
         }
         if self.random.chance(1, 4) {
-            range.sort_order =
-                self.one_of(&[SortOrder::None, SortOrder::Ascend, SortOrder::Descend]) as i32;
-            range.sort_target = self.one_of(&[
-                SortTarget::Key,
-                SortTarget::Version,
-                SortTarget::Create,
-                SortTarget::Mod,
-            ]) as i32;
+            range.sort_order = self.random.below(3) as i32;
+            // Any but the value.
+            range.sort_target = self.random.below(SortTarget::Value as u64) as i32;
         }
         if self.random.chance(1, 5) {
             range.min_mod_revision = self.filter();
@@ -242,23 +237,10 @@ impl Generator {
     }
 
     fn filter(&mut self) -> i64 {
-        if self.random.chance(1, 2) {
-            0
-        } else {
-            self.some_revision()
+        match self.random.chance(1, 2) {
+            true => 0,
+            false => self.some_revision(),
         }
-    }
-
-    fn sometimes(&mut self, one_in: u64, below: u64) -> i64 {
-        if self.random.chance(1, one_in) {
-            self.random.below(below) as i64
-        } else {
-            0
-        }
-    }
-
-    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.random.below(choices.len() as u64) as usize]
     }
 
     fn txn(&mut self, depth: u64) -> TxnRequest {
@@ -273,9 +255,7 @@ impl Generator {
     fn operations(&mut self, depth: u64) -> Vec<RequestOp> {
         let count = self.random.below(4);
         (0..count)
-            .map(|_| RequestOp {
-                request: Some(self.request(depth)),
-            })
+            .map(|_| requests::operation(self.request(depth)))
             .collect()
     }
 
@@ -289,33 +269,21 @@ impl Generator {
     }
 
     fn compare(&mut self) -> Compare {
-        let (key, range_end) = if self.random.chance(1, 5) {
-            self.interval()
-        } else {
-            (self.key(), Bytes::new())
+        let (key, range_end) = match self.random.chance(1, 5) {
+            true => self.interval(),
+            false => (self.key(), Bytes::new()),
         };
-        let (target, union) = match self.random.below(5) {
-            0 => (
-                CompareTarget::Version,
-                TargetUnion::Version(self.random.below(4) as i64),
-            ),
-            1 => (
-                CompareTarget::Create,
-                TargetUnion::CreateRevision(self.filter()),
-            ),
-            2 => (CompareTarget::Mod, TargetUnion::ModRevision(self.filter())),
-            3 => (CompareTarget::Lease, TargetUnion::Lease(self.lease_id())),
-            _ => (CompareTarget::Value, TargetUnion::Value(self.value())),
+        let target = self.random.below(5) as i32;
+        let union = match CompareTarget::try_from(target) {
+            Ok(CompareTarget::Version) => TargetUnion::Version(self.random.below(4) as i64),
+            Ok(CompareTarget::Create) => TargetUnion::CreateRevision(self.filter()),
+            Ok(CompareTarget::Mod) => TargetUnion::ModRevision(self.filter()),
+            Ok(CompareTarget::Lease) => TargetUnion::Lease(self.lease_id()),
+            _ => TargetUnion::Value(self.value()),
         };
-        let result = self.one_of(&[
-            CompareResult::Equal,
-            CompareResult::Greater,
-            CompareResult::Less,
-            CompareResult::NotEqual,
-        ]);
         Compare {
-            result: result as i32,
-            target: target as i32,
+            result: self.random.below(4) as i32,
+            target,
             key,
             range_end,
             target_union: Some(union),

@@ -9,10 +9,12 @@ use etcd_api::etcdserverpb::{
     ResponseHeader, ResponseOp, TxnRequest, TxnResponse, response_op::Response as Branch,
 };
 use harness::Member;
+use prost::Message;
 use tonic::transport::Channel;
+use tonic::{Response, Status};
 
-use crate::Outcome;
 use crate::servers::channel;
+use crate::{Outcome, requests};
 
 /// An operation of a client.
 #[derive(Clone, Debug)]
@@ -26,23 +28,23 @@ pub enum Operation {
     LeaseRevoke(LeaseRevokeRequest),
     LeaseTimeToLive(LeaseTimeToLiveRequest),
     LeaseLeases,
-    /// HashKV at this revision; 0 is the newest.
-    HashKv(i64),
+    HashKv(HashKvRequest),
 }
 
 impl Operation {
-    pub fn name(&self) -> &'static str {
+    /// Service and method, and the encoded request.
+    pub fn call(&self) -> (&'static str, Vec<u8>) {
         match self {
-            Operation::Put(_) => "put",
-            Operation::DeleteRange(_) => "delete",
-            Operation::Range(_) => "range",
-            Operation::Txn(_) => "txn",
-            Operation::Compact(_) => "compact",
-            Operation::LeaseGrant(_) => "lease grant",
-            Operation::LeaseRevoke(_) => "lease revoke",
-            Operation::LeaseTimeToLive(_) => "lease time-to-live",
-            Operation::LeaseLeases => "lease list",
-            Operation::HashKv(_) => "hash",
+            Operation::Put(put) => ("KV/Put", put.encode_to_vec()),
+            Operation::DeleteRange(delete) => ("KV/DeleteRange", delete.encode_to_vec()),
+            Operation::Range(range) => ("KV/Range", range.encode_to_vec()),
+            Operation::Txn(txn) => ("KV/Txn", txn.encode_to_vec()),
+            Operation::Compact(compact) => ("KV/Compact", compact.encode_to_vec()),
+            Operation::LeaseGrant(grant) => ("Lease/LeaseGrant", grant.encode_to_vec()),
+            Operation::LeaseRevoke(revoke) => ("Lease/LeaseRevoke", revoke.encode_to_vec()),
+            Operation::LeaseTimeToLive(it) => ("Lease/LeaseTimeToLive", it.encode_to_vec()),
+            Operation::LeaseLeases => ("Lease/LeaseLeases", Vec::new()),
+            Operation::HashKv(hash) => ("Maintenance/HashKV", hash.encode_to_vec()),
         }
     }
 }
@@ -77,121 +79,87 @@ impl Peer {
 
     /// Sends the operation; fails if the connection to the server is lost.
     pub async fn run(&mut self, operation: &Operation) -> Outcome<Answer> {
-        let outcome = match operation.clone() {
-            Operation::HashKv(revision) => self.hash_kv(revision).await,
-            Operation::LeaseGrant(_)
-            | Operation::LeaseRevoke(_)
-            | Operation::LeaseTimeToLive(_)
-            | Operation::LeaseLeases => self.run_lease(operation.clone()).await,
-            keys => self.run_keys(keys).await,
-        };
-        match outcome {
-            Ok((revision, text)) => Ok(Answer {
-                revision: Some(revision),
-                text,
-            }),
+        match self.send(operation.clone()).await {
+            Ok(answer) => Ok(answer),
             Err(status) if has_gone(&status) => {
                 Err(format!("{} has gone away: {status}", self.name).into())
             }
             Err(status) => Ok(Answer {
                 revision: None,
-                text: format!("{:?}: {}", status.code(), status.message()),
+                text: requests::refusal(&status),
             }),
         }
     }
 
-    async fn run_keys(&mut self, operation: Operation) -> Result<(i64, String), tonic::Status> {
-        match operation {
-            Operation::Put(put) => self.kv.put(put).await.map(|response| {
-                let mut response = response.into_inner();
-                (take(&mut response.header), format!("{response:?}"))
-            }),
-            Operation::DeleteRange(delete) => self.kv.delete_range(delete).await.map(|response| {
-                let mut response = response.into_inner();
-                (take(&mut response.header), format!("{response:?}"))
-            }),
+    async fn send(&mut self, operation: Operation) -> Result<Answer, Status> {
+        let (kv, lease) = (&mut self.kv, &mut self.lease);
+        Ok(match operation {
+            Operation::Put(put) => answer(kv.put(put).await?, |it| &mut it.header),
+            Operation::DeleteRange(delete) => {
+                answer(kv.delete_range(delete).await?, |it| &mut it.header)
+            }
             Operation::Range(range) => {
                 let by_its_key = range.sort_target == 0;
-                self.kv.range(range).await.map(|response| {
-                    let mut response = response.into_inner();
-                    if !by_its_key {
-                        by_key(&mut response);
-                    }
-                    (take(&mut response.header), format!("{response:?}"))
-                })
+                let mut response = kv.range(range).await?;
+                if !by_its_key {
+                    by_key(response.get_mut());
+                }
+                answer(response, |it| &mut it.header)
             }
-            Operation::Txn(txn) => self.kv.txn(txn).await.map(|response| {
-                let mut response = response.into_inner();
-                let revision = take(&mut response.header);
-                without_headers(&mut response);
-                (revision, format!("{response:?}"))
-            }),
-            Operation::Compact(compact) => self
-                .kv
-                .compact(compact)
-                .await
-                .map(|response| (take(&mut response.into_inner().header), String::new())),
-            other => unreachable!("{other:?} reads and writes no keys"),
-        }
-    }
-
-    async fn run_lease(&mut self, operation: Operation) -> Result<(i64, String), tonic::Status> {
-        match operation {
-            Operation::LeaseGrant(grant) => self.lease.lease_grant(grant).await.map(|response| {
-                let mut response = response.into_inner();
-                (take(&mut response.header), format!("{response:?}"))
-            }),
-            Operation::LeaseRevoke(revoke) => self
-                .lease
-                .lease_revoke(revoke)
-                .await
-                .map(|response| (take(&mut response.into_inner().header), String::new())),
-            Operation::LeaseTimeToLive(lease) => {
-                self.lease.lease_time_to_live(lease).await.map(|response| {
-                    let mut response = response.into_inner();
-                    let revision = take(&mut response.header);
-                    response.ttl = response.ttl.signum();
-                    response.keys.sort();
-                    (revision, format!("{response:?}"))
-                })
+            Operation::Txn(txn) => {
+                let mut response = kv.txn(txn).await?;
+                without_headers(response.get_mut());
+                answer(response, |it| &mut it.header)
             }
-            _ => self
-                .lease
-                .lease_leases(LeaseLeasesRequest {})
-                .await
-                .map(|response| {
-                    let mut response = response.into_inner();
-                    let mut ids: Vec<i64> = response.leases.iter().map(|lease| lease.id).collect();
-                    ids.sort_unstable();
-                    (take(&mut response.header), format!("{ids:?}"))
-                }),
-        }
+            Operation::Compact(compact) => answer(kv.compact(compact).await?, |it| &mut it.header),
+            Operation::LeaseGrant(grant) => {
+                answer(lease.lease_grant(grant).await?, |it| &mut it.header)
+            }
+            Operation::LeaseRevoke(revoke) => {
+                answer(lease.lease_revoke(revoke).await?, |it| &mut it.header)
+            }
+            Operation::LeaseTimeToLive(question) => {
+                let mut response = lease.lease_time_to_live(question).await?;
+                let told = response.get_mut();
+                told.ttl = told.ttl.signum();
+                told.keys.sort();
+                answer(response, |it| &mut it.header)
+            }
+            Operation::LeaseLeases => {
+                let mut response = lease.lease_leases(LeaseLeasesRequest {}).await?;
+                response.get_mut().leases.sort_by_key(|lease| lease.id);
+                answer(response, |it| &mut it.header)
+            }
+            Operation::HashKv(hash) => {
+                answer(self.maintenance.hash_kv(hash).await?, |it| &mut it.header)
+            }
+        })
     }
+}
 
-    /// HashKV with all fields of its answer.
-    async fn hash_kv(&mut self, revision: i64) -> Result<(i64, String), tonic::Status> {
-        let response = self.maintenance.hash_kv(HashKvRequest { revision }).await?;
-        let mut response = response.into_inner();
-        let header = take(&mut response.header);
-        Ok((header, format!("{response:?}")))
+/// All of a response but its header, of which only the revision is comparable.
+fn answer<R: std::fmt::Debug>(
+    response: Response<R>,
+    header: impl Fn(&mut R) -> &mut Option<ResponseHeader>,
+) -> Answer {
+    let mut response = response.into_inner();
+    let header = header(&mut response).take().unwrap_or_default();
+    Answer {
+        revision: Some(header.revision),
+        text: format!("{response:?}"),
     }
 }
 
 /// Whether the connection failed, so that the status is no answer of the server.
-fn has_gone(status: &tonic::Status) -> bool {
+fn has_gone(status: &Status) -> bool {
     use std::error::Error;
     status.code() == tonic::Code::Unavailable || status.source().is_some()
 }
 
 /// Sorts by key, because pairs with equal sort keys may be in any order.
 fn by_key(response: &mut RangeResponse) {
-    response
-        .kvs
-        .sort_by(|left, right| left.key().cmp(right.key()));
-}
-
-fn take(header: &mut Option<ResponseHeader>) -> i64 {
-    header.take().unwrap_or_default().revision
+    let kvs = &mut response.kvs;
+    kvs.sort_by(|left, right| left.key().cmp(right.key()));
 }
 
 /// Headers inside a transaction's answers keep their revision only.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use environment::randomness::Random;
 
 use super::Ids;
-use crate::attack::{End, Script, Step};
+use crate::attack::{Script, Step, bytes_of};
 use crate::peer_wire::{self, frame};
 
 const LANES: u64 = 5;
@@ -15,92 +15,66 @@ const ROLES: u64 = 8;
 /// Just above the largest length that a member accepts.
 const LENGTH_REFUSED: u32 = (65 << 20) + 9;
 
-type Attack = fn(&mut Random, &Ids, usize) -> (&'static str, Vec<u8>);
+/// Adds frames to a hello, or alters the hello.
+type Attack = fn(&mut Random, &mut Vec<u8>);
 
-const ATTACKS: [Attack; 9] = [
-    noise,
-    mutated_hellos,
-    random_payloads,
-    random_payloads,
-    shaped_payloads,
-    shaped_payloads,
-    mutated_frames,
-    cut_off_frames,
-    long_frames,
+const ATTACKS: [(&str, Attack); 9] = [
+    ("noise", |random, bytes| *bytes = bytes_of(random, 4_000)),
+    ("mutated hellos", mutated_hellos),
+    ("random payloads", random_payloads),
+    ("random payloads", random_payloads),
+    ("numbers as payloads", shaped_payloads),
+    ("numbers as payloads", shaped_payloads),
+    ("mutated frames", mutated_frames),
+    ("cut off frames", cut_off_frames),
+    ("frames longer than what comes", long_frames),
 ];
 
 /// A connection to the member with this index, with a random attack.
 pub fn one(random: &mut Random, ids: &Ids, to: usize) -> Script {
-    let (name, bytes) = random.pick(&ATTACKS)(random, ids, to);
-    let mut steps = Vec::new();
-    match random.below(6) {
-        0 if bytes.len() < 2_000 => steps.push(Step::Drip(bytes, Duration::from_millis(1))),
+    let (name, attack) = random.pick(&ATTACKS);
+    let mut bytes = hello(random, ids, to);
+    attack(random, &mut bytes);
+    let steps = match random.below(6) {
+        0 if bytes.len() < 2_000 => vec![Step::Drip(bytes, Duration::from_millis(1))],
         1 => {
             // The member answers the hello before the frames are sent.
-            let (hello, rest) = bytes.split_at(bytes.len().min(44));
-            steps.push(Step::Send(hello.to_vec()));
-            steps.push(Step::Pause(Duration::from_millis(20)));
-            steps.push(Step::Send(rest.to_vec()));
+            let rest = bytes.split_off(bytes.len().min(44));
+            let pause = Step::Pause(Duration::from_millis(20));
+            vec![Step::Send(bytes), pause, Step::Send(rest)]
         }
-        _ => steps.push(Step::Send(bytes)),
-    }
-    let end = match random.below(4) {
-        0 => End::Polite,
-        1 => End::Linger(Duration::from_millis(random.below(1_500))),
-        _ => End::Abrupt,
+        _ => vec![Step::Send(bytes)],
     };
-    Script {
-        name,
-        steps,
-        reads: random.chance(2, 3),
-        end,
-    }
+    Script::new(name, steps, random)
 }
 
-fn bytes_of(random: &mut Random, below: u64) -> Vec<u8> {
-    let mut bytes = vec![0; random.below(below) as usize];
-    random.fill(&mut bytes);
-    bytes
-}
-
-fn noise(random: &mut Random, _: &Ids, _: usize) -> (&'static str, Vec<u8>) {
-    ("noise", bytes_of(random, 4_000))
-}
-
-fn mutated_hellos(random: &mut Random, ids: &Ids, to: usize) -> (&'static str, Vec<u8>) {
-    let mut bytes = hello(random, ids, to);
+fn mutated_hellos(random: &mut Random, bytes: &mut Vec<u8>) {
     for _ in 0..1 + random.below(3) {
         let at = random.below(bytes.len() as u64) as usize;
         bytes[at] = random.next_u64() as u8;
     }
     if random.chance(1, 2) {
-        peer_wire::seal(&mut bytes);
+        peer_wire::seal(bytes);
     }
     bytes.extend(bytes_of(random, 100));
-    ("mutated hellos", bytes)
 }
 
 /// Frames with the right checksum around random bytes.
-fn random_payloads(random: &mut Random, ids: &Ids, to: usize) -> (&'static str, Vec<u8>) {
-    let mut bytes = hello(random, ids, to);
+fn random_payloads(random: &mut Random, bytes: &mut Vec<u8>) {
     for _ in 0..random.below(50) {
         let payload = bytes_of(random, 300);
-        bytes.extend(frame(kind(random), role(random), &payload));
+        bytes.extend(frame_around(random, &payload));
     }
-    ("random payloads", bytes)
 }
 
 /// Payloads of numbers and lengths, like the beginning of members' messages.
-fn shaped_payloads(random: &mut Random, ids: &Ids, to: usize) -> (&'static str, Vec<u8>) {
-    let mut bytes = hello(random, ids, to);
+fn shaped_payloads(random: &mut Random, bytes: &mut Vec<u8>) {
     for _ in 0..random.below(50) {
-        let payload = shaped(random);
-        bytes.extend(frame(kind(random), role(random), &payload));
+        bytes.extend(shaped_frame(random));
     }
-    ("numbers as payloads", bytes)
 }
 
-fn shaped(random: &mut Random) -> Vec<u8> {
+fn shaped_frame(random: &mut Random) -> Vec<u8> {
     let mut payload = Vec::new();
     for _ in 0..random.below(12) {
         match random.below(4) {
@@ -110,54 +84,45 @@ fn shaped(random: &mut Random) -> Vec<u8> {
             _ => payload.extend(bytes_of(random, 30)),
         }
     }
-    payload
+    frame_around(random, &payload)
 }
 
-fn mutated_frames(random: &mut Random, ids: &Ids, to: usize) -> (&'static str, Vec<u8>) {
-    let mut bytes = hello(random, ids, to);
+fn mutated_frames(random: &mut Random, bytes: &mut Vec<u8>) {
     for _ in 0..1 + random.below(10) {
-        let payload = shaped(random);
-        let mut next = frame(kind(random), role(random), &payload);
+        let mut next = shaped_frame(random);
         let at = random.below(next.len() as u64) as usize;
         next[at] ^= 1 << random.below(8);
         bytes.extend(next);
     }
-    ("mutated frames", bytes)
 }
 
-fn cut_off_frames(random: &mut Random, ids: &Ids, to: usize) -> (&'static str, Vec<u8>) {
-    let mut bytes = hello(random, ids, to);
-    let begin = bytes.len();
+fn cut_off_frames(random: &mut Random, bytes: &mut Vec<u8>) {
     let payload = bytes_of(random, 3_000);
-    bytes.extend(frame(kind(random), role(random), &payload));
-    let length = begin + random.below((bytes.len() - begin) as u64) as usize;
-    bytes.truncate(length);
-    ("cut off frames", bytes)
+    let mut cut = frame_around(random, &payload);
+    cut.truncate(random.below(cut.len() as u64) as usize);
+    bytes.extend(cut);
 }
 
 /// Frames that announce many bytes and send a part of them.
-fn long_frames(random: &mut Random, ids: &Ids, to: usize) -> (&'static str, Vec<u8>) {
-    let mut bytes = hello(random, ids, to);
+fn long_frames(random: &mut Random, bytes: &mut Vec<u8>) {
     let announced = *random.pick(&[1 << 20, 64 << 20, LENGTH_REFUSED, u32::MAX]);
-    let mut header = frame(kind(random), role(random), &[]);
+    let mut header = frame_around(random, &[]);
     header[4..8].copy_from_slice(&announced.to_le_bytes());
     bytes.extend(header);
     bytes.extend(vec![0; random.below(200_000) as usize]);
-    ("frames longer than what comes", bytes)
 }
 
-fn kind(random: &mut Random) -> u8 {
-    match random.below(8) {
+/// A frame of a random kind, which members may not know.
+fn frame_around(random: &mut Random, payload: &[u8]) -> Vec<u8> {
+    let kind = match random.below(8) {
         0 => random.next_u64() as u8,
         _ => random.below(KINDS_KNOWN) as u8,
-    }
-}
-
-fn role(random: &mut Random) -> u8 {
-    match random.below(3) {
+    };
+    let role = match random.below(3) {
         0 => random.below(ROLES) as u8,
         _ => 0,
-    }
+    };
+    frame(kind, role, payload)
 }
 
 /// A hello, mostly of a member of this cluster, sometimes of another.

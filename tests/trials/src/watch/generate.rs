@@ -3,10 +3,9 @@
 use bytes::Bytes;
 use environment::randomness::Random;
 use etcd_api::etcdserverpb::watch_create_request::FilterType;
-use etcd_api::etcdserverpb::{
-    DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, WatchCreateRequest,
-    request_op::Request,
-};
+use etcd_api::etcdserverpb::{RangeRequest, RequestOp, TxnRequest, WatchCreateRequest};
+
+use crate::requests;
 
 const KEYS: u64 = 8;
 /// Size of large values: three fit into one request, but with their previous values not into
@@ -52,44 +51,26 @@ pub fn write(random: &mut Random) -> TxnRequest {
     };
     // Different keys: a transaction may put each key only once.
     let success = (first..first + count).map(|number| {
-        let key = Bytes::from(format!("w/{}", number % KEYS));
-        let request = match random.below(4) {
-            0 => Request::RequestDeleteRange(DeleteRangeRequest {
-                key,
-                ..DeleteRangeRequest::default()
-            }),
-            _ => Request::RequestPut(PutRequest {
-                key,
-                value: value(random, large),
-                ..PutRequest::default()
-            }),
-        };
-        RequestOp {
-            request: Some(request),
+        let key = format!("w/{}", number % KEYS);
+        match random.below(4) {
+            0 => requests::delete(key),
+            _ => requests::put(key, value(random, large)),
         }
     });
-    TxnRequest {
-        success: success.collect(),
-        ..TxnRequest::default()
-    }
+    transaction(success.collect())
 }
 
 /// A put or the deletion of a key.
 pub fn touch(key: &Bytes, delete: bool) -> TxnRequest {
-    let request = match delete {
-        true => Request::RequestDeleteRange(DeleteRangeRequest {
-            key: key.clone(),
-            ..DeleteRangeRequest::default()
-        }),
-        false => Request::RequestPut(PutRequest {
-            key: key.clone(),
-            ..PutRequest::default()
-        }),
-    };
+    transaction(vec![match delete {
+        true => requests::delete(key.clone()),
+        false => requests::put(key.clone(), Bytes::new()),
+    }])
+}
+
+fn transaction(success: Vec<RequestOp>) -> TxnRequest {
     TxnRequest {
-        success: vec![RequestOp {
-            request: Some(request),
-        }],
+        success,
         ..TxnRequest::default()
     }
 }
@@ -116,10 +97,9 @@ pub fn watch(random: &mut Random, newest: i64, compacted: i64) -> WatchCreateReq
         progress_notify: random.chance(1, 4),
         filters: filters.iter().map(|filter| *filter as i32).collect(),
         prev_kv: random.chance(1, 2),
-        watch_id: if random.chance(1, 4) {
-            1 + random.below(IDS) as i64
-        } else {
-            0
+        watch_id: match random.chance(1, 4) {
+            true => 1 + random.below(IDS) as i64,
+            false => 0,
         },
         fragment: random.chance(1, 2),
     }

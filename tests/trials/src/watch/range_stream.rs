@@ -5,12 +5,13 @@ use etcd_api::etcdserverpb::kv_client::KvClient;
 use tonic::transport::Channel;
 
 use super::stream::text_of;
+use crate::requests::refusal;
 
 /// Keys, count, `more` and revision of the whole range as text, or the refusal.
 pub async fn gather(kv: &mut KvClient<Channel>, range: RangeRequest) -> String {
     match try_gather(kv, range).await {
         Ok(text) => text,
-        Err(status) => format!("{:?}: {}", status.code(), status.message()),
+        Err(status) => refusal(&status),
     }
 }
 

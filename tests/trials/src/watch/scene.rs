@@ -1,6 +1,7 @@
 //! One random scene on both servers, and the comparison at its end.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 
 use bytes::Bytes;
 use environment::randomness::Random;
@@ -16,8 +17,9 @@ use tonic::transport::Channel;
 
 use super::generate;
 use super::range_stream;
-use super::stream::{Change, History, Stream};
+use super::stream::{Change, History, Seen, Stream};
 use crate::Outcome;
+use crate::requests::refusal;
 use crate::servers::channel;
 
 const STREAMS_MAX: usize = 3;
@@ -34,8 +36,9 @@ pub struct Scene {
     watches: Vec<Watched>,
     /// Newest revision of both stores.
     newest: i64,
-    compacted: i64,
-    counts: BTreeMap<&'static str, u64>,
+    pub compacted: i64,
+    /// Counts of what the scene did, by name.
+    pub counts: BTreeMap<&'static str, u64>,
 }
 
 /// A client's connections to one server.
@@ -84,23 +87,32 @@ impl Scene {
         })
     }
 
-    /// Counts of what the scene did, by name.
-    pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        self.counts.iter().map(|(name, count)| (*name, *count))
+    fn count(&mut self, name: &'static str, more: u64) {
+        *self.counts.entry(name).or_default() += more;
     }
 
-    fn count(&mut self, name: &'static str) {
-        *self.counts.entry(name).or_default() += 1;
+    /// The number of a random stream.
+    fn stream(&mut self) -> usize {
+        self.random.below(self.ours.streams.len() as u64) as usize
     }
 
-    /// The revision to which the scene has compacted.
-    pub fn compacted(&self) -> i64 {
-        self.compacted
+    /// Does the same on both servers. Fails if the outcomes differ.
+    async fn same<T: PartialEq + Debug>(
+        &mut self,
+        what: &impl Debug,
+        act: impl AsyncFn(&mut Side) -> Outcome<T>,
+    ) -> Outcome<T> {
+        let expected = act(&mut self.theirs).await?;
+        let found = act(&mut self.ours).await?;
+        match expected == found {
+            true => Ok(found),
+            false => Err(format!("{what:?}\n  etcd: {expected:?}\n  ours: {found:?}").into()),
+        }
     }
 
     /// Plays the scene and compares both servers.
     pub async fn play(&mut self) -> Outcome {
-        self.count("scenes");
+        self.count("scenes", 1);
         // The first write returns the newest revision.
         self.write(generate::touch(&Bytes::from_static(b"w/0"), false))
             .await?;
@@ -136,61 +148,45 @@ impl Scene {
             let stream = Stream::open(side.channel.clone());
             side.streams.push(stream);
         }
-        self.count("streams of watches");
+        self.count("streams of watches", 1);
     }
 
     async fn write(&mut self, txn: TxnRequest) -> Outcome {
-        let expected = self.theirs.write(txn.clone()).await;
-        let found = self.ours.write(txn.clone()).await;
-        if expected != found {
-            return Err(format!("{txn:?}: etcd {expected:?}, ours {found:?}").into());
-        }
-        if let Ok(revision) = found {
+        let write = async |side: &mut Side| Ok(side.write(txn.clone()).await);
+        if let Ok(revision) = self.same(&txn, write).await? {
             self.newest = revision;
         }
-        self.count("transactions");
+        self.count("transactions", 1);
         Ok(())
     }
 
     async fn create(&mut self) -> Outcome {
-        let stream = self.random.below(self.ours.streams.len() as u64) as usize;
-        let mut creates = Vec::new();
-        for _ in 0..1 + self.random.below(WATCHES_TOGETHER_MAX) {
-            creates.push(generate::watch(
-                &mut self.random,
-                self.newest,
-                self.compacted,
-            ));
-        }
-        let mut answers = Vec::new();
-        for side in [&self.theirs, &self.ours] {
-            answers.push(side.create(stream, &creates).await?);
-        }
-        for ((create, theirs), ours) in creates.into_iter().zip(&answers[0]).zip(&answers[1]) {
-            if theirs != ours {
-                return Err(format!("{create:?}: etcd {theirs:?}, ours {ours:?}").into());
+        let stream = self.stream();
+        let count = 1 + self.random.below(WATCHES_TOGETHER_MAX);
+        let creates: Vec<WatchCreateRequest> = (0..count)
+            .map(|_| generate::watch(&mut self.random, self.newest, self.compacted))
+            .collect();
+        let create = async |side: &mut Side| side.create(stream, &creates).await;
+        let answers = self.same(&creates, create).await?;
+        for (create, (id, refused, _)) in creates.iter().zip(answers) {
+            if refused {
+                self.count("watches refused", 1);
+                continue;
             }
-            let (id, refused, _) = *ours;
-            self.count(if refused {
-                "watches refused"
-            } else {
-                "watches"
+            self.count("watches", 1);
+            let start = create.start_revision;
+            let earlier = self.watches.iter().filter(|it| it.stream == stream);
+            self.watches.push(Watched {
+                stream,
+                number: earlier.count(),
+                id,
+                synced: start == 0 || start > self.newest,
+                doomed: 0 < start && start < self.compacted,
+                create: create.clone(),
+                loose: false,
+                canceled: false,
+                plain_until: self.compacted,
             });
-            if !refused {
-                let start = create.start_revision;
-                let earlier = self.watches.iter().filter(|it| it.stream == stream);
-                self.watches.push(Watched {
-                    stream,
-                    number: earlier.count(),
-                    id,
-                    synced: start == 0 || start > self.newest,
-                    doomed: 0 < start && start < self.compacted,
-                    create,
-                    loose: false,
-                    canceled: false,
-                    plain_until: self.compacted,
-                });
-            }
         }
         Ok(())
     }
@@ -199,7 +195,7 @@ impl Scene {
         if self.random.chance(1, 2) {
             self.catch_up().await?;
         }
-        let stream = self.random.below(self.ours.streams.len() as u64) as usize;
+        let stream = self.stream();
         let unknown = RequestUnion::CancelRequest(WatchCancelRequest {
             watch_id: UNKNOWN_ID,
         });
@@ -209,35 +205,30 @@ impl Scene {
             let start = watched.create.start_revision;
             !watched.canceled && !watched.loose && (start == 0 || start > compacted)
         };
-        let mut candidates: Vec<&mut Watched> =
-            self.watches.iter_mut().filter(cancelable).collect();
+        let mut candidates: Vec<_> = self.watches.iter_mut().filter(cancelable).collect();
         if candidates.is_empty() {
             return Ok(());
         }
         let chosen = self.random.below(candidates.len() as u64) as usize;
         let watched = &mut candidates[chosen];
         watched.canceled = true;
-        let (stream, number) = (watched.stream, watched.number);
         let watch_id = watched.id;
+        let place = (watched.stream, watched.number);
         let cancel = RequestUnion::CancelRequest(WatchCancelRequest { watch_id });
-        self.send(stream, &cancel)?;
+        self.send(place.0, &cancel)?;
         for side in [&self.theirs, &self.ours] {
             let canceled = |history: &History| history.canceled.is_some();
-            side.streams[stream]
-                .until("a watch is canceled", |seen| {
-                    seen.watches.get(number).is_some_and(canceled)
-                })
-                .await?;
+            side.until(place, "a watch is canceled", canceled).await?;
         }
-        self.count("watches canceled");
+        self.count("watches canceled", 1);
         Ok(())
     }
 
     fn ask_for_progress(&mut self) -> Outcome {
-        let stream = self.random.below(self.ours.streams.len() as u64) as usize;
+        let stream = self.stream();
         let request = RequestUnion::ProgressRequest(WatchProgressRequest {});
         self.send(stream, &request)?;
-        self.count("questions for progress");
+        self.count("questions for progress", 1);
         Ok(())
     }
 
@@ -257,12 +248,8 @@ impl Scene {
             revision,
             physical: self.random.chance(1, 2),
         };
-        let expected = self.theirs.compact(request).await;
-        let found = self.ours.compact(request).await;
-        if expected != found {
-            return Err(format!("{request:?}: etcd {expected:?}, ours {found:?}").into());
-        }
-        if found.is_ok() {
+        let compact = async |side: &mut Side| Ok(side.compact(request).await);
+        if self.same(&request, compact).await?.is_ok() {
             self.compacted = revision;
             for watched in &mut self.watches {
                 watched.loose |= !watched.synced;
@@ -271,18 +258,16 @@ impl Scene {
                 }
             }
         }
-        self.count("compactions");
+        self.count("compactions", 1);
         Ok(())
     }
 
     async fn range_stream(&mut self) -> Outcome {
         let range = generate::range(&mut self.random, self.newest, self.compacted);
-        let expected = range_stream::gather(&mut self.theirs.kv, range.clone()).await;
-        let found = range_stream::gather(&mut self.ours.kv, range.clone()).await;
-        if expected != found {
-            return Err(format!("{range:?}\n  etcd: {expected}\n  ours: {found}").into());
-        }
-        self.count("ranges as streams");
+        let gather =
+            async |side: &mut Side| Ok(range_stream::gather(&mut side.kv, range.clone()).await);
+        self.same(&range, gather).await?;
+        self.count("ranges as streams", 1);
         Ok(())
     }
 
@@ -297,65 +282,51 @@ impl Scene {
             touched.insert(key, (put, self.newest));
         }
         for watched in &mut self.watches {
-            if watched.doomed {
-                for side in [&self.theirs, &self.ours] {
-                    side.wait_for(watched, i64::MAX).await?;
-                }
-                continue;
-            }
             let seen = touched.iter().filter(|(key, _)| watched.watches(key));
             let last = seen.filter_map(|(_, (put, deleted))| watched.last_of(*put, *deleted));
-            let Some(wanted) = last.max() else {
+            let wanted = match watched.doomed {
+                true => Some(i64::MAX),
+                false => last.max(),
+            };
+            let Some(wanted) = wanted else {
                 continue;
             };
             for side in [&self.theirs, &self.ours] {
                 side.wait_for(watched, wanted).await?;
             }
-            watched.synced = true;
+            watched.synced |= !watched.doomed;
         }
         Ok(())
     }
 
     fn compare(&mut self) -> Outcome {
-        let mut events = 0;
         for watched in &self.watches {
-            let history = |side: &Side| {
-                side.streams[watched.stream].look(|seen| seen.watches.get(watched.number).cloned())
-            };
-            let theirs = history(&self.theirs).unwrap_or_default();
-            let ours = history(&self.ours).unwrap_or_default();
+            let [theirs, ours] = [&self.theirs, &self.ours].map(|side| {
+                let seen = side.streams[watched.stream].seen();
+                seen.watches
+                    .get(watched.number)
+                    .cloned()
+                    .unwrap_or_default()
+            });
             watched.compare(&theirs, &ours)?;
-            events += ours.changes.len() as u64;
+            *self.counts.entry("events").or_default() += ours.changes.len() as u64;
         }
-        *self.counts.entry("events").or_default() += events;
-        self.compare_streams()
-    }
-
-    fn compare_streams(&mut self) -> Outcome {
-        for (theirs, ours) in self.theirs.streams.iter().zip(&self.ours.streams) {
-            let faults = ours.look(|seen| seen.faults.clone());
-            if !faults.is_empty() {
-                let odd = theirs.look(|seen| seen.faults.clone());
+        for number in 0..self.ours.streams.len() {
+            let [theirs, ours] = [&self.theirs, &self.ours].map(|side| {
+                let seen = side.streams[number].seen();
+                (seen.fragments, seen.progress_answers, seen.faults.clone())
+            });
+            if !ours.2.is_empty() {
+                let (faults, odd) = (ours.2, theirs.2);
                 return Err(
                     format!("ours alone is wrong: {faults:#?}; etcd alone: {odd:#?}").into(),
                 );
             }
-            for (name, stream) in [
-                ("etcd's parts of answers", theirs),
-                ("our parts of answers", ours),
-            ] {
-                let fragments = stream.look(|seen| seen.fragments);
-                *self.counts.entry(name).or_default() += fragments;
-            }
-            for (name, stream) in [
-                ("etcd's answers of progress", theirs),
-                ("our answers of progress", ours),
-            ] {
-                let answers = stream.look(|seen| seen.progress_answers);
-                *self.counts.entry(name).or_default() += answers;
-            }
-            let odd = theirs.look(|seen| seen.faults.len() as u64);
-            *self.counts.entry("etcd alone is wrong").or_default() += odd;
+            self.count("etcd's parts of answers", theirs.0);
+            self.count("our parts of answers", ours.0);
+            self.count("etcd's answers of progress", theirs.1);
+            self.count("our answers of progress", ours.1);
+            self.count("etcd alone is wrong", theirs.2.len() as u64);
         }
         Ok(())
     }
@@ -373,24 +344,21 @@ impl Side {
 
     /// Writes; returns the revision, or the refusal.
     async fn write(&mut self, txn: TxnRequest) -> Result<i64, String> {
-        let answer = self
-            .kv
-            .txn(txn)
-            .await
-            .map_err(|status| refusal_of(&status))?;
+        let answer = self.kv.txn(txn).await;
+        let answer = answer.map_err(|status| refusal(&status))?;
         Ok(answer.into_inner().header.unwrap_or_default().revision)
     }
 
     async fn compact(&mut self, request: CompactionRequest) -> Result<(), String> {
         let answer = self.kv.compact(request).await;
-        answer.map(drop).map_err(|status| refusal_of(&status))?;
+        answer.map(drop).map_err(|status| refusal(&status))?;
         // After a read that follows it, watches see the compaction.
         let read = RangeRequest {
             key: Bytes::from_static(b"w/0"),
             ..RangeRequest::default()
         };
         let read = self.kv.range(read).await;
-        read.map(drop).map_err(|status| refusal_of(&status))
+        read.map(drop).map_err(|status| refusal(&status))
     }
 
     /// Requests all watches at once; each answer is the id, whether it was refused, and why.
@@ -400,7 +368,7 @@ impl Side {
         creates: &[WatchCreateRequest],
     ) -> Outcome<Vec<(i64, bool, String)>> {
         let stream = &self.streams[stream];
-        let before = stream.look(|seen| seen.created.len());
+        let before = stream.seen().created.len();
         for create in creates {
             stream.send(RequestUnion::CreateRequest(create.clone()))?;
         }
@@ -408,7 +376,7 @@ impl Side {
         stream
             .until("watches are answered", |seen| seen.created.len() >= wanted)
             .await?;
-        Ok(stream.look(|seen| seen.created[before..wanted].to_vec()))
+        Ok(stream.seen().created[before..wanted].to_vec())
     }
 
     /// Waits until the watch has been sent the events of that revision, or has ended.
@@ -418,16 +386,21 @@ impl Side {
             let last = history.changes.last();
             history.canceled.is_some() || last.is_some_and(|last| last.revision >= revision)
         };
-        self.streams[watched.stream]
-            .until(&what, |seen| {
-                seen.watches.get(watched.number).is_some_and(has)
-            })
+        self.until((watched.stream, watched.number), &what, has)
             .await
     }
-}
 
-fn refusal_of(status: &tonic::Status) -> String {
-    format!("{:?}: {}", status.code(), status.message())
+    /// Waits until something is true of a watch, which is named by the number of its stream and
+    /// its own.
+    async fn until(
+        &self,
+        (stream, number): (usize, usize),
+        what: &str,
+        holds: impl Fn(&History) -> bool,
+    ) -> Outcome {
+        let holds = |seen: &Seen| seen.watches.get(number).is_some_and(&holds);
+        self.streams[stream].until(what, holds).await
+    }
 }
 
 impl Watched {
@@ -452,15 +425,10 @@ impl Watched {
     /// if its filters drop both.
     fn last_of(&self, put: i64, deleted: i64) -> Option<i64> {
         let leaves_out = |filter: FilterType| self.create.filters.contains(&(filter as i32));
-        let last = match (
-            leaves_out(FilterType::Noput),
-            leaves_out(FilterType::Nodelete),
-        ) {
-            (true, true) => return None,
-            (_, false) => deleted,
-            (false, true) => put,
-        };
-        (self.create.start_revision <= last).then_some(last)
+        let deleted = Some(deleted).filter(|_| !leaves_out(FilterType::Nodelete));
+        let put = Some(put).filter(|_| !leaves_out(FilterType::Noput));
+        let last = deleted.or(put);
+        last.filter(|last| self.create.start_revision <= *last)
     }
 
     fn compare(&self, theirs: &History, ours: &History) -> Outcome {
@@ -481,12 +449,8 @@ impl Watched {
             expected.truncate(shorter);
             found.truncate(shorter);
         }
-        let first = expected
-            .iter()
-            .zip(&found)
-            .position(|(left, right)| left != right);
-        let first =
-            first.or((expected.len() != found.len()).then(|| expected.len().min(found.len())));
+        let mut numbers = 0..expected.len().max(found.len());
+        let first = numbers.find(|&number| expected.get(number) != found.get(number));
         if let Some(first) = first {
             return Err(format!(
                 "{:?}: change {first} differs\n  etcd: {:?}\n  ours: {:?}\n  of {} and {} changes",

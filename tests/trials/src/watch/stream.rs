@@ -1,7 +1,6 @@
 //! One stream of watches on one server: the changes sent for each watch, in order.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use etcd_api::EncodedKeyValue;
@@ -9,7 +8,8 @@ use etcd_api::etcdserverpb::watch_client::WatchClient;
 use etcd_api::etcdserverpb::watch_request::RequestUnion;
 use etcd_api::etcdserverpb::{WatchRequest, WatchResponse};
 use etcd_api::mvccpb::Event;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::Streaming;
 use tonic::transport::Channel;
@@ -66,8 +66,7 @@ pub struct Seen {
 /// A watch stream, read by a task as answers arrive.
 pub struct Stream {
     requests: mpsc::UnboundedSender<WatchRequest>,
-    seen: Arc<Mutex<Seen>>,
-    news: Arc<Notify>,
+    seen: watch::Receiver<Seen>,
 }
 
 impl Stream {
@@ -75,22 +74,15 @@ impl Stream {
     pub fn open(channel: Channel) -> Stream {
         let (requests, queue) = mpsc::unbounded_channel();
         let mut client = WatchClient::new(channel).max_decoding_message_size(usize::MAX);
-        let seen = Arc::new(Mutex::new(Seen::default()));
-        let news = Arc::new(Notify::new());
-        let (their_seen, their_news) = (seen.clone(), news.clone());
+        let (news, seen) = watch::channel(Seen::default());
         tokio::spawn(async move {
             let ended = match client.watch(UnboundedReceiverStream::new(queue)).await {
-                Ok(answers) => read(answers.into_inner(), &their_seen, &their_news).await,
+                Ok(answers) => read(answers.into_inner(), &news).await,
                 Err(status) => status.to_string(),
             };
-            locked(&their_seen).ended = Some(ended);
-            their_news.notify_waiters();
+            news.send_modify(|seen| seen.ended = Some(ended));
         });
-        Stream {
-            requests,
-            seen,
-            news,
-        }
+        Stream { requests, seen }
     }
 
     pub fn send(&self, request: RequestUnion) -> Outcome {
@@ -100,42 +92,36 @@ impl Stream {
         Ok(self.requests.send(request)?)
     }
 
-    /// Applies a function to everything received so far.
-    pub fn look<T>(&self, at: impl FnOnce(&Seen) -> T) -> T {
-        at(&locked(&self.seen))
+    /// Everything received so far.
+    pub fn seen(&self) -> watch::Ref<'_, Seen> {
+        self.seen.borrow()
     }
 
     /// Waits until a condition holds; fails if it does not in time, or the stream ends.
     pub async fn until(&self, what: &str, holds: impl Fn(&Seen) -> bool) -> Outcome {
-        let waiting = async {
-            loop {
-                let news = self.news.notified();
-                if let Some(ended) = self.look(|seen| match holds(seen) {
-                    true => Some(Ok(())),
-                    false => seen.ended.clone().map(Err),
-                }) {
-                    return ended;
-                }
-                news.await;
-            }
+        let mut seen = self.seen.clone();
+        let waiting = seen.wait_for(|seen| holds(seen) || seen.ended.is_some());
+        let Ok(seen) = timeout(PATIENCE, waiting).await else {
+            return Err(format!("after {} s still not: {what}", PATIENCE.as_secs()).into());
         };
-        match tokio::time::timeout(PATIENCE, waiting).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(ended)) => Err(format!("the stream ended instead of {what}: {ended}").into()),
-            Err(_) => Err(format!("after {} s still not: {what}", PATIENCE.as_secs()).into()),
+        let seen = seen?;
+        match &seen.ended {
+            Some(ended) if !holds(&seen) => {
+                Err(format!("the stream ended instead of {what}: {ended}").into())
+            }
+            _ => Ok(()),
         }
     }
 }
 
 /// Takes answers until the stream ends; returns the reason.
-async fn read(mut answers: Streaming<WatchResponse>, seen: &Mutex<Seen>, news: &Notify) -> String {
+async fn read(mut answers: Streaming<WatchResponse>, news: &watch::Sender<Seen>) -> String {
     loop {
         match answers.message().await {
-            Ok(Some(answer)) => locked(seen).take(answer),
+            Ok(Some(answer)) => news.send_modify(|seen| seen.take(answer)),
             Ok(None) => return "the server closed it".to_owned(),
             Err(status) => return status.to_string(),
         }
-        news.notify_waiters();
     }
 }
 
@@ -151,10 +137,6 @@ pub fn text_of(kv: &EncodedKeyValue) -> String {
         kv.version(),
         kv.lease()
     )
-}
-
-fn locked(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
-    seen.lock().expect("nothing panics with this lock held")
 }
 
 impl Seen {

@@ -10,9 +10,10 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 use trials::slow::Crowd;
-use trials::{Length, Outcome as TrialOutcome, Report, Subject};
+use trials::{Length, Subject};
 
 use crate::process::{Outcome, inkstone_binary, root};
+use crate::record;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -32,7 +33,13 @@ pub struct Options {
 #[derive(Subcommand)]
 enum Trial {
     /// Keys, transactions, leases, compactions and hashes: each answer as etcd's
-    Kv(KvOptions),
+    Kv {
+        #[command(flatten)]
+        shared: SharedOptions,
+        /// One round with this number of operations, instead of a time
+        #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+        operations: Option<u64>,
+    },
     /// Watches and ranges as streams: the same events in the same order as etcd
     Watch(SharedOptions),
     /// Bad HTTP/2 and bad gRPC at the client port, while another client is served
@@ -40,42 +47,17 @@ enum Trial {
     /// Bad frames at the peer ports of three members, while a client is served
     Peer(SharedOptions),
     /// Clients that read and write a few bytes a second, and watches never read
-    Slow(SlowOptions),
+    Slow {
+        #[command(flatten)]
+        shared: SharedOptions,
+        #[command(flatten)]
+        crowd: Crowd,
+    },
     /// Each of these in turn, and a table at the end
     All(SharedOptions),
     /// Feed damaged input to every decoder (needs nightly and cargo-fuzz)
     Decoders(decoders::Options),
 }
-
-#[derive(clap::Args)]
-struct KvOptions {
-    #[command(flatten)]
-    shared: SharedOptions,
-    /// One round with this number of operations, instead of a time
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
-    operations: Option<u64>,
-}
-
-#[derive(clap::Args)]
-struct SlowOptions {
-    #[command(flatten)]
-    shared: SharedOptions,
-    /// Clients that ask for 10 MiB and take 8 bytes a second
-    #[arg(long, default_value_t = SLOW.readers)]
-    readers: u64,
-    /// Watches of values of 1 MiB that are never read
-    #[arg(long, default_value_t = SLOW.watchers)]
-    watchers: u64,
-    /// Clients that put 1 MiB, 8 bytes a second
-    #[arg(long, default_value_t = SLOW.writers)]
-    writers: u64,
-}
-
-const SLOW: Crowd = Crowd {
-    readers: 200,
-    watchers: 100,
-    writers: 100,
-};
 
 #[derive(clap::Args)]
 struct SharedOptions {
@@ -90,38 +72,15 @@ struct SharedOptions {
     binary: Option<PathBuf>,
 }
 
-impl SharedOptions {
-    fn length(&self) -> Length {
-        Length::seconds(self.seconds, self.seed)
-    }
-
-    fn subject(&self) -> Outcome<Subject> {
-        Ok(Subject {
-            inkstone: inkstone_binary(self.binary.as_deref())?,
-            etcd: harness::etcd_binary(&root()),
-        })
-    }
-}
-
 pub fn run(options: &Options) -> Outcome {
+    let usual = Crowd::USUAL;
     match &options.trial {
-        Trial::Kv(kv) => {
-            let mut length = kv.shared.length();
-            length.operations = kv.operations.map(|operations| operations as usize);
-            play(&kv.shared, &[Kind::Kv], length, SLOW)
-        }
-        Trial::Watch(shared) => play(shared, &[Kind::Watch], shared.length(), SLOW),
-        Trial::Http2(shared) => play(shared, &[Kind::Http2], shared.length(), SLOW),
-        Trial::Peer(shared) => play(shared, &[Kind::Peer], shared.length(), SLOW),
-        Trial::Slow(slow) => {
-            let crowd = Crowd {
-                readers: slow.readers,
-                watchers: slow.watchers,
-                writers: slow.writers,
-            };
-            play(&slow.shared, &[Kind::Slow], slow.shared.length(), crowd)
-        }
-        Trial::All(shared) => play(shared, &Kind::ALL, shared.length(), SLOW),
+        Trial::Kv { shared, operations } => play(shared, &[Kv], *operations, usual),
+        Trial::Watch(shared) => play(shared, &[Watch], None, usual),
+        Trial::Http2(shared) => play(shared, &[Http2], None, usual),
+        Trial::Peer(shared) => play(shared, &[Peer], None, usual),
+        Trial::Slow { shared, crowd } => play(shared, &[Slow], None, *crowd),
+        Trial::All(shared) => play(shared, &[Kv, Watch, Http2, Peer, Slow], None, usual),
         Trial::Decoders(decoders) => decoders::run(decoders),
     }
 }
@@ -134,49 +93,45 @@ enum Kind {
     Peer,
     Slow,
 }
-
-impl Kind {
-    const ALL: [Kind; 5] = [Kind::Kv, Kind::Watch, Kind::Http2, Kind::Peer, Kind::Slow];
-
-    async fn run(self, subject: &Subject, length: Length, crowd: Crowd) -> TrialOutcome<Report> {
-        match self {
-            Kind::Kv => trials::kv::run(subject, length).await,
-            Kind::Watch => trials::watch::run(subject, length).await,
-            Kind::Http2 => trials::http2::run(subject, length).await,
-            Kind::Peer => trials::peer::run(subject, length).await,
-            Kind::Slow => trials::slow::run(subject, length, crowd).await,
-        }
-    }
-
-    /// Name on the command line.
-    fn name(self) -> String {
-        format!("{self:?}").to_lowercase()
-    }
-}
+use Kind::{Http2, Kv, Peer, Slow, Watch};
 
 /// Runs each trial, even after a failed one, and prints a table of their results.
-fn play(options: &SharedOptions, kinds: &[Kind], length: Length, crowd: Crowd) -> Outcome {
-    let subject = options.subject()?;
+fn play(options: &SharedOptions, kinds: &[Kind], operations: Option<u64>, crowd: Crowd) -> Outcome {
+    let subject = Subject {
+        inkstone: inkstone_binary(options.binary.as_deref())?,
+        etcd: harness::etcd_binary(&root()),
+    };
+    let length = Length {
+        operations: operations.map(|operations| operations as usize),
+        ..Length::seconds(options.seconds, options.seed)
+    };
     let runtime = tokio::runtime::Runtime::new()?;
-    let mut table = String::from("| trial | what | seen |\n|---|---|---|\n");
-    let mut failed = Vec::new();
+    let (mut rows, mut failed) = (Vec::new(), Vec::new());
     for kind in kinds {
-        let name = kind.name();
+        let name = format!("{kind:?}").to_lowercase();
         println!("{name}, {} s, seed {}", options.seconds, options.seed);
-        match runtime.block_on(kind.run(&subject, length, crowd)) {
+        let found = runtime.block_on(async {
+            match kind {
+                Kv => trials::kv::run(&subject, length).await,
+                Watch => trials::watch::run(&subject, length).await,
+                Http2 => trials::http2::run(&subject, length).await,
+                Peer => trials::peer::run(&subject, length).await,
+                Slow => trials::slow::run(&subject, length, crowd).await,
+            }
+        });
+        match found {
             Ok(report) => {
-                for (what, seen) in report.rows {
-                    table += &format!("| {name} | {what} | {seen} |\n");
-                }
+                let seen = report.rows.into_iter();
+                rows.extend(seen.map(|(what, seen)| vec![name.clone(), what, seen]));
             }
             Err(error) => {
                 eprintln!("{error}");
-                table += &format!("| {name} | found | see above |\n");
+                rows.push(vec![name.clone(), "found".into(), "see above".into()]);
                 failed.push(name);
             }
         }
     }
-    println!("{table}");
+    println!("{}", record::table(&["trial", "what", "seen"], rows));
     match failed.is_empty() {
         true => Ok(()),
         false => Err(format!("found something: {}", failed.join(", ")).into()),

@@ -36,27 +36,25 @@ const KERNELS: [&str; 3] = [
 ];
 const LEVELDB: &str = "libleveldb.so.1d";
 const LEVELDB_PACKAGE: &str = "libleveldb1d";
+/// What the guest runs, built here.
+const PROGRAMS: [&str; 4] = [
+    "handoff",
+    "handoff-scheduler",
+    "libhandoff_preload.so",
+    "leveldb-bench",
+];
 const INIT: &str = include_str!("guest/init.sh");
 
-/// Locks and scheduler of each combination; the first is what the others are compared with.
-const NAMES: [(&str, &str); 7] = [
-    ("native", "default"),
-    ("native", "FIFO"),
-    ("native", "hint"),
-    ("library", "default"),
-    ("library", "FIFO"),
-    ("library", "hint"),
-    ("library", "default, monitor"),
-];
-/// Their options of `handoff run`.
-const OPTIONS: [&str; 7] = [
-    "--no-preload",
-    "--no-preload --sched fifo",
-    "--no-preload --sched hint",
-    "",
-    "--sched fifo",
-    "--sched hint",
-    "--monitor",
+/// Locks and scheduler of each combination, and its options of `handoff run`; the first is what
+/// the others are compared with.
+const COMBINATIONS: [(&str, &str, &str); 7] = [
+    ("native", "default", "--no-preload"),
+    ("native", "FIFO", "--no-preload --sched fifo"),
+    ("native", "hint", "--no-preload --sched hint"),
+    ("library", "default", ""),
+    ("library", "FIFO", "--sched fifo"),
+    ("library", "hint", "--sched hint"),
+    ("library", "default, monitor", "--monitor"),
 ];
 
 #[derive(clap::Args)]
@@ -106,7 +104,7 @@ pub fn run(options: &Options) -> Outcome {
         return Err(format!("{} runs of {expected} have figures", table.runs()).into());
     }
     if expected > 0 {
-        println!("\n{}", table.text(&NAMES));
+        println!("\n{}", table.text(&COMBINATIONS));
     }
     Ok(())
 }
@@ -126,22 +124,14 @@ fn kernel(folder: &Path, suites: &Source) -> Outcome<PathBuf> {
 
 /// Builds what the guest needs and puts it into one archive.
 fn put_together(options: &Options, folder: &Path, busybox: &Path) -> Outcome<Vec<u8>> {
-    run_command(&mut cargo(&[
-        "build",
-        "--release",
-        "-p",
-        "handoff-preload",
-        "-p",
-        "handoff-run",
-    ]))?;
-    let mut bench = cargo(&["build", "--release"]);
-    bench.args([
-        "--manifest-path",
-        "lab/leveldb-bench/Cargo.toml",
-        "--target-dir",
-    ]);
-    run_command(bench.arg(root().join("target")))?;
-    run_command(&mut cargo(&["xtask", "scheduler"]))?;
+    for arguments in [
+        "build --release -p handoff-preload -p handoff-run",
+        "build --release --manifest-path lab/leveldb-bench/Cargo.toml --target-dir target",
+        "xtask scheduler",
+    ] {
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        run_command(&mut cargo(&arguments))?;
+    }
     let release = root().join("target/release");
     let (leveldb, library_path) = leveldb(folder)?;
     let mut image = Image::default();
@@ -150,12 +140,7 @@ fn put_together(options: &Options, folder: &Path, busybox: &Path) -> Outcome<Vec
     }
     image.file("init", script(options).as_bytes());
     image.file("bin/busybox", &fs::read(busybox)?);
-    for name in [
-        "handoff",
-        "handoff-scheduler",
-        "libhandoff_preload.so",
-        "leveldb-bench",
-    ] {
+    for name in PROGRAMS {
         image.program(&format!("bin/{name}"), &release.join(name), "")?;
     }
     image.program(&format!("lib/{LEVELDB}"), &leveldb, &library_path)?;
@@ -194,16 +179,15 @@ fn script(options: &Options) -> String {
             threads,
             combination,
         } = place;
-        let database = if benchmark == "readrandom" {
-            "--database /tmp/prepared"
-        } else {
-            ""
+        let database = match benchmark.as_str() {
+            "readrandom" => "--database /tmp/prepared",
+            _ => "",
         };
         script.push_str(&format!(
             "echo cell {benchmark} {threads} {combination} $(handoff run {} -- {bench} \
              --benchmark {benchmark} --threads {threads} --operations {operations} {database} \
              2>&1)\n",
-            OPTIONS[combination]
+            COMBINATIONS[combination].2
         ));
     }
     script.push_str("echo guest: done\npoweroff -f\n");
@@ -215,13 +199,15 @@ fn cells(options: &Options) -> Vec<Place> {
     if options.no_table {
         return Vec::new();
     }
-    let benchmarks = ["fillrandom", "readrandom"];
-    let benchmarks = &benchmarks[..if options.no_reads { 1 } else { 2 }];
+    let benchmarks: &[&str] = match options.no_reads {
+        true => &["fillrandom"],
+        false => &["fillrandom", "readrandom"],
+    };
     let mut cells = Vec::new();
     for _ in 0..options.rounds {
         for benchmark in benchmarks {
             for threads in &options.threads {
-                cells.extend((0..NAMES.len()).map(|combination| Place {
+                cells.extend((0..COMBINATIONS.len()).map(|combination| Place {
                     benchmark: (*benchmark).to_owned(),
                     threads: *threads,
                     combination,
@@ -246,8 +232,7 @@ fn listen(machine: &mut Machine, shows_console: bool, expected: usize) -> Outcom
             println!("{line}");
         }
         if let Some(cell) = line.strip_prefix("cell ") {
-            let added = add(&mut table, cell).unwrap_or(false);
-            if !added {
+            if add(&mut table, cell).is_none() {
                 return Err(format!("a run in the guest has no figures: {cell}").into());
             }
             println!("run {} of {expected}: {cell}", table.runs());
@@ -257,12 +242,16 @@ fn listen(machine: &mut Machine, shows_console: bool, expected: usize) -> Outcom
 }
 
 /// Adds a line of a benchmark, threads, a combination and JSON.
-fn add(table: &mut Table, cell: &str) -> Option<bool> {
+fn add(table: &mut Table, cell: &str) -> Option<()> {
     let mut words = cell.splitn(4, ' ');
     let place = Place {
         benchmark: words.next()?.to_owned(),
         threads: words.next()?.parse().ok()?,
-        combination: words.next()?.parse().ok().filter(|n| *n < NAMES.len())?,
+        combination: words
+            .next()?
+            .parse()
+            .ok()
+            .filter(|n| *n < COMBINATIONS.len())?,
     };
-    Some(table.add(place, words.next()?))
+    table.add(place, words.next()?)
 }

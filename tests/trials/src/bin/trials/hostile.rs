@@ -17,29 +17,26 @@
 
 mod attack;
 mod load;
-mod record;
 mod stub;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use etcd_api::etcdserverpb::cluster_client::ClusterClient;
-use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
-use etcd_api::etcdserverpb::{MemberAddRequest, MemberListRequest, StatusRequest};
-
-use crate::live_line;
 use crate::machine::Machine;
-use crate::peer_secret;
 use crate::process::{Outcome, inkstone_binary};
 use crate::recorder::Recorder;
-use crate::servers::Servers;
+use crate::request::Client;
+use crate::servers::{self, Servers};
+use crate::{live_line, peer_secret, record};
 use attack::{Attacker, Target};
 use stub::Stub;
 
 /// Memory that a member may take above its idle memory.
 const GROWTH_MIB_MAX: f64 = 256.0;
 const ATTACKERS: u64 = 4;
+/// Time limit for adding the learner.
+const MEETING: Duration = Duration::from_secs(10);
 const MEMBERS: usize = 3;
 
 #[derive(clap::Args)]
@@ -64,14 +61,6 @@ pub struct Options {
     records: Option<PathBuf>,
 }
 
-/// The ids that attackers use, and whether the members share a secret.
-#[derive(Clone, Copy, Debug)]
-pub struct Scene {
-    name: &'static str,
-    ids: Ids,
-    has_secret: bool,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ids {
     /// No id of a member.
@@ -82,37 +71,24 @@ pub enum Ids {
     All,
 }
 
-const SCENES: [Scene; 3] = [
-    Scene {
-        name: "a stranger",
-        ids: Ids::Strangers,
-        has_secret: false,
-    },
-    Scene {
-        name: "a member's id of its own",
-        ids: Ids::OwnMembers,
-        has_secret: false,
-    },
-    Scene {
-        name: "all members' ids, and a secret",
-        ids: Ids::All,
-        has_secret: true,
-    },
+/// Names, the ids that attackers use, and whether the members share a secret.
+const SCENES: [(&str, Ids, bool); 3] = [
+    ("a stranger", Ids::Strangers, false),
+    ("a member's id of its own", Ids::OwnMembers, false),
+    ("all members' ids, and a secret", Ids::All, true),
 ];
 
-/// Result of a scene.
-#[derive(Debug)]
-pub struct Row {
-    scene: &'static str,
-    connections: u64,
-    let_in: u64,
-    frames: u64,
-    puts: u64,
-    terms: (u64, u64),
-    idle_mib: f64,
-    peak_mib: f64,
-    wrong: Vec<String>,
-}
+const HEADS: [&str; 9] = [
+    "scene",
+    "connections",
+    "let in",
+    "frames",
+    "puts answered",
+    "term before and after",
+    "most memory of a member, idle",
+    "the same, attacked",
+    "wrong",
+];
 
 /// Counts of the attackers so far.
 #[derive(Debug, Default)]
@@ -123,29 +99,53 @@ pub struct Counts {
     over: AtomicBool,
 }
 
+impl Counts {
+    /// Connections, those that were let in, and frames.
+    fn read(&self) -> [u64; 3] {
+        let all = [&self.connections, &self.let_in, &self.frames];
+        all.map(|count| count.load(Ordering::Relaxed))
+    }
+}
+
 pub fn run(options: &Options) -> Outcome {
     let binary = inkstone_binary(options.binary.as_deref())?;
-    let mut rows = Vec::new();
+    let machine = Machine::here()?;
+    let (mut rows, mut is_right) = (Vec::new(), true);
     for scene in SCENES {
-        if scene.name.contains(&options.only) {
-            rows.push(play(scene, &binary, options)?);
+        if scene.0.contains(&options.only) {
+            let (row, wrong) = play(scene, &binary, options)?;
+            rows.push(row);
+            is_right &= wrong.is_empty();
         }
     }
-    record::write(&Machine::here()?, options, &rows)?;
-    match rows.iter().all(|row| row.wrong.is_empty()) {
+    let page = format!(
+        "# Hostile peers, {}\n\n\
+         {}. Three members under load, attacked at their peer ports for {} s in each scene, \
+         seed {}. In the scene of a member's id of its own nothing was sent that an honest \
+         member could say, since no member could tell it from the truth \
+         (docs/decisions/0017-peers-are-not-trusted.md). Written by `cargo trials hostile`.\n\n{}",
+        machine.date,
+        machine.line(),
+        options.seconds,
+        options.seed,
+        record::table(&HEADS, rows)
+    );
+    record::write(options.records.as_deref(), &machine, "hostile", &page)?;
+    match is_right {
         true => Ok(()),
         false => Err("a scene broke a rule, see above".into()),
     }
 }
 
-/// One scene on fresh members.
-fn play(scene: Scene, binary: &std::path::Path, options: &Options) -> Outcome<Row> {
-    let folder = match &options.directory {
-        Some(directory) => tempfile::tempdir_in(directory)?,
-        None => tempfile::tempdir()?,
-    };
+/// One scene on fresh members: its row of the table, and what was wrong.
+fn play(
+    (name, ids, has_secret): (&str, Ids, bool),
+    binary: &Path,
+    options: &Options,
+) -> Outcome<(Vec<String>, Vec<String>)> {
+    let folder = servers::folder(options.directory.as_deref())?;
     let mut flags = vec!["--log-level=error".to_owned()];
-    if scene.has_secret {
+    if has_secret {
         let file = peer_secret::write(folder.path())?;
         flags.push(format!("--peer-secret-file={}", file.display()));
     }
@@ -159,30 +159,24 @@ fn play(scene: Scene, binary: &std::path::Path, options: &Options) -> Outcome<Ro
     let counts = &Counts::default();
     let recorder = &Recorder::new();
     let url = &servers.cluster.leader().client_url();
-    let (mut wrong, peak_mib) = std::thread::scope(|scope| {
+    let mut wrong = Vec::new();
+    let peak_mib = std::thread::scope(|scope| {
         for number in 0..ATTACKERS {
-            let attacker = Attacker::new(options.seed * 1000 + number, scene.ids, &targets, &stub);
+            let attacker = Attacker::new(options.seed * 1000 + number, ids, &targets, &stub);
             scope.spawn(move || attacker.attack(counts));
         }
-        let loading = scope.spawn(|| load::put_until_over(url, counts, recorder));
-        let watched = watch(scene, &servers, (counts, recorder), options.seconds);
+        let handle = runtime.handle();
+        let loading = scope.spawn(|| handle.block_on(load::put_until_over(url, counts, recorder)));
+        let watched = watch(name, &servers, (counts, recorder), options.seconds);
         counts.over.store(true, Ordering::Relaxed);
-        let loaded = loading.join().map_err(|_| "the load panicked".to_owned());
-        let mut wrong = Vec::new();
-        match loaded {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => wrong.push(format!("the load ended: {error}")),
-            Err(what) => wrong.push(what),
-        }
-        match watched {
-            Ok(peak) => (wrong, peak),
-            Err(error) => {
-                wrong.push(error.to_string());
-                (wrong, 0.0)
-            }
-        }
+        let loaded = loading.join();
+        let loaded = loaded.unwrap_or_else(|_| Err("it panicked".into()));
+        wrong.extend(loaded.err().map(|error| format!("the load ended: {error}")));
+        watched.unwrap_or_else(|error| {
+            wrong.push(error.to_string());
+            0.0
+        })
     });
-    let puts = recorder.acknowledged.load(Ordering::Relaxed);
     if let Err(error) = runtime.block_on(load::judge(&servers, recorder)) {
         wrong.push(error.to_string());
     }
@@ -195,62 +189,60 @@ fn play(scene: Scene, binary: &std::path::Path, options: &Options) -> Outcome<Ro
             "{peak_mib:.0} MiB resident, {idle_mib:.0} when idle"
         ));
     }
-    Ok(Row {
-        scene: scene.name,
-        connections: counts.connections.load(Ordering::Relaxed),
-        let_in: counts.let_in.load(Ordering::Relaxed),
-        frames: counts.frames.load(Ordering::Relaxed),
-        puts,
-        terms: (term, term_after),
-        idle_mib,
-        peak_mib,
-        wrong,
-    })
+    let [connections, let_in, frames] = counts.read().map(|count| count.to_string());
+    let row = vec![
+        name.to_owned(),
+        connections,
+        let_in,
+        frames,
+        recorder.acknowledged.load(Ordering::Relaxed).to_string(),
+        format!("{term}, {term_after}"),
+        format!("{idle_mib:.0} MiB"),
+        format!("{peak_mib:.0} MiB"),
+        match wrong.is_empty() {
+            true => "nothing".to_owned(),
+            false => wrong.join("; "),
+        },
+    ];
+    Ok((row, wrong))
 }
 
 /// Adds the stub as a learner, and returns the peer ports and ids of the members.
 async fn meet(servers: &Servers, stub: &Stub) -> Outcome<Vec<Target>> {
-    let mut cluster = ClusterClient::connect(servers.cluster.leader().client_url()).await?;
-    let request = MemberAddRequest {
-        peer_ur_ls: vec![stub.url()],
-        is_learner: true,
+    let client = Client {
+        address: servers.cluster.leader().client_address().to_owned(),
+        patience: MEETING,
     };
-    let mut added = cluster.member_add(request.clone()).await;
+    let began = Instant::now();
     // Members publish their names first, and one change is under way at a time.
-    for _ in 0..100 {
-        if added.is_ok() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        added = cluster.member_add(request.clone()).await;
-    }
-    let added = added?.into_inner();
-    let cluster_id = added.header.unwrap_or_default().cluster_id;
-    let own = added.member.unwrap_or_default().id;
-    stub.serve_as(cluster_id, own);
-    let request = MemberListRequest { linearizable: true };
-    let members = cluster.member_list(request).await?.into_inner().members;
-    let others = members.into_iter().filter(|member| member.id != own);
-    let target = |member: etcd_api::etcdserverpb::Member| {
-        let url = member.peer_ur_ls.first().cloned().unwrap_or_default();
-        let address = url.strip_prefix("http://").unwrap_or(&url).to_owned();
-        Target {
-            address,
-            cluster: cluster_id,
-            member: member.id,
+    let own = loop {
+        match client.add(stub.url(), true).await {
+            Err(_) if began.elapsed() < MEETING => {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            added => break added?,
         }
     };
-    Ok(others.map(target).collect())
+    let statuses = servers.statuses().await?;
+    let targets = statuses.into_iter().zip(&servers.cluster.members);
+    let targets: Vec<Target> = targets
+        .map(|(status, member)| {
+            let header = status.header.unwrap_or_default();
+            Target {
+                address: member.config.peer.clone(),
+                cluster: header.cluster_id,
+                member: header.member_id,
+            }
+        })
+        .collect();
+    stub.serve_as(targets[0].cluster, own);
+    Ok(targets)
 }
 
 async fn term_of(servers: &Servers) -> Outcome<u64> {
-    let mut most = 0;
-    for server in &servers.cluster.members {
-        let mut client = MaintenanceClient::connect(server.client_url()).await?;
-        let status = client.status(StatusRequest::default()).await?.into_inner();
-        most = most.max(status.raft_term);
-    }
-    Ok(most)
+    let statuses = servers.statuses().await?;
+    let terms = statuses.iter().map(|status| status.raft_term);
+    Ok(terms.max().unwrap_or(0))
 }
 
 fn resident_mib(servers: &Servers) -> Outcome<f64> {
@@ -260,7 +252,7 @@ fn resident_mib(servers: &Servers) -> Outcome<f64> {
 /// Reads the members' memory each second and returns the largest value. Fails if a member has
 /// ended.
 fn watch(
-    scene: Scene,
+    scene: &str,
     servers: &Servers,
     (counts, recorder): (&Counts, &Recorder),
     seconds: u64,
@@ -274,14 +266,11 @@ fn watch(
         std::thread::sleep(Duration::from_secs(1));
         let now = resident_mib(servers).map_err(|error| format!("a member has ended: {error}"))?;
         peak = peak.max(now);
+        let [connections, let_in, frames] = counts.read();
+        let puts = recorder.acknowledged.load(Ordering::Relaxed);
         let line = format!(
-            "{}: {second} of {seconds} s, {} connections, {} let in, {} frames, {} puts, \
-             {now:.0} MiB",
-            scene.name,
-            counts.connections.load(Ordering::Relaxed),
-            counts.let_in.load(Ordering::Relaxed),
-            counts.frames.load(Ordering::Relaxed),
-            recorder.acknowledged.load(Ordering::Relaxed),
+            "{scene}: {second} of {seconds} s, {connections} connections, {let_in} let in, \
+             {frames} frames, {puts} puts, {now:.0} MiB"
         );
         live_line::show(&line, second % 60 == 0);
     }

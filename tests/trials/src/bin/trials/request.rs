@@ -1,4 +1,4 @@
-//! One request of a client, sent once over a connection of its own.
+//! Requests of a client, each sent once over a connection of its own.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use etcd_api::etcdserverpb::{
     maintenance_client::MaintenanceClient,
 };
 use tokio::time::timeout;
-use tonic::{Status, transport::Channel};
+use tonic::{Response, Status, transport::Channel};
 
 use crate::client;
 
@@ -18,120 +18,116 @@ pub const PREFIX: &str = "walk/";
 /// The first key behind them.
 const PREFIX_END: &str = "walk0";
 
-/// What is asked of a server.
+/// A server's address, and how long a client waits for an answer.
 #[derive(Clone, Debug)]
-pub enum Request {
-    Put(String),
-    /// All keys of the walk, with the value of each.
-    Read {
-        serializable: bool,
-    },
-    List {
-        linearizable: bool,
-    },
-    Add {
-        peer_url: String,
-        learner: bool,
-    },
-    Update {
-        id: u64,
-        peer_url: String,
-    },
-    Promote(u64),
-    Remove(u64),
-    MoveLeader(u64),
-    /// The id of the leader that the server knows; zero for none.
-    Leader,
+pub struct Client {
+    pub address: String,
+    pub patience: Duration,
 }
 
-/// What a server answers, as far as a walk looks at it.
-#[derive(Clone, Debug)]
-pub enum Reply {
-    Done,
-    Keys(Vec<String>),
-    Members(Vec<Listed>),
-    /// The id of the new member.
-    Added(u64),
-    Leader(u64),
-}
-
-impl Request {
-    /// Sends it to `address`, and waits no longer than `patience`.
-    pub async fn send(self, address: &str, patience: Duration) -> Result<Reply, Status> {
+impl Client {
+    /// Connects, and makes a request.
+    async fn ask<T>(
+        &self,
+        request: impl AsyncFnOnce(Channel) -> Result<Response<T>, Status>,
+    ) -> Result<T, Status> {
         let late = |_| Status::deadline_exceeded("no answer in the client's time");
-        timeout(patience, self.send_patiently(address))
-            .await
-            .map_err(late)?
+        let asked = async { request(self.dial().await?).await };
+        let answer = timeout(self.patience, asked).await.map_err(late)?;
+        answer.map(Response::into_inner)
     }
 
-    async fn send_patiently(self, address: &str) -> Result<Reply, Status> {
-        let channel = client::dial(format!("http://{address}")).await;
-        let channel = channel.map_err(|_| Status::unavailable("no connection"))?;
-        let mut cluster = ClusterClient::new(channel.clone());
-        let mut maintenance = MaintenanceClient::new(channel.clone());
-        let members = match self {
-            Request::Put(key) => {
-                let request = PutRequest {
-                    key: key.clone().into(),
-                    value: key.into(),
-                    ..PutRequest::default()
-                };
-                KvClient::new(channel).put(request).await?;
-                return Ok(Reply::Done);
-            }
-            Request::Read { serializable } => return read(channel, serializable).await,
-            Request::Leader => {
-                let status = maintenance.status(StatusRequest::default()).await?;
-                return Ok(Reply::Leader(status.into_inner().leader));
-            }
-            Request::MoveLeader(target_id) => {
-                let request = MoveLeaderRequest { target_id };
-                maintenance.move_leader(request).await?;
-                return Ok(Reply::Done);
-            }
-            Request::Add { peer_url, learner } => {
-                let request = MemberAddRequest {
-                    peer_ur_ls: vec![peer_url],
-                    is_learner: learner,
-                };
-                let added = cluster.member_add(request).await?.into_inner().member;
-                return Ok(Reply::Added(added.unwrap_or_default().id));
-            }
-            Request::List { linearizable } => {
-                let request = MemberListRequest { linearizable };
-                cluster.member_list(request).await?.into_inner().members
-            }
-            Request::Update { id, peer_url } => {
-                let request = MemberUpdateRequest {
-                    id,
-                    peer_ur_ls: vec![peer_url],
-                };
-                cluster.member_update(request).await?.into_inner().members
-            }
-            Request::Promote(id) => {
-                let request = MemberPromoteRequest { id };
-                cluster.member_promote(request).await?.into_inner().members
-            }
-            Request::Remove(id) => {
-                let request = MemberRemoveRequest { id };
-                cluster.member_remove(request).await?.into_inner().members
-            }
+    /// Makes a request about the members.
+    async fn ask_cluster<T>(
+        &self,
+        request: impl AsyncFnOnce(ClusterClient<Channel>) -> Result<Response<T>, Status>,
+    ) -> Result<T, Status> {
+        let ask = async |channel| request(ClusterClient::new(channel)).await;
+        self.ask(ask).await
+    }
+
+    async fn dial(&self) -> Result<Channel, Status> {
+        let away = |_| Status::unavailable("no connection");
+        let dialed = client::dial(format!("http://{}", self.address)).await;
+        dialed.map_err(away)
+    }
+
+    /// Puts a key, with itself as its value.
+    pub async fn put(&self, key: &str) -> Result<(), Status> {
+        let request = PutRequest {
+            key: Bytes::copy_from_slice(key.as_bytes()),
+            value: Bytes::copy_from_slice(key.as_bytes()),
+            ..PutRequest::default()
         };
-        Ok(Reply::Members(members))
+        let put = async |channel: Channel| KvClient::new(channel).put(request).await;
+        self.ask(put).await.map(drop)
     }
-}
 
-async fn read(channel: Channel, serializable: bool) -> Result<Reply, Status> {
-    let request = RangeRequest {
-        key: PREFIX.into(),
-        range_end: PREFIX_END.into(),
-        serializable,
-        ..RangeRequest::default()
-    };
-    let answer = KvClient::new(channel).range(request).await?.into_inner();
-    // What was put has its key as its value.
-    let pairs = answer.kvs.iter().map(|it| it.fields());
-    let whole = pairs.filter(|pair| pair.key == pair.value);
-    let keys = whole.map(|pair| String::from_utf8_lossy(pair.key).into_owned());
-    Ok(Reply::Keys(keys.collect()))
+    /// All keys of the walk that have themselves as their values.
+    pub async fn keys(&self, serializable: bool) -> Result<Vec<String>, Status> {
+        let request = RangeRequest {
+            key: Bytes::from_static(PREFIX.as_bytes()),
+            range_end: Bytes::from_static(PREFIX_END.as_bytes()),
+            serializable,
+            ..RangeRequest::default()
+        };
+        let range = async |channel: Channel| KvClient::new(channel).range(request).await;
+        let pairs = self.ask(range).await?.kvs;
+        let whole = pairs.iter().filter(|it| it.key() == it.value());
+        Ok(whole
+            .map(|it| String::from_utf8_lossy(it.key()).into_owned())
+            .collect())
+    }
+
+    /// The members, by a linearizable read.
+    pub async fn members(&self) -> Result<Vec<Listed>, Status> {
+        let request = MemberListRequest { linearizable: true };
+        let list = async |mut it: ClusterClient<_>| it.member_list(request).await;
+        Ok(self.ask_cluster(list).await?.members)
+    }
+
+    /// Adds a member; returns its id.
+    pub async fn add(&self, peer_url: String, is_learner: bool) -> Result<u64, Status> {
+        let request = MemberAddRequest {
+            peer_ur_ls: vec![peer_url],
+            is_learner,
+        };
+        let add = async |mut it: ClusterClient<_>| it.member_add(request).await;
+        let added = self.ask_cluster(add).await?.member;
+        Ok(added.unwrap_or_default().id)
+    }
+
+    pub async fn update(&self, id: u64, peer_url: String) -> Result<(), Status> {
+        let request = MemberUpdateRequest {
+            id,
+            peer_ur_ls: vec![peer_url],
+        };
+        let update = async |mut it: ClusterClient<_>| it.member_update(request).await;
+        self.ask_cluster(update).await.map(drop)
+    }
+
+    pub async fn promote(&self, id: u64) -> Result<(), Status> {
+        let request = MemberPromoteRequest { id };
+        let promote = async |mut it: ClusterClient<_>| it.member_promote(request).await;
+        self.ask_cluster(promote).await.map(drop)
+    }
+
+    pub async fn remove(&self, id: u64) -> Result<(), Status> {
+        let request = MemberRemoveRequest { id };
+        let remove = async |mut it: ClusterClient<_>| it.member_remove(request).await;
+        self.ask_cluster(remove).await.map(drop)
+    }
+
+    /// The id of the leader that the server knows; zero for none.
+    pub async fn leader(&self) -> Result<u64, Status> {
+        let request = StatusRequest::default();
+        let maintenance = async |channel| MaintenanceClient::new(channel).status(request).await;
+        Ok(self.ask(maintenance).await?.leader)
+    }
+
+    pub async fn move_leader(&self, target_id: u64) -> Result<(), Status> {
+        let request = MoveLeaderRequest { target_id };
+        let ask = async |channel| MaintenanceClient::new(channel).move_leader(request).await;
+        self.ask(ask).await.map(drop)
+    }
 }

@@ -7,7 +7,6 @@
 //! lead, and the peak memory of a member.
 
 mod program;
-mod record;
 mod report;
 mod scenes;
 
@@ -17,8 +16,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::{
     etcd,
     machine::Machine,
-    process::{Outcome, inkstone_binary},
-    servers::Servers,
+    process::{Outcome, inkstone_binary, root},
+    record,
+    servers::{self, Servers},
 };
 use scenes::{Asked, Scene};
 
@@ -50,12 +50,8 @@ pub struct Options {
     records: Option<PathBuf>,
 }
 
-/// One scene on one side in one round.
-struct Row {
-    scene: &'static str,
-    side: &'static str,
-    findings: Vec<(&'static str, String)>,
-}
+/// Named results of a scene on one side.
+type Findings = Vec<(&'static str, String)>;
 
 pub fn run(options: &Options) -> Outcome {
     let Some(program) = program::build()? else {
@@ -70,39 +66,47 @@ pub fn run(options: &Options) -> Outcome {
         sides.push(("etcd", etcd::binary("etcd")?));
     }
     let machine = Machine::here()?;
-    let mut rows = Vec::new();
+    let mut page = format!(
+        "# A client that asks for very much at once, {}\n\n\
+         {}. One client of etcd's Go library (client/v3 3.7.3, grpc-go); servers with \
+         default flags, on fresh directories; {} threads kept the cores busy;  \
+         leases were renewed for {} s. Written by `cargo trials strain`.\n",
+        machine.date,
+        machine.line(),
+        options.busy,
+        options.seconds
+    );
     for scene in scenes::all(options.seconds) {
         if !scene.name.contains(&options.only) {
             continue;
         }
+        let (mut heads, mut rows) = (vec![""], Vec::new());
         for round in 0..options.rounds {
             for turn in 0..sides.len() {
                 let (side, binary) = &sides[(turn + round) % sides.len()];
                 println!("{}, round {}, {side}", scene.name, round + 1);
                 let findings = play(&scene, &program, binary, options)?;
-                println!("  {}", record::line(&findings));
-                rows.push(Row {
-                    scene: scene.name,
-                    side,
-                    findings,
-                });
+                let words = findings
+                    .iter()
+                    .map(|(name, value)| format!("{name}: {value}"));
+                println!("  {}", words.collect::<Vec<_>>().join("; "));
+                heads.truncate(1);
+                heads.extend(findings.iter().map(|(name, _)| *name));
+                let values = findings.into_iter().map(|(_, value)| value);
+                rows.push([(*side).to_owned()].into_iter().chain(values).collect());
             }
         }
+        let table = record::table(&heads, rows);
+        page.push_str(&format!("\n## {}\n\n{table}", scene.name));
     }
-    record::write(&machine, options, &rows)
+    let records = root().join("lab/records");
+    let records = options.records.as_ref().unwrap_or(&records);
+    record::write(Some(records), &machine, "strain", &page)
 }
 
 /// One scene on fresh servers.
-fn play(
-    scene: &Scene,
-    program: &Path,
-    binary: &Path,
-    options: &Options,
-) -> Outcome<Vec<(&'static str, String)>> {
-    let folder = match &options.directory {
-        Some(directory) => tempfile::tempdir_in(directory)?,
-        None => tempfile::tempdir()?,
-    };
+fn play(scene: &Scene, program: &Path, binary: &Path, options: &Options) -> Outcome<Findings> {
+    let folder = servers::folder(options.directory.as_deref())?;
     let mut servers = Servers::start_in(folder, binary, scene.members, &["--log-level=error"])?;
     servers.settle()?;
     let asked = match scene.asked {

@@ -20,7 +20,6 @@ mod course;
 mod generate;
 mod model;
 mod perform;
-mod place;
 mod ports;
 mod recovery;
 mod step;
@@ -30,13 +29,11 @@ mod tally;
 
 use std::{
     cell::{Cell, RefCell},
-    collections::VecDeque,
     path::{Path, PathBuf},
-    rc::Rc,
     time::{Duration, Instant},
 };
 
-use tokio::task::{JoinSet, LocalSet};
+use futures_util::{TryStreamExt, stream};
 
 use crate::{
     etcd, live_line,
@@ -98,26 +95,32 @@ pub fn run(options: &Options) -> Outcome {
     let directory = tempfile::Builder::new().prefix("walks-").tempdir()?;
     let (ours, etcd) = programs(options, directory.path())?;
     println!("{}", Machine::here()?.line());
-    let trial = Rc::new(Trial {
+    let trial = Trial {
         ours,
         etcd,
         directory: directory.path().to_owned(),
-        progress: Progress::new(options),
-        queue: RefCell::new(walks.collect()),
+        first_seed: options.seed,
+        walks: options.walks,
+        began: Instant::now(),
+        told: Cell::new(Instant::now()),
         summary: RefCell::new(Summary::default()),
-    });
+    };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
+    let walks = stream::iter(walks.map(Ok));
+    let jobs = options.jobs.max(1);
+    let walk_all = walks.try_for_each_concurrent(jobs, |walk| trial.walk(walk));
     let walked = runtime.block_on(async {
         tokio::select! {
-            walked = Rc::clone(&trial).walk_all(options.jobs) => walked,
+            walked = walk_all => walked,
             _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
         }
     });
-    let summary = trial.summary.borrow();
+    let mut summary = trial.summary.borrow_mut();
     println!("\n{}", summary.text());
-    println!("repeat with: {}", command(options));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    println!("repeat with: cargo trials {}", arguments.join(" "));
     if summary.keeps_logs() {
         let kept = directory.keep();
         println!(
@@ -152,78 +155,54 @@ fn programs(options: &Options, directory: &Path) -> Outcome<(Program, Option<Pro
     Ok((ours, etcd))
 }
 
-fn command(options: &Options) -> String {
-    let (walks, seed) = (options.walks, options.seed);
-    let mut command = format!("cargo trials walks --walks {walks} --seed {seed}");
-    if options.only.is_some() {
-        command.push_str(" --only inkstone");
-    }
-    if options.secret {
-        command.push_str(" --secret");
-    }
-    if let Some(steps) = options.steps {
-        command.push_str(&format!(" --steps {steps}"));
-    }
-    if let Some(binary) = &options.binary {
-        command.push_str(&format!(" --binary {}", binary.display()));
-    }
-    command
-}
-
 struct Trial {
     ours: Program,
     etcd: Option<Program>,
     directory: PathBuf,
-    progress: Progress,
-    /// Walks that have not begun.
-    queue: RefCell<VecDeque<Walk>>,
+    first_seed: u64,
+    walks: u64,
+    began: Instant,
+    /// When the last line went to a log.
+    told: Cell<Instant>,
     summary: RefCell<Summary>,
 }
 
 impl Trial {
-    /// Walks, `jobs` of them at the same time, until none is left.
-    async fn walk_all(self: Rc<Trial>, jobs: usize) -> Outcome {
-        let threadless = LocalSet::new();
-        let mut walkers = JoinSet::new();
-        for _ in 0..jobs.max(1) {
-            walkers.spawn_local_on(Rc::clone(&self).walk_on(), &threadless);
-        }
-        let all = async {
-            while let Some(walked) = walkers.join_next().await {
-                walked??;
-            }
-            Ok(())
-        };
-        threadless.run_until(all).await
-    }
-
-    async fn walk_on(self: Rc<Trial>) -> Outcome {
-        loop {
-            let Some(walk) = self.queue.borrow_mut().pop_front() else {
-                return Ok(());
-            };
-            self.walk(&walk).await?;
-        }
-    }
-
-    async fn walk(&self, walk: &Walk) -> Outcome {
+    async fn walk(&self, walk: Walk) -> Outcome {
         let directory = self.directory.join(format!("seed-{}", walk.seed));
         std::fs::create_dir_all(&directory)?;
         let began = Instant::now();
-        let tell = |number, step| {
-            let failed = self.summary.borrow().failed.len();
-            self.progress.tell(walk, number, step, failed);
-        };
+        let tell = |number, step| self.tell(&walk, number, step);
         let etcd = self.etcd.as_ref();
-        let course = course::run(walk, &self.ours, etcd, &directory, tell).await?;
+        let course = course::run(&walk, &self.ours, etcd, &directory, tell).await?;
         std::fs::write(directory.join("walk.log"), course.lines.join("\n"))?;
         if !course.is_worth_keeping() {
             std::fs::remove_dir_all(&directory)?;
         } else if course.failures.is_empty() {
             remove_data(&directory)?;
         }
-        self.summary.borrow_mut().add(walk, course, began.elapsed());
+        self.summary
+            .borrow_mut()
+            .add(&walk, course, began.elapsed());
         Ok(())
+    }
+
+    /// Shows the line about the walk that is under way.
+    fn tell(&self, walk: &Walk, number: usize, step: Step) {
+        let failed = self.summary.borrow().failed.len();
+        let matters = self.told.get().elapsed() > LINE_TIME;
+        if matters {
+            self.told.set(Instant::now());
+        }
+        let (at, of) = (walk.seed - self.first_seed + 1, self.walks);
+        let (seed, steps) = (walk.seed, walk.steps.len());
+        let minutes = self.began.elapsed().as_secs_f64() / 60.0;
+        let line = format!(
+            "walk {at} of {of} (seed {seed}), step {} of {steps}: {step}; {failed} failed, \
+             {minutes:.1} min",
+            number + 1
+        );
+        live_line::show(&line, matters);
     }
 }
 
@@ -242,42 +221,6 @@ fn remove_data(directory: &Path) -> Outcome {
         }
     }
     Ok(())
-}
-
-/// The line about the walk that is under way.
-struct Progress {
-    first_seed: u64,
-    walks: u64,
-    began: Instant,
-    /// When the last line went to a log.
-    told: Cell<Instant>,
-}
-
-impl Progress {
-    fn new(options: &Options) -> Progress {
-        Progress {
-            first_seed: options.seed,
-            walks: options.walks,
-            began: Instant::now(),
-            told: Cell::new(Instant::now()),
-        }
-    }
-
-    fn tell(&self, walk: &Walk, number: usize, step: Step, failed: usize) {
-        let matters = self.told.get().elapsed() > LINE_TIME;
-        if matters {
-            self.told.set(Instant::now());
-        }
-        let (at, of) = (walk.seed - self.first_seed + 1, self.walks);
-        let (seed, steps) = (walk.seed, walk.steps.len());
-        let minutes = self.began.elapsed().as_secs_f64() / 60.0;
-        let line = format!(
-            "walk {at} of {of} (seed {seed}), step {} of {steps}: {step}; {failed} failed, \
-             {minutes:.1} min",
-            number + 1
-        );
-        live_line::show(&line, matters);
-    }
 }
 
 #[cfg(test)]

@@ -18,11 +18,7 @@ use etcd_api::etcdserverpb::Member as Listed;
 use tokio::time::{Instant, sleep};
 
 use super::trial::{MEMBERS, Trial};
-use crate::{
-    member::Standing,
-    process::Outcome,
-    request::{Reply, Request},
-};
+use crate::{member::Standing, process::Outcome, request::Client};
 
 /// Time limit of a change during other faults.
 const FAULT_TIME: Duration = Duration::from_secs(30);
@@ -109,7 +105,10 @@ impl<'a> Way<'a> {
         let (voters, absent) = (self.trial.voters(), places(Standing::Absent));
         if let Some(&place) = leaving.first() {
             match self.find(&listed, place) {
-                Some(member) => self.ask("remove", Request::Remove(member.id)).await,
+                Some(member) => {
+                    let remove = async |it: Client| it.remove(member.id).await;
+                    self.ask("remove", remove).await;
+                }
                 None => self.see_off(place)?,
             }
         } else if let Some(&place) = learners.first() {
@@ -119,8 +118,7 @@ impl<'a> Way<'a> {
         } else if voters.len() < wanted {
             let place = absent.first().ok_or("no place is left")?;
             let peer_url = self.trial.members[*place].peer_url.clone();
-            let learner = true;
-            let add = Request::Add { peer_url, learner };
+            let add = async |it: Client| it.add(peer_url, true).await.map(drop);
             self.ask("add a learner", add).await;
         } else if voters.len() > wanted {
             let leaver = self.draw_leaver(&voters).await;
@@ -206,7 +204,8 @@ impl<'a> Way<'a> {
             self.promoting = None;
             self.tell("learner given up");
         } else if let Some(id) = id {
-            self.ask("promote", Request::Promote(id)).await;
+            let promote = async |it: Client| it.promote(id).await;
+            self.ask("promote", promote).await;
         }
     }
 
@@ -240,27 +239,30 @@ impl<'a> Way<'a> {
 
     /// The cluster's member list.
     async fn list(&mut self) -> Option<Vec<Listed>> {
-        let list = Request::List { linearizable: true };
-        match list.send(&self.voter(), CALL_TIME).await {
-            Ok(Reply::Members(members)) => Some(members),
-            _ => None,
-        }
+        self.voter().members().await.ok()
     }
 
     /// Sends the request once, to any member, and counts the answer.
-    async fn ask(&mut self, name: &str, change: Request) {
-        let words = match change.send(&self.voter(), CALL_TIME).await {
-            Ok(_) => "done".to_owned(),
+    async fn ask(
+        &mut self,
+        name: &str,
+        change: impl AsyncFnOnce(Client) -> Result<(), tonic::Status>,
+    ) {
+        let words = match change(self.voter()).await {
+            Ok(()) => "done".to_owned(),
             Err(status) => format!("{:?}: {}", status.code(), status.message()),
         };
         self.tell(&format!("{name}: {words}"));
     }
 
-    /// The address of any voter, including one that is being removed.
-    fn voter(&mut self) -> String {
+    /// A client of any voter, including one that is being removed.
+    fn voter(&mut self) -> Client {
         let may = |it| it == Standing::Voter || it == Standing::Leaving;
         let place = *self.random.pick(&self.trial.standing(may));
-        self.trial.members[place].address.clone()
+        Client {
+            address: self.trial.members[place].address.clone(),
+            patience: CALL_TIME,
+        }
     }
 
     fn tell(&self, words: &str) {

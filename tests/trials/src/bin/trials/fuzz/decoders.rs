@@ -24,22 +24,16 @@ pub fn run(options: &Options) -> Outcome {
         );
     }
     let list = capture(&mut fuzz(&["list"]))?;
-    let targets: Vec<&str> = list
-        .lines()
-        .filter(|target| options.target.as_deref().is_none_or(|only| only == *target))
-        .collect();
+    let is_asked = |target: &&str| options.target.as_deref().is_none_or(|only| only == *target);
+    let targets: Vec<&str> = list.lines().filter(is_asked).collect();
     if targets.is_empty() {
         return Err(format!("no such target; there are: {}", list.replace('\n', " ")).into());
     }
+    let seconds = format!("-max_total_time={}", options.seconds);
     for target in targets {
-        let seconds = format!("-max_total_time={}", options.seconds);
-        run_one(target, &seconds)?;
+        run_command(&mut fuzz(&["run", target, "--", &seconds]))?;
     }
     Ok(())
-}
-
-fn run_one(target: &str, seconds: &str) -> Outcome {
-    run_command(&mut fuzz(&["run", target, "--", seconds]))
 }
 
 fn fuzz(arguments: &[&str]) -> std::process::Command {

@@ -64,14 +64,11 @@ impl Image {
         let (length, name_length) = (bytes.len(), name.len() + 1);
         // Number, mode, owner, group, links, time, length, four numbers of devices, length
         // of the name, and a sum that the kernel does not check.
-        let head = format!(
-            "070701{number:08x}{mode:08x}{:08x}{:08x}{:08x}{:08x}{length:08x}\
-             {:08x}{:08x}{:08x}{:08x}{name_length:08x}{:08x}",
-            0, 0, 1, 0, 0, 0, 0, 0, 0
-        );
-        self.archive.extend(head.bytes());
-        self.archive.extend(name.bytes());
-        self.archive.push(0);
+        let mode = mode as usize;
+        let fields = [number, mode, 0, 0, 1, 0, length, 0, 0, 0, 0, name_length, 0];
+        let fields = fields.map(|field| format!("{field:08x}")).concat();
+        self.archive
+            .extend(format!("070701{fields}{name}\0").bytes());
         self.pad();
         self.archive.extend(bytes);
         self.pad();
@@ -87,14 +84,10 @@ impl Image {
 /// Libraries of unpacked packages go where the guest's loader looks.
 fn in_guest(library: &Path) -> String {
     let name = library.file_name().unwrap_or_default().to_string_lossy();
-    if name.starts_with("ld-linux") {
-        return library
-            .display()
-            .to_string()
-            .trim_start_matches('/')
-            .to_owned();
+    match name.starts_with("ld-linux") {
+        true => library.to_string_lossy().trim_start_matches('/').to_owned(),
+        false => format!("lib/{name}"),
     }
-    format!("lib/{name}")
 }
 
 /// What the loader would load.

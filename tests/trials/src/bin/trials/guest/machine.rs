@@ -2,7 +2,6 @@
 
 use std::{
     io::{BufRead, BufReader},
-    os::unix::process::CommandExt,
     path::Path,
     process::{Child, Command, Stdio},
     sync::mpsc::{Receiver, channel},
@@ -10,20 +9,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+use harness::end_with_starter;
+
 use crate::{packages, process::Outcome};
 
 const PROGRAM: &str = "qemu-system-x86_64";
-const MEMORY_MB: u32 = 2048;
+const MACHINE: &str = "-M q35 -cpu max -smp 2 -m 2048 -nographic -no-reboot -net none";
 /// The guest's clock counts instructions, so that other work of this machine does
 /// not change the guest's measurements.
-const CLOCK: [&str; 6] = [
-    "-accel",
-    "tcg,thread=single",
-    "-icount",
-    "shift=0,sleep=off",
-    "-rtc",
-    "clock=vm,base=2026-01-01",
-];
+const CLOCK: &str =
+    "-accel tcg,thread=single -icount shift=0,sleep=off -rtc clock=vm,base=2026-01-01";
 
 /// A running guest, gone when dropped.
 pub struct Machine {
@@ -44,24 +39,14 @@ impl Machine {
             .arg(share.join("qemu"))
             .arg("-L")
             .arg(share.join("seabios"))
-            .args([
-                "-M",
-                "q35",
-                "-cpu",
-                "max",
-                "-smp",
-                "2",
-                "-nographic",
-                "-no-reboot",
-            ])
-            .args(["-net", "none", "-m", &MEMORY_MB.to_string()])
-            .args(CLOCK)
+            .args(MACHINE.split(' '))
+            .args(CLOCK.split(' '))
             .arg("-kernel")
             .arg(kernel)
             .arg("-initrd")
             .arg(image)
             .args(["-append", "console=ttyS0 panic=1 quiet"]);
-        dies_with_us(&mut command);
+        end_with_starter(&mut command);
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -98,20 +83,6 @@ impl Machine {
     }
 }
 
-/// Lets the kernel kill the guest when the thread that started it ends. Otherwise it would run
-/// on after this process was stopped.
-fn dies_with_us(command: &mut Command) {
-    let set = || {
-        let signal = rustix::process::Signal::KILL;
-        rustix::process::set_parent_process_death_signal(Some(signal)).map_err(Into::into)
-    };
-    // SAFETY: between fork and exec only one system call is made, which is allowed
-    // there; nothing is allocated and no lock is taken.
-    unsafe {
-        command.pre_exec(set);
-    }
-}
-
 impl Drop for Machine {
     fn drop(&mut self) {
         // It may have ended by itself.
@@ -130,7 +101,7 @@ mod tests {
     fn a_guest_ends_with_the_thread_that_started_it() {
         let starter = thread::spawn(|| {
             let mut command = Command::new("sleep");
-            dies_with_us(command.arg("1000"));
+            end_with_starter(command.arg("1000"));
             command.spawn()
         });
         let mut guest = starter.join().unwrap().unwrap();

@@ -1,8 +1,10 @@
 //! The results of the runs as one table.
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde::Deserialize;
+
+use crate::record::table;
 
 /// A place in the table, in its order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,30 +15,41 @@ pub struct Place {
     pub combination: usize,
 }
 
-/// What one run measured.
-#[derive(Clone, Copy, Debug, Default)]
+/// What one run measured, as leveldb-bench prints it.
+#[derive(Clone, Copy, Debug, Deserialize)]
 struct Run {
-    total: f64,
-    per_thread: f64,
+    operations_per_second: f64,
+    per_thread_mean: f64,
     jain: f64,
-    switches: f64,
-    cpu_micros: f64,
+    voluntary_switches_per_operation: f64,
+    involuntary_switches_per_operation: f64,
+    cpu_micros_per_operation: f64,
 }
+
+const HEADS: [&str; 11] = [
+    "benchmark",
+    "threads",
+    "locks",
+    "scheduler",
+    "total ops/s",
+    "least to most",
+    "of native",
+    "per thread",
+    "Jain",
+    "switches/op",
+    "CPU us/op",
+];
 
 /// Runs of every place.
 #[derive(Default)]
 pub struct Table(BTreeMap<Place, Vec<Run>>);
 
 impl Table {
-    /// Adds a run's line of JSON; false if it is none.
-    pub fn add(&mut self, place: Place, json: &str) -> bool {
-        let run = serde_json::from_str(json)
-            .ok()
-            .and_then(|value| read(&value));
-        if let Some(run) = run {
-            self.0.entry(place).or_default().push(run);
-        }
-        run.is_some()
+    /// Adds a run's line of JSON; none if it is not one.
+    pub fn add(&mut self, place: Place, json: &str) -> Option<()> {
+        let run = serde_json::from_str(json).ok()?;
+        self.0.entry(place).or_default().push(run);
+        Some(())
     }
 
     /// Runs in it.
@@ -45,63 +58,45 @@ impl Table {
     }
 
     /// As Markdown; a place's figures are those of its median run.
-    pub fn text(&self, names: &[(&str, &str)]) -> String {
-        let mut text = String::from(
-            "| benchmark | threads | locks | scheduler | total ops/s | least to most | \
-             of native | per thread | Jain | switches/op | CPU us/op |\n\
-             |---|---|---|---|---|---|---|---|---|---|---|\n",
-        );
-        for (place, runs) in &self.0 {
-            let native = Place {
-                combination: 0,
-                ..place.clone()
-            };
-            let native = self
-                .0
-                .get(&native)
-                .map_or(f64::NAN, |runs| median(runs).total);
-            let (locks, scheduler) = names[place.combination];
-            let run = median(runs);
-            let totals = || runs.iter().map(|run| run.total);
-            let (least, most) = (
-                totals().fold(f64::MAX, f64::min),
-                totals().fold(0.0, f64::max),
-            );
-            let _ = writeln!(
-                text,
-                "| {} | {} | {locks} | {scheduler} | {:.0} | {least:.0} to {most:.0} | {:.2} | \
-                 {:.0} | {:.2} | {:.4} | {:.2} |",
-                place.benchmark,
-                place.threads,
-                run.total,
-                run.total / native,
-                run.per_thread,
-                run.jain,
-                run.switches,
-                run.cpu_micros,
-            );
-        }
-        text
+    pub fn text(&self, names: &[(&str, &str, &str)]) -> String {
+        table(&HEADS, self.0.keys().map(|place| self.row(place, names)))
     }
-}
 
-fn read(value: &Value) -> Option<Run> {
-    let number = |name: &str| value.get(name)?.as_f64();
-    Some(Run {
-        total: number("operations_per_second")?,
-        per_thread: number("per_thread_mean")?,
-        jain: number("jain")?,
-        switches: number("voluntary_switches_per_operation")?
-            + number("involuntary_switches_per_operation")?,
-        cpu_micros: number("cpu_micros_per_operation")?,
-    })
-}
-
-/// The run in the middle, by its total.
-fn median(runs: &[Run]) -> Run {
-    let mut sorted = runs.to_vec();
-    sorted.sort_by(|one, other| one.total.total_cmp(&other.total));
-    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+    fn row(&self, place: &Place, names: &[(&str, &str, &str)]) -> Vec<String> {
+        let sorted = |place: &Place| {
+            let mut runs = self.0.get(place).cloned().unwrap_or_default();
+            runs.sort_by(|one, other| {
+                let other = &other.operations_per_second;
+                one.operations_per_second.total_cmp(other)
+            });
+            runs
+        };
+        let median = |runs: &[Run]| runs.get(runs.len() / 2).copied();
+        let native = Place {
+            combination: 0,
+            ..place.clone()
+        };
+        let native = median(&sorted(&native)).map_or(f64::NAN, |run| run.operations_per_second);
+        let runs = sorted(place);
+        let run = median(&runs).expect("a place has a run");
+        let total = |at: usize| runs[at].operations_per_second;
+        let (locks, scheduler, _) = names[place.combination];
+        let switches =
+            run.voluntary_switches_per_operation + run.involuntary_switches_per_operation;
+        vec![
+            place.benchmark.clone(),
+            place.threads.to_string(),
+            locks.to_owned(),
+            scheduler.to_owned(),
+            format!("{:.0}", run.operations_per_second),
+            format!("{:.0} to {:.0}", total(0), total(runs.len() - 1)),
+            format!("{:.2}", run.operations_per_second / native),
+            format!("{:.0}", run.per_thread_mean),
+            format!("{:.2}", run.jain),
+            format!("{switches:.4}"),
+            format!("{:.2}", run.cpu_micros_per_operation),
+        ]
+    }
 }
 
 #[cfg(test)]
@@ -124,13 +119,18 @@ mod tests {
             threads: 8,
             combination,
         };
-        assert!(table.add(place(0), &line(100)));
+        table.add(place(0), &line(100)).unwrap();
         for total in [190, 300, 200] {
-            assert!(table.add(place(1), &line(total)));
+            table.add(place(1), &line(total)).unwrap();
         }
-        assert!(!table.add(place(1), "{}") && !table.add(place(1), "boot"));
+        assert!(
+            table
+                .add(place(1), "{}")
+                .or(table.add(place(1), "boot"))
+                .is_none()
+        );
         assert_eq!(table.runs(), 4);
-        let text = table.text(&[("native", "default"), ("library", "FIFO")]);
+        let text = table.text(&[("native", "default", ""), ("library", "FIFO", "")]);
         let last = text.lines().last().unwrap();
         assert_eq!(
             last,

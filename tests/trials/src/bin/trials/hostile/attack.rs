@@ -9,6 +9,7 @@ use environment::randomness::Random;
 
 use super::stub::Stub;
 use super::{Counts, Ids};
+use trials::attack::{bytes_of, mutate};
 use trials::peer_wire::{self as wire, COMMAND, RAFT, WELCOME};
 
 /// Most frames of one connection.
@@ -116,8 +117,7 @@ impl Attacker {
 
     /// Sends bytes that are not a greeting, half a greeting, or an invalid proof.
     fn babble(&mut self, socket: &mut TcpStream) -> io::Result<()> {
-        let mut bytes = vec![0; self.random.below(300) as usize];
-        self.random.fill(&mut bytes);
+        let bytes = bytes_of(&mut self.random, 300);
         let beginnings: [&[u8]; 5] = [
             b"",
             b"GET / HTTP/1.1\r\n",
@@ -152,7 +152,10 @@ impl Attacker {
         let captured = self.stub.frame(self.random.next_u64());
         match (self.random.below(6), captured) {
             (0, Some((kind, payload))) => wire::frame(kind, 0, &payload),
-            (1, Some((kind, payload))) => wire::frame(kind, 0, &self.altered(payload)),
+            (1, Some((kind, mut payload))) => {
+                mutate(&mut payload, &mut self.random);
+                wire::frame(kind, 0, &payload)
+            }
             (2, _) => self.random_frame(),
             (3, _) if self.ids != Ids::OwnMembers => {
                 wire::frame(COMMAND, 0, &wire::put("stolen/key", "by nothing that may"))
@@ -162,26 +165,10 @@ impl Attacker {
         }
     }
 
-    fn altered(&mut self, mut payload: Vec<u8>) -> Vec<u8> {
-        for _ in 0..=self.random.below(4) {
-            if payload.is_empty() {
-                break;
-            }
-            let at = self.random.below(payload.len() as u64) as usize;
-            match self.random.below(3) {
-                0 => payload.truncate(at),
-                1 => payload[at] = self.random.next_u64() as u8,
-                _ => payload[at] ^= 1 << self.random.below(8),
-            }
-        }
-        payload
-    }
-
     /// Of any kind but those that a member of any id may send, and that are carried out.
     fn random_frame(&mut self) -> Vec<u8> {
         let kind = self.random.next_u64() as u8;
-        let mut payload = vec![0; self.random.below(400) as usize];
-        self.random.fill(&mut payload);
+        let payload = bytes_of(&mut self.random, 400);
         match kind {
             COMMAND | WELCOME => wire::frame(0, 0, &payload),
             kind => wire::frame(kind, 0, &payload),

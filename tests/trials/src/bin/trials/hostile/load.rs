@@ -24,13 +24,7 @@ const READERS: u32 = 100;
 const SHOWN_MAX: usize = 5;
 
 /// Puts until the end of the scene; a failed put is followed by the next one for a while.
-pub fn put_until_over(url: &str, counts: &Counts, recorder: &Recorder) -> Result<(), String> {
-    let runtime = tokio::runtime::Runtime::new().map_err(|error| error.to_string())?;
-    let load = put_all(url, counts, recorder);
-    runtime.block_on(load).map_err(|error| error.to_string())
-}
-
-async fn put_all(url: &str, counts: &Counts, recorder: &Recorder) -> Outcome {
+pub async fn put_until_over(url: &str, counts: &Counts, recorder: &Recorder) -> Outcome {
     let channel = client::dial(url.to_owned()).await?;
     let mut failures = 0;
     for number in 0.. {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{report, scenes::Scene};
+use super::{Findings, report, scenes::Scene};
 use crate::process::{Outcome, capture, root, run as run_command};
 
 /// Builds the program. Returns `None` if there is no Go.
@@ -23,7 +23,7 @@ pub fn build() -> Outcome<Option<PathBuf>> {
 }
 
 /// Runs a scene against the member at `endpoint`, and returns its named results.
-pub fn run(program: &Path, scene: &Scene, endpoint: &str) -> Outcome<Vec<(&'static str, String)>> {
+pub fn run(program: &Path, scene: &Scene, endpoint: &str) -> Outcome<Findings> {
     let mut command = Command::new(program);
     command.args([scene.verb, endpoint]).args(&scene.words);
     report::read(scene.verb, &capture(&mut command)?)

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::Findings;
 use crate::process::Outcome;
 
 #[derive(Deserialize)]
@@ -40,48 +41,45 @@ struct Latencies {
 }
 
 /// The named results of a verb.
-pub fn read(verb: &str, line: &str) -> Outcome<Vec<(&'static str, String)>> {
-    match verb {
-        "leases" => Ok(leases(&serde_json::from_str(line)?)),
-        "watches" => Ok(watches(&serde_json::from_str(line)?)),
-        _ => Ok(large(&serde_json::from_str(line)?)),
-    }
-}
-
-fn leases(report: &Leases) -> Vec<(&'static str, String)> {
-    vec![
-        (
-            "leases lost",
-            format!("{} of {}", report.lost, report.leases),
-        ),
-        ("connection cut", format!("{} times", report.cuts)),
-        ("renewals answered", report.renewed.to_string()),
-    ]
-}
-
-fn watches(report: &Watches) -> Vec<(&'static str, String)> {
-    vec![
-        (
-            "watches taken",
-            format!("{} of {}", report.taken, report.asked),
-        ),
-        ("time", format!("{:.1} s", report.seconds)),
-        ("ended by", or_nothing(&report.error)),
-    ]
-}
-
-fn large(report: &Large) -> Vec<(&'static str, String)> {
-    let lead = match report.term_before == report.term_after {
-        true => "kept".to_owned(),
-        false => format!("term {} became {}", report.term_before, report.term_after),
-    };
-    vec![
-        ("answered after", format!("{:.2} s", report.seconds)),
-        ("refused with", or_nothing(&report.refused)),
-        ("lead", lead),
-        ("others before", others(&report.normal)),
-        ("others during", others(&report.during)),
-    ]
+pub fn read(verb: &str, line: &str) -> Outcome<Findings> {
+    Ok(match verb {
+        "leases" => {
+            let Leases {
+                leases,
+                lost,
+                cuts,
+                renewed,
+            } = serde_json::from_str(line)?;
+            vec![
+                ("leases lost", format!("{lost} of {leases}")),
+                ("connection cut", format!("{cuts} times")),
+                ("renewals answered", renewed.to_string()),
+            ]
+        }
+        "watches" => {
+            let report: Watches = serde_json::from_str(line)?;
+            let (taken, asked) = (report.taken, report.asked);
+            vec![
+                ("watches taken", format!("{taken} of {asked}")),
+                ("time", format!("{:.1} s", report.seconds)),
+                ("ended by", or_nothing(report.error)),
+            ]
+        }
+        _ => {
+            let report: Large = serde_json::from_str(line)?;
+            let lead = match (report.term_before, report.term_after) {
+                (before, after) if before == after => "kept".to_owned(),
+                (before, after) => format!("term {before} became {after}"),
+            };
+            vec![
+                ("answered after", format!("{:.2} s", report.seconds)),
+                ("refused with", or_nothing(report.refused)),
+                ("lead", lead),
+                ("others before", others(&report.normal)),
+                ("others during", others(&report.during)),
+            ]
+        }
+    })
 }
 
 fn others(latencies: &Latencies) -> String {
@@ -91,9 +89,9 @@ fn others(latencies: &Latencies) -> String {
     )
 }
 
-fn or_nothing(text: &str) -> String {
-    match text {
-        "" => "-".to_owned(),
-        text => text.to_owned(),
+fn or_nothing(text: String) -> String {
+    match text.is_empty() {
+        true => "-".to_owned(),
+        false => text,
     }
 }

@@ -11,11 +11,10 @@ use tokio::time::sleep;
 use super::{
     answer::Answer,
     model::Model,
-    perform::{Order, Performed},
-    place::Process,
-    recovery::Serving,
-    step::{Call, Step, Target},
-    system::System,
+    perform::Performed,
+    recovery::Wait,
+    step::{Call, Ending, Step},
+    system::{System, wait_for_end},
 };
 use crate::process::Outcome;
 
@@ -27,95 +26,64 @@ const HAUNTING: Duration = Duration::from_millis(500);
 pub struct Act {
     /// Of a call.
     pub performed: Option<Performed>,
-    pub serving: Serving,
-    /// Of a removed member that had a process.
-    pub departure: Option<Departure>,
-}
-
-/// How a removed member ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Departure {
-    After(Duration),
-    /// Its process went on, and was killed.
-    Never,
+    /// Until the system served.
+    pub serving: Wait,
+    /// Until a removed member's process had ended.
+    pub departure: Wait,
 }
 
 impl System {
-    /// Ends or starts a process.
-    pub async fn act(&mut self, step: Step, model: &Model) -> Outcome<Act> {
-        let mut leaver = None;
+    /// Ends or starts a process, or makes a call; `again`: the call was made before, and its
+    /// outcome is open.
+    pub async fn act(&mut self, step: Step, again: bool, model: &Model) -> Outcome<Act> {
+        if let Some(slot) = step.leader()
+            && model.has_majority()
+        {
+            self.make_lead(slot, model).await;
+        }
+        let (mut performed, mut leaver) = (None, None);
         match step {
-            Step::Kill { slot, leading } => {
-                if leading && model.has_majority() {
-                    self.make_lead(slot, model).await;
-                }
-                self.places[slot].kill();
-            }
-            Step::Start { slot } => self.start(slot, model)?,
-            Step::Restart { slot, ending } => {
+            Step::Kill(slot) | Step::KillLeader(slot) => self.end(slot, Ending::Killed).await?,
+            Step::Start(slot) => self.start(slot, model)?,
+            Step::Restart(slot, ending) => {
                 self.end(slot, ending).await?;
                 self.start(slot, model)?;
             }
-            Step::Haunt { slot } => {
+            Step::Haunt(slot) => {
                 leaver = self.start_removed(slot, model)?;
                 sleep(HAUNTING).await;
             }
-            Step::Call { .. } | Step::Check => unreachable!("{step} is about no process"),
+            Step::Call(call, at) => {
+                self.leaving = call.removes();
+                performed = Some(self.perform((call, at), again, model).await?);
+                self.leaving = None;
+            }
+            Step::Check => {}
+        }
+        let is_done = |it: &Performed| it.answer == Answer::Done;
+        let done = performed.as_ref().is_none_or(is_done);
+        if let Step::Call(call, _) = step
+            && done
+            && let Some(slot) = Call::removes(call)
+        {
+            leaver = self.release(slot);
         }
         let mut after = model.clone();
-        after.apply(step, true);
-        self.follow(None, leaver, &after).await
-    }
-
-    /// Makes a call.
-    pub async fn call(&mut self, order: Order, model: &Model) -> Outcome<Act> {
-        let removed = match order.call {
-            Call::Remove {
-                target: Target::Slot(slot),
-                leading,
-            } => {
-                if leading && model.has_majority() {
-                    self.make_lead(slot, model).await;
-                }
-                Some(slot)
-            }
-            _ => None,
-        };
-        self.leaving = removed;
-        let performed = self.perform(order, model).await?;
-        self.leaving = None;
-        let done = performed.answer == Answer::Done;
-        let (call, at) = (order.call, order.at);
-        let mut after = model.clone();
-        after.apply(Step::Call { call, at }, done);
-        let leaver = match removed {
-            Some(slot) if done => self.places[slot].release(),
-            _ => None,
-        };
-        self.follow(Some(performed), leaver, &after).await
-    }
-
-    async fn follow(
-        &mut self,
-        performed: Option<Performed>,
-        mut leaver: Option<Process>,
-        after: &Model,
-    ) -> Outcome<Act> {
+        after.apply(step, done);
         let ending = async {
-            match &mut leaver {
-                Some(process) => process.end().await.map(Some),
-                None => Ok(None),
-            }
+            Ok(match &mut leaver {
+                Some(process) => wait_for_end(process)
+                    .await?
+                    .map_or(Wait::Never, Wait::After),
+                None => Wait::Unasked,
+            })
         };
-        let (serving, ended) = tokio::join!(self.time_to_serve(after), ending);
-        let departure = ended?.map(|ended| match ended {
-            Some(time) => Departure::After(time),
-            None => Departure::Never,
-        });
+        let (serving, departure): (_, Outcome<Wait>) =
+            tokio::join!(self.time_to_serve(&after), ending);
         Ok(Act {
             performed,
             serving: serving?,
-            departure,
+            departure: departure?,
         })
     }
 }

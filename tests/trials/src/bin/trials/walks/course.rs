@@ -10,15 +10,15 @@ use std::{path::Path, time::Duration};
 use tokio::time::{Instant, timeout};
 
 use super::{
-    act::{Act, Departure},
+    act::Act,
     answer::{Answer, Expected, Verdict, compare, judge_alone},
     generate::Walk,
     model::{Member, Model},
-    perform::{Order, Performed},
-    recovery::{SERVE_MAX, Serving},
-    step::{At, Ending, Step},
+    perform::Performed,
+    recovery::{SERVE_MAX, Wait},
+    step::{At, Call, Ending, Slot, Step},
     system::{Program, System},
-    tally::{PROMISED, Tally, Times},
+    tally::{PROMISED, Tally, Times, What},
 };
 use crate::process::Outcome;
 
@@ -31,19 +31,13 @@ pub struct Course {
     pub tally: Tally,
     /// What our system did wrong; the first of them ends the walk.
     pub failures: Vec<String>,
-    /// Where etcd failed, so that the walk went on without it.
-    pub etcd_failures: Vec<String>,
-    /// The walk ended early: the systems went different ways.
-    pub parted: Option<String>,
     /// What happened, with times.
     pub lines: Vec<String>,
 }
 
 impl Course {
-    /// Its logs say why a system failed, or why ours was slow.
     pub fn is_worth_keeping(&self) -> bool {
-        let is_slow = !self.tally.ours.slow.is_empty();
-        is_slow || !self.failures.is_empty() || !self.etcd_failures.is_empty()
+        self.tally.is_worth_keeping() || !self.failures.is_empty()
     }
 }
 
@@ -77,29 +71,13 @@ pub async fn run(
         Ok(Err(error)) => walker.fail(error.to_string()),
         Err(_) => walker.fail(format!("it is not over after {} s", WALK_MAX.as_secs())),
     }
+    walker.look_for_crashes();
     Ok(walker.end())
-}
-
-/// The same on both systems at the same time.
-async fn both<T>(
-    ours: impl Future<Output = Outcome<T>>,
-    etcd: Option<impl Future<Output = Outcome<T>>>,
-) -> (Outcome<T>, Option<Outcome<T>>) {
-    let etcd = async {
-        match etcd {
-            Some(etcd) => Some(etcd.await),
-            None => None,
-        }
-    };
-    tokio::join!(ours, etcd)
 }
 
 impl Walker {
     async fn walk(&mut self, walk: &Walk, tell: impl Fn(usize, Step)) -> Outcome {
-        let model = self.model.clone();
-        let etcd = self.etcd.as_mut().map(|it| it.learn_ids(&model));
-        let learned = both(self.ours.learn_ids(&model), etcd).await;
-        self.take(learned)?;
+        self.both(System::learn_ids).await?;
         for (number, &step) in walk.steps.iter().enumerate() {
             tell(number, step);
             if !self.model.allows(step) {
@@ -111,16 +89,7 @@ impl Walker {
                 return Ok(());
             }
         }
-        self.bring_all_back().await
-    }
-
-    fn is_over(&self) -> bool {
-        self.course.parted.is_some() || !self.course.failures.is_empty()
-    }
-
-    /// What the steps of the walk have left to be done, after answers that the
-    /// generator did not expect.
-    async fn bring_all_back(&mut self) -> Outcome {
+        // What the steps have left to be done, after answers that the generator did not expect.
         while let Some(step) = self.what_is_left() {
             self.step(step).await?;
             if self.is_over() {
@@ -133,94 +102,101 @@ impl Walker {
         }
     }
 
+    /// The same on both systems at the same time. An error of ours ends the walk; one of etcd
+    /// leaves ours alone.
+    async fn both<T>(
+        &mut self,
+        act: impl AsyncFn(&mut System, &Model) -> Outcome<T>,
+    ) -> Outcome<(T, Option<T>)> {
+        let model = &self.model;
+        let etcd = async {
+            match &mut self.etcd {
+                Some(etcd) => act(etcd, model).await.map(Some),
+                None => Ok(None),
+            }
+        };
+        let (ours, etcd) = tokio::join!(act(&mut self.ours, model), etcd);
+        let etcd = etcd.unwrap_or_else(|error| {
+            self.leave_etcd(&error.to_string());
+            None
+        });
+        Ok((ours?, etcd))
+    }
+
+    fn is_over(&self) -> bool {
+        !self.course.tally.parted.is_empty() || !self.course.failures.is_empty()
+    }
+
     /// A member to be started, or to be restarted at its new address.
     fn what_is_left(&self) -> Option<Step> {
         let down = self.model.slots(|it| !it.up()).into_iter();
         let waiting = self.model.slots(|it| it.waits_to_move()).into_iter();
-        let ending = Ending::Asked;
-        let mut steps = down
-            .map(|slot| Step::Start { slot })
-            .chain(waiting.map(|slot| Step::Restart { slot, ending }));
+        let restart = |slot| Step::Restart(slot, Ending::Asked);
+        let mut steps = down.map(Step::Start).chain(waiting.map(restart));
         steps.find(|step| self.model.allows(*step))
     }
 
     async fn step(&mut self, step: Step) -> Outcome {
         self.note(&step.to_string());
-        match step {
-            Step::Check => {
-                self.course.tally.step("check");
-                self.check().await?;
-            }
-            Step::Call { call, at } => {
-                let expected = self.model.expects(call, at);
-                let again = false;
-                let order = Order {
-                    call,
-                    at,
-                    expected,
-                    again,
-                };
-                let done = self.call(order).await?;
-                self.model.apply(step, done);
-            }
-            process => {
-                self.process(process).await?;
-                self.model.apply(step, true);
-            }
+        if step == Step::Check {
+            self.course.tally.step("check");
+            self.check().await?;
+        } else {
+            let done = self.act(step, false).await?;
+            self.model.apply(step, done);
         }
         self.look_for_crashes();
         self.settle().await
     }
 
-    /// Ends or starts a process.
-    async fn process(&mut self, step: Step) -> Outcome {
-        let kind = self.kind(step);
-        self.course.tally.step(kind);
-        let model = self.model.clone();
-        let etcd = self.etcd.as_mut().map(|it| it.act(step, &model));
-        let acts = both(self.ours.act(step, &model), etcd).await;
-        let (ours, etcd) = self.take(acts)?;
-        self.serving(&step.to_string(), ours.serving, etcd.as_ref());
-        self.departure(kind, ours.departure, etcd.as_ref());
-        Ok(())
+    /// Performs a step other than a check; says whether both did it.
+    async fn act(&mut self, step: Step, again: bool) -> Outcome<bool> {
+        let (kind, after) = match step {
+            Step::Call(call, _) => (call.kind(), call.to_string()),
+            _ => (self.kind(step), step.to_string()),
+        };
+        let act = async |it: &mut System, model: &Model| it.act(step, again, model).await;
+        let (ours, etcd) = self.both(act).await?;
+        let done = match step {
+            Step::Call(call, at) => {
+                let expected = self.model.expects_once_more(call, at, again);
+                self.judge(call, expected, &ours, etcd.as_ref())
+            }
+            _ => {
+                self.course.tally.step(kind);
+                true
+            }
+        };
+        let of_etcd = |wait: fn(&Act) -> Wait| etcd.as_ref().map_or(Wait::Unasked, wait);
+        self.serving(&after, ours.serving, of_etcd(|it| it.serving));
+        self.departure(kind, ours.departure, of_etcd(|it| it.departure));
+        Ok(done)
     }
 
     /// What the report calls a step that is about a process.
     fn kind(&self, step: Step) -> &'static str {
-        let is = |slot: usize, test: fn(&Member) -> bool| {
+        let is = |slot: Slot, test: fn(&Member) -> bool| {
             let member = self.model.member(slot);
-            member.is_some_and(|it| test(&it))
+            member.as_ref().is_some_and(test)
         };
         match step {
-            Step::Kill { leading: true, .. } => "kill -9, the leader",
-            Step::Kill { .. } => "kill -9",
-            Step::Start { slot } if is(slot, |it| it.started) => "start",
-            Step::Start { .. } => "first start of an added member",
-            Step::Haunt { .. } => "start of a removed member",
-            Step::Restart { slot, .. } if is(slot, Member::waits_to_move) => {
+            Step::KillLeader(_) => "kill -9, the leader",
+            Step::Kill(_) => "kill -9",
+            Step::Start(slot) if is(slot, |it| it.started) => "start",
+            Step::Start(_) => "first start of an added member",
+            Step::Haunt(_) => "start of a removed member",
+            Step::Restart(slot, _) if is(slot, Member::waits_to_move) => {
                 "restart at the new address"
             }
-            Step::Restart { .. } => "restart",
-            Step::Call { .. } | Step::Check => unreachable!("{step} is about no process"),
+            Step::Restart(..) => "restart",
+            Step::Call(..) | Step::Check => unreachable!("{step} is about no process"),
         }
     }
 
-    /// Whether the call was done by both.
-    async fn call(&mut self, order: Order) -> Outcome<bool> {
-        let model = self.model.clone();
-        let etcd = self.etcd.as_mut().map(|it| it.call(order, &model));
-        let acts = both(self.ours.call(order, &model), etcd).await;
-        let (ours, etcd) = self.take(acts)?;
+    /// Compares the answers to a call, and says whether both did it.
+    fn judge(&mut self, call: Call, expected: Expected, ours: &Act, etcd: Option<&Act>) -> bool {
         let performed = |act: &Act| act.performed.clone().expect("a call was made");
-        let done = self.judge(order, &performed(&ours), etcd.as_ref().map(performed));
-        self.serving(&order.call.to_string(), ours.serving, etcd.as_ref());
-        self.departure(order.call.kind(), ours.departure, etcd.as_ref());
-        Ok(done)
-    }
-
-    /// Compares, and says whether both did it.
-    fn judge(&mut self, order: Order, ours: &Performed, etcd: Option<Performed>) -> bool {
-        let Order { call, expected, .. } = order;
+        let (ours, etcd) = (performed(ours), etcd.map(performed));
         let theirs = etcd.as_ref().map(|it| &it.answer);
         let verdict = match theirs {
             Some(etcd) => compare(&ours.answer, etcd, expected),
@@ -237,18 +213,18 @@ impl Walker {
         if verdict == Verdict::Worse {
             self.fail(line.clone());
         }
-        let theirs = theirs.unwrap_or(&ours.answer);
-        let is_done = |answer: &Answer| *answer == Answer::Done;
+        let answers = [&ours.answer, theirs.unwrap_or(&ours.answer)];
+        let done = answers.map(|it| *it == Answer::Done);
         let may_be_done = !matches!(expected, Expected::Refused(_));
-        let is_open = |answer: &Answer| matches!(answer, Answer::Unavailable(_));
+        let is_open = |it: &&Answer| matches!(it, Answer::Unavailable(_));
         if call.changes_members() {
-            if is_done(&ours.answer) != is_done(theirs) {
-                self.course.parted = Some(line);
-            } else if may_be_done && (is_open(&ours.answer) || is_open(theirs)) {
+            if done[0] != done[1] {
+                self.course.tally.parted.push(line);
+            } else if may_be_done && answers.iter().any(is_open) {
                 self.model.in_doubt = Some(call);
             }
         }
-        is_done(&ours.answer) && is_done(theirs)
+        done == [true, true]
     }
 
     /// Asks for the change in doubt once more, now that there is a majority.
@@ -258,60 +234,52 @@ impl Walker {
             return Ok(());
         };
         self.note(&format!("{call} once more: its outcome is open"));
-        let order = Order {
-            call,
-            at: At::Leader,
-            expected: Expected::Done,
-            again: true,
-        };
-        let done = self.call(order).await?;
+        let done = self.act(Step::Call(call, At::Leader), true).await?;
         self.model.in_doubt = Some(call);
         self.model.settle(done);
         Ok(())
     }
 
     /// Notes how long each system took to serve.
-    fn serving(&mut self, after: &str, ours: Serving, etcd: Option<&Act>) {
-        let etcd = etcd.map_or(Serving::Unasked, |it| it.serving);
-        if (ours, etcd) == (Serving::Unasked, Serving::Unasked) {
+    fn serving(&mut self, after: &str, ours: Wait, etcd: Wait) {
+        if (ours, etcd) == (Wait::Unasked, Wait::Unasked) {
             return;
         }
         self.note(&format!("  serves: inkstone {ours}; etcd {etcd}"));
         let again = !self.model.has_majority();
-        note_serving(ours, after, again, &mut self.course.tally.ours);
-        note_serving(etcd, after, again, &mut self.course.tally.etcd);
+        let tally = &mut self.course.tally;
+        for (wait, times) in [(ours, &mut tally.ours), (etcd, &mut tally.etcd)] {
+            note_serving(wait, after, again, times);
+        }
         let words = format!(
             "after `{after}` it did not serve in {} s",
             SERVE_MAX.as_secs()
         );
         match (ours, etcd) {
-            (Serving::Never, Serving::Never) => {
-                self.course.parted = Some(format!("{words}, and etcd neither"));
+            (Wait::Never, Wait::Never) => {
+                let words = format!("{words}, and etcd neither");
+                self.course.tally.parted.push(words);
             }
-            (Serving::Never, _) => self.fail(words),
-            (_, Serving::Never) => self.leave_etcd(words),
+            (Wait::Never, _) => self.fail(words),
+            (_, Wait::Never) => self.leave_etcd(&words),
             _ => {}
         }
     }
 
     /// A removed member ends by itself, unless etcd's does not either.
-    fn departure(&mut self, after: &str, ours: Option<Departure>, etcd: Option<&Act>) {
-        let etcd = etcd.and_then(|it| it.departure);
+    fn departure(&mut self, after: &str, ours: Wait, etcd: Wait) {
         let tally = &mut self.course.tally;
-        for (departure, times) in [(ours, &mut tally.ours), (etcd, &mut tally.etcd)] {
-            match departure {
-                Some(Departure::After(time)) => times.departure.push(time),
-                Some(Departure::Never) => times.stayed.push(after.to_owned()),
-                None => {}
+        for (wait, times) in [(ours, &mut tally.ours), (etcd, &mut tally.etcd)] {
+            match wait {
+                Wait::After(time) => times.took(What::Depart, time),
+                Wait::Never => times.stayed.push(after.to_owned()),
+                Wait::Unasked => {}
             }
         }
-        if let Some(ours) = ours {
-            self.note(&format!(
-                "  removed member: inkstone {ours:?}; etcd {etcd:?}"
-            ));
+        if ours != Wait::Unasked {
+            self.note(&format!("  removed member: inkstone {ours}; etcd {etcd}"));
         }
-        let etcd_ended = matches!(etcd, Some(Departure::After(_)));
-        if ours == Some(Departure::Never) && etcd_ended {
+        if ours == Wait::Never && matches!(etcd, Wait::After(_)) {
             self.fail(format!(
                 "{after}: the removed member's process goes on, and etcd's ends"
             ));
@@ -320,43 +288,20 @@ impl Walker {
 
     /// Waits until every member that is up has caught up.
     async fn check(&mut self) -> Outcome {
-        let model = self.model.clone();
-        let etcd = self.etcd.as_mut().map(|it| it.catch_up(&model));
-        let caught_up = both(self.ours.catch_up(&model), etcd).await;
-        let (ours, etcd) = self.take(caught_up)?;
+        let (ours, etcd) = self.both(System::catch_up).await?;
         self.note(&format!("  caught up: inkstone {ours:?}; etcd {etcd:?}"));
-        match ours {
-            Ok(time) => self.course.tally.ours.catch_up.push(time),
-            Err(fault) => self.fail(fault),
-        }
-        match etcd {
-            Some(Ok(time)) => self.course.tally.etcd.catch_up.push(time),
-            Some(Err(fault)) => self.leave_etcd(fault),
-            None => {}
+        let tally = &mut self.course.tally;
+        tally.ours.took(What::CatchUp, ours);
+        if let Some(etcd) = etcd {
+            tally.etcd.took(What::CatchUp, etcd);
         }
         self.look_for_crashes();
         Ok(())
     }
 
-    /// An error of ours ends the walk; one of etcd leaves ours alone.
-    fn take<T>(
-        &mut self,
-        (ours, etcd): (Outcome<T>, Option<Outcome<T>>),
-    ) -> Outcome<(T, Option<T>)> {
-        let etcd = match etcd {
-            Some(Err(error)) => {
-                self.leave_etcd(error.to_string());
-                None
-            }
-            Some(Ok(value)) => Some(value),
-            None => None,
-        };
-        Ok((ours?, etcd))
-    }
-
-    fn leave_etcd(&mut self, why: String) {
+    fn leave_etcd(&mut self, why: &str) {
         self.note(&format!("WITHOUT ETCD from here: {why}"));
-        self.course.etcd_failures.push(why);
+        self.course.tally.etcd_failures.push(why.to_owned());
         if let Some(etcd) = self.etcd.take() {
             self.course.tally.etcd.restarts += etcd.ends.len();
         }
@@ -369,7 +314,7 @@ impl Walker {
         let etcd = self.etcd.as_mut().map(|it| std::mem::take(&mut it.crashes));
         for crash in etcd.unwrap_or_default() {
             self.note(&format!("etcd: {crash}"));
-            self.course.etcd_failures.push(crash);
+            self.course.tally.etcd_failures.push(crash);
         }
     }
 
@@ -400,16 +345,17 @@ impl Walker {
 }
 
 /// `again`: there was no majority before.
-fn note_serving(serving: Serving, after: &str, again: bool, times: &mut Times) {
+fn note_serving(serving: Wait, after: &str, again: bool, times: &mut Times) {
     let time = match serving {
-        Serving::Unasked => return,
-        Serving::After(time) => time,
-        Serving::Never => SERVE_MAX,
+        Wait::Unasked => return,
+        Wait::After(time) => time,
+        Wait::Never => SERVE_MAX,
     };
-    match again {
-        true => times.serve_again.push(time),
-        false => times.serve.push(time),
-    }
+    let what = match again {
+        true => What::ServeAgain,
+        false => What::Serve,
+    };
+    times.took(what, time);
     if time > PROMISED {
         let again = if again { ", with a majority again" } else { "" };
         let seconds = time.as_secs_f64();

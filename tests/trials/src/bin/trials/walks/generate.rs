@@ -14,7 +14,7 @@ use environment::randomness::Random;
 use super::{
     answer::Expected,
     model::Model,
-    step::{Address, At, Call, Ending, SLOTS, Step, Target},
+    step::{Address, At, Call, Ending, Role, SLOTS, Slot, Step},
 };
 
 /// Steps of a walk without what its end adds.
@@ -69,12 +69,12 @@ pub fn walk(seed: u64, length: Option<usize>) -> Walk {
 /// Moves the model as if the systems answered what it expects.
 fn advance(model: &mut Model, step: Step) {
     let mut done = true;
-    if let Step::Call { call, at } = step {
+    if let Step::Call(call, at) = step {
         let expected = model.expects(call, at);
         done = expected == Expected::Done;
         // Without a majority an addition is refused, and the others are never answered.
         let is_open = expected == Expected::NoMajority && call.changes_members();
-        if is_open && !matches!(call, Call::Add { .. }) {
+        if is_open && !matches!(call, Call::Add(..)) {
             model.in_doubt = Some(call);
         }
     }
@@ -129,15 +129,16 @@ impl Generator {
         // Weights in percent.
         match self.random.below(100) {
             0..20 => self.kill(),
-            20..25 => self.restart(),
+            20..25 => self.restart(self.model.slots(|it| it.up())),
             25..45 => self.update(),
             45..57 => self.add(),
-            57..60 => self.promote(),
+            // Any member: a voter is no learner.
+            57..60 => self.promote(self.model.slots(|_| true)),
             60..73 => self.remove(),
             73..78 => self.move_leader(),
             78..88 => Some(self.client_call()),
             88..93 => self.wrong_call(),
-            93..97 => self.haunt(),
+            93..97 => self.pick(self.model.haunted_slots()).map(Step::Haunt),
             _ => Some(Step::Check),
         }
     }
@@ -148,11 +149,7 @@ impl Generator {
         match self.random.below(4) {
             0 | 1 => self.start(),
             2 => self.move_waiting(),
-            _ => {
-                let learners = self.model.slots(|it| !it.voter);
-                let slot = self.pick(learners)?;
-                Some(self.ask(Call::Promote(Target::Slot(slot))))
-            }
+            _ => self.promote(self.model.slots(|it| !it.voter)),
         }
     }
 
@@ -172,20 +169,18 @@ impl Generator {
 
     /// A member that is down; the others alone can be a majority again.
     fn remove_for_majority(&mut self) -> Option<Step> {
-        let down = self.model.slots(|it| it.voter && !it.up());
-        let call = Call::Remove {
-            target: Target::Slot(self.pick(down)?),
-            leading: false,
-        };
-        (self.model.voters() >= 3).then(|| self.ask(call))
+        let slot = self.pick(self.model.slots(|it| it.voter && !it.up()))?;
+        (self.model.voters() >= 3).then(|| self.ask(Call::Remove(Some(slot))))
     }
 
     /// One kill in three may take the majority away.
     fn kill(&mut self) -> Option<Step> {
         let slot = self.pick(self.model.slots(|it| it.up()))?;
         let is_voter = self.model.member(slot).is_some_and(|it| it.voter);
-        let leading = is_voter && self.random.chance(1, 3);
-        let step = Step::Kill { slot, leading };
+        let step = match is_voter && self.random.chance(1, 3) {
+            true => Step::KillLeader(slot),
+            false => Step::Kill(slot),
+        };
         let mut after = self.model.clone();
         after.apply(step, true);
         (after.has_majority() || self.random.chance(1, 3)).then_some(step)
@@ -194,9 +189,8 @@ impl Generator {
     fn start(&mut self) -> Option<Step> {
         let mut down = self.model.slots(|it| !it.up());
         // A member with a removal in doubt waits for the outcome.
-        down.retain(|slot| self.model.allows(Step::Start { slot: *slot }));
-        let slot = self.pick(down)?;
-        Some(Step::Start { slot })
+        down.retain(|slot| self.model.allows(Step::Start(*slot)));
+        self.pick(down).map(Step::Start)
     }
 
     /// Seldom a second member that runs at an address that the others no longer know.
@@ -210,8 +204,7 @@ impl Generator {
             Some(back) if member.waits_to_move() && self.random.chance(1, 4) => back,
             _ => self.address(),
         };
-        let target = Target::Slot(slot);
-        Some(self.ask(Call::Update { target, address }))
+        Some(self.ask(Call::Update(Some(slot), address)))
     }
 
     /// Now and then one that another member had.
@@ -223,54 +216,38 @@ impl Generator {
         }
     }
 
-    fn restart(&mut self) -> Option<Step> {
-        let slot = self.pick(self.model.slots(|it| it.up()))?;
-        Some(self.restart_of(slot))
-    }
-
     /// Restarts a member at the address that it has been given.
-    fn move_waiting(&mut self) -> Option<Step> {
-        let waiting = self.model.slots(|it| it.waits_to_move());
-        let slot = self.pick(waiting)?;
-        Some(self.restart_of(slot))
-    }
-
-    fn restart_of(&mut self, slot: usize) -> Step {
+    fn restart(&mut self, slots: Vec<Slot>) -> Option<Step> {
+        let slot = self.pick(slots)?;
         let ending = *self.random.pick(&[Ending::Killed, Ending::Asked]);
-        Step::Restart { slot, ending }
+        Some(Step::Restart(slot, ending))
     }
 
-    fn haunt(&mut self) -> Option<Step> {
-        let slot = self.pick(self.model.haunted_slots())?;
-        Some(Step::Haunt { slot })
+    fn move_waiting(&mut self) -> Option<Step> {
+        self.restart(self.model.slots(|it| it.waits_to_move()))
     }
 
     fn add(&mut self) -> Option<Step> {
         let slot = self.pick(self.model.empty_slots())?;
-        let learner = self.random.chance(1, 2);
+        let role = match self.random.chance(1, 2) {
+            true => Role::Learner,
+            false => Role::Voter,
+        };
         let address = self.address();
-        Some(self.ask(Call::Add {
-            slot,
-            learner,
-            address,
-        }))
+        Some(self.ask(Call::Add(slot, role, address)))
     }
 
-    /// Any member: a voter is no learner.
-    fn promote(&mut self) -> Option<Step> {
-        let slot = self.pick(self.model.slots(|_| true))?;
-        Some(self.ask(Call::Promote(Target::Slot(slot))))
+    fn promote(&mut self, slots: Vec<Slot>) -> Option<Step> {
+        let slot = self.pick(slots)?;
+        Some(self.ask(Call::Promote(Some(slot))))
     }
 
     fn remove(&mut self) -> Option<Step> {
         let slot = self.pick(self.model.slots(|_| true))?;
-        let can_lead = self
-            .model
-            .member(slot)
-            .is_some_and(|it| it.voter && it.up());
-        let call = Call::Remove {
-            target: Target::Slot(slot),
-            leading: can_lead && self.random.chance(1, 3),
+        let can_lead = self.model.voters_up().contains(&slot);
+        let call = match can_lead && self.random.chance(1, 3) {
+            true => Call::RemoveLeader(slot),
+            false => Call::Remove(Some(slot)),
         };
         Some(self.ask(call))
     }
@@ -281,18 +258,13 @@ impl Generator {
             true => At::Follower,
             false => At::Leader,
         };
-        let call = Call::MoveLeader { to };
-        Some(Step::Call { call, at })
+        Some(Step::Call(Call::MoveLeader(to), at))
     }
 
     fn client_call(&mut self) -> Step {
         let call = *self.random.pick(&[Call::Put, Call::Get, Call::List]);
         let up = self.model.slots(|it| it.up());
-        let at = match self.pick(up) {
-            Some(slot) => At::Slot(slot),
-            None => At::Leader,
-        };
-        Step::Call { call, at }
+        Step::Call(call, self.pick(up).map_or(At::Leader, At::Slot))
     }
 
     /// What etcd refuses by its look at the member list.
@@ -300,17 +272,11 @@ impl Generator {
         let members = self.model.slots(|_| true);
         let (slot, of) = (self.pick(members.clone())?, self.pick(members)?);
         let call = match self.random.below(5) {
-            0 => Call::Update {
-                target: Target::Unknown,
-                address: self.model.fresh_address(),
-            },
-            1 => Call::Promote(Target::Unknown),
-            2 => Call::AddTaken { of },
-            3 if slot != of => Call::UpdateTaken { slot, of },
-            _ => Call::Remove {
-                target: Target::Unknown,
-                leading: false,
-            },
+            0 => Call::Update(None, self.model.fresh_address()),
+            1 => Call::Promote(None),
+            2 => Call::AddTaken(of),
+            3 if slot != of => Call::UpdateTaken(slot, of),
+            _ => Call::Remove(None),
         };
         Some(self.ask(call))
     }
@@ -322,7 +288,7 @@ impl Generator {
             1 => At::Follower,
             _ => self.pick(up).map_or(At::Leader, At::Slot),
         };
-        Step::Call { call, at }
+        Step::Call(call, at)
     }
 
     fn bring_all_back(&mut self) {
@@ -380,14 +346,14 @@ mod tests {
             let walk = walk(seed, None);
             for (model, step) in stages(&walk) {
                 kinds.insert(match step {
-                    Step::Kill { leading: true, .. } => "kill the leader",
-                    Step::Kill { .. } => "kill",
-                    Step::Start { .. } if !model.has_majority() => "start without a majority",
-                    Step::Start { .. } => "start",
-                    Step::Restart { .. } => "restart",
-                    Step::Call { .. } if !model.has_majority() => "call without a majority",
-                    Step::Call { call, .. } => call.kind(),
-                    Step::Haunt { .. } => "start a removed member",
+                    Step::KillLeader(_) => "kill the leader",
+                    Step::Kill(_) => "kill",
+                    Step::Start(_) if !model.has_majority() => "start without a majority",
+                    Step::Start(_) => "start",
+                    Step::Restart(..) => "restart",
+                    Step::Call(..) if !model.has_majority() => "call without a majority",
+                    Step::Call(call, _) => call.kind(),
+                    Step::Haunt(_) => "start a removed member",
                     Step::Check => "check",
                 });
             }

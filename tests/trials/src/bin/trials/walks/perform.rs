@@ -8,17 +8,15 @@ use std::{fmt, time::Duration};
 
 use etcd_api::etcdserverpb::Member as Listed;
 use tokio::time::{Instant, sleep};
+use tonic::Status;
 
 use super::{
     answer::{Answer, Expected},
     model::Model,
-    step::{Address, At, Call, Target},
+    step::{Address, At, Call, Role, Slot, Target},
     system::System,
 };
-use crate::{
-    process::Outcome,
-    request::{Reply, Request},
-};
+use crate::process::Outcome;
 
 /// A server gives up after 5 s and two election timeouts.
 const CALL_TIME: Duration = Duration::from_secs(9);
@@ -46,38 +44,31 @@ pub struct Performed {
 impl fmt::Display for Performed {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (answer, seconds) = (self.answer.words(), self.took.as_secs_f64());
-        write!(
-            formatter,
-            "{answer} ({} requests, {seconds:.1} s)",
-            self.requests
-        )
+        let requests = self.requests;
+        write!(formatter, "{answer} ({requests} requests, {seconds:.1} s)")
     }
 }
 
-/// A call as the walk wants it made.
-#[derive(Clone, Copy, Debug)]
-pub struct Order {
-    pub call: Call,
-    pub at: At,
-    pub expected: Expected,
-    /// It was asked for before, and the answer was open.
-    pub again: bool,
-}
-
 impl System {
-    /// Asks until the answer settles the matter.
-    pub async fn perform(&mut self, order: Order, model: &Model) -> Outcome<Performed> {
-        let Order { call, expected, .. } = order;
+    /// Asks until the answer settles the matter; `again`: it was asked for before, and the
+    /// answer was open.
+    pub async fn perform(
+        &mut self,
+        (call, at): (Call, At),
+        again: bool,
+        model: &Model,
+    ) -> Outcome<Performed> {
         let began = Instant::now();
+        let expected = model.expects_once_more(call, at, again);
         let patience = match expected {
             Expected::Done => PATIENCE,
             _ => REFUSAL_PATIENCE,
         };
-        let (mut requests, mut in_doubt) = (0, order.again);
+        let (mut requests, mut in_doubt) = (0, again);
         loop {
             self.look_after(model)?;
             requests += 1;
-            let mut answer = self.ask_once(call, order.at, model).await;
+            let mut answer = self.ask_once(call, at, model).await;
             let hopes = expected == Expected::Done && call.changes_members();
             in_doubt |= hopes && matches!(answer, Answer::Unavailable(_));
             let may_be_done = in_doubt && answer != Answer::Done && model.has_majority();
@@ -97,70 +88,51 @@ impl System {
     }
 
     async fn ask_once(&mut self, call: Call, at: At, model: &Model) -> Answer {
-        let Some(slot) = self.find(at, model).await else {
-            return Answer::Unavailable("no member is up".to_owned());
-        };
-        let (request, patience) = (self.request(call, model), patience(call));
-        let key = match &request {
-            Request::Put(key) => Some(key.clone()),
-            _ => None,
-        };
-        match request.send(&self.places[slot].client, patience).await {
-            Ok(reply) => {
-                self.acknowledged.extend(key);
-                if let (Call::Add { slot, .. }, Reply::Added(id)) = (call, reply) {
-                    self.places[slot].id = id;
-                }
-                Answer::Done
-            }
-            Err(status) => Answer::of(&status),
+        match self.find(at, model).await {
+            Some(slot) => match self.ask(slot, call, model).await {
+                Ok(()) => Answer::Done,
+                Err(status) => Answer::of(&status),
+            },
+            None => Answer::Unavailable("no member is up".to_owned()),
         }
     }
 
-    /// The request for a call, with this system's ids and addresses.
-    fn request(&mut self, call: Call, model: &Model) -> Request {
-        let url_of = |slot: usize| {
+    /// Makes a call at a member, with this system's ids and addresses.
+    async fn ask(&mut self, slot: Slot, call: Call, model: &Model) -> Result<(), Status> {
+        let url_of = |slot: Slot| {
             let member = model.member(slot).expect("the slot has a member");
             self.url(member.address)
         };
-        let id = |target| match target {
-            Target::Slot(slot) => self.places[slot].id,
-            Target::Unknown => UNKNOWN_ID,
-        };
+        let id = |target: Target| target.map_or(UNKNOWN_ID, |slot| self.places[slot].id);
+        let client = self.client(slot, CALL_TIME);
         match call {
-            Call::Put => Request::Put(self.next_key()),
-            Call::Get => Request::Read {
-                serializable: false,
-            },
-            Call::List => Request::List { linearizable: true },
-            Call::Add {
-                learner, address, ..
-            } => Request::Add {
-                peer_url: self.url(address),
-                learner,
-            },
-            Call::AddTaken { of } => Request::Add {
-                peer_url: url_of(of),
-                learner: true,
-            },
-            Call::Update { target, address } => Request::Update {
-                id: id(target),
-                peer_url: self.url(address),
-            },
-            Call::UpdateTaken { slot, of } => Request::Update {
-                id: id(Target::Slot(slot)),
-                peer_url: url_of(of),
-            },
-            Call::Promote(target) => Request::Promote(id(target)),
-            Call::Remove { target, .. } => Request::Remove(id(target)),
-            Call::MoveLeader { to } => Request::MoveLeader(id(Target::Slot(to))),
+            Call::Put => {
+                let key = self.next_key();
+                client.put(&key).await?;
+                self.acknowledged.push(key);
+                Ok(())
+            }
+            Call::Get => client.keys(false).await.map(drop),
+            Call::List => client.members().await.map(drop),
+            Call::Add(slot, role, address) => {
+                let is_learner = role == Role::Learner;
+                self.places[slot].id = client.add(self.url(address), is_learner).await?;
+                Ok(())
+            }
+            Call::AddTaken(of) => client.add(url_of(of), true).await.map(drop),
+            Call::Update(target, address) => client.update(id(target), self.url(address)).await,
+            Call::UpdateTaken(slot, of) => client.update(id(Some(slot)), url_of(of)).await,
+            Call::Promote(target) => client.promote(id(target)).await,
+            Call::Remove(_) | Call::RemoveLeader(_) => client.remove(id(call.removes())).await,
+            Call::MoveLeader(to) => {
+                let client = self.client(slot, MOVE_LEADER_TIME);
+                client.move_leader(id(Some(to))).await
+            }
         }
     }
 
     /// The slot of the member to ask.
-    async fn find(&mut self, at: At, model: &Model) -> Option<usize> {
-        let voters = model.voters_up();
-        let first = voters.first().copied();
+    async fn find(&mut self, at: At, model: &Model) -> Option<Slot> {
         if let At::Slot(slot) = at {
             return Some(slot);
         }
@@ -169,21 +141,24 @@ impl System {
             true => self.leader(model).await,
             false => None,
         };
+        let voters = model.voters_up();
+        let first = voters.first().copied();
+        let mut others = voters.iter().copied().filter(|it| Some(*it) != leader);
         match at {
             At::Leader => leader.or(first),
-            _ => {
-                let mut others = voters.into_iter().filter(|it| Some(*it) != leader);
-                others.next().or(first)
-            }
+            _ => others.next().or(first),
         }
     }
 
-    /// The slot of the leader, once all members that are up name the same.
-    pub async fn leader(&mut self, model: &Model) -> Option<usize> {
+    /// The slot of the leader, once a member names itself.
+    async fn leader(&mut self, model: &Model) -> Option<Slot> {
         let began = Instant::now();
         while began.elapsed() < LEADER_PATIENCE {
-            if let Some(leader) = self.leader_now(model).await {
-                return Some(leader);
+            for slot in model.voters_up() {
+                let leader = self.client(slot, LOOK_TIME).leader().await;
+                if leader.is_ok_and(|id| id == self.places[slot].id) {
+                    return Some(slot);
+                }
             }
             self.look_after(model).ok()?;
             sleep(PAUSE).await;
@@ -191,43 +166,27 @@ impl System {
         None
     }
 
-    /// The leader that a member names which is that leader itself.
-    async fn leader_now(&self, model: &Model) -> Option<usize> {
-        for slot in model.voters_up() {
-            let place = &self.places[slot];
-            let reply = Request::Leader.send(&place.client, LOOK_TIME).await;
-            if matches!(reply, Ok(Reply::Leader(id)) if id == place.id) {
-                return Some(slot);
-            }
-        }
-        None
-    }
-
-    /// Moves the lead to a member; false if it did not come there in time.
-    pub async fn make_lead(&mut self, slot: usize, model: &Model) -> bool {
+    /// Tries for a while to move the lead to a member.
+    pub async fn make_lead(&mut self, slot: Slot, model: &Model) {
         let began = Instant::now();
         while began.elapsed() < LEADER_PATIENCE {
             match self.leader(model).await {
-                Some(leader) if leader == slot => return true,
+                Some(leader) if leader == slot => return,
                 Some(leader) => {
-                    let request = Request::MoveLeader(self.places[slot].id);
-                    let address = &self.places[leader].client;
+                    let client = self.client(leader, LOOK_TIME);
                     // The next look shows whether it helped.
-                    drop(request.send(address, LOOK_TIME).await);
+                    drop(client.move_leader(self.places[slot].id).await);
                 }
                 None => {}
             }
             sleep(PAUSE).await;
         }
-        false
     }
 
     /// The members as the cluster knows them now; `None`: it could not be asked.
-    pub async fn list(&self, model: &Model) -> Option<Vec<Listed>> {
+    async fn list(&self, model: &Model) -> Option<Vec<Listed>> {
         for slot in model.voters_up() {
-            let request = Request::List { linearizable: true };
-            let reply = request.send(&self.places[slot].client, LOOK_TIME).await;
-            if let Ok(Reply::Members(members)) = reply {
+            if let Ok(members) = self.client(slot, LOOK_TIME).members().await {
                 return Some(members);
             }
         }
@@ -237,25 +196,20 @@ impl System {
     /// Whether the member list shows the change.
     async fn is_done(&mut self, call: Call, model: &Model) -> Option<bool> {
         let listed = self.list(model).await?;
-        let find_url = |address: Address| {
+        let with_url = |address: Address| {
             let url = self.url(address);
-            listed.iter().find(move |it| it.peer_ur_ls.contains(&url))
+            listed.iter().find(|it| it.peer_ur_ls.contains(&url))
         };
-        let find = |slot: usize| listed.iter().find(|it| it.id == self.places[slot].id);
+        let with_id = |slot: Slot| listed.iter().find(|it| it.id == self.places[slot].id);
         Some(match call {
-            Call::Add { slot, address, .. } => match find_url(address).map(|it| it.id) {
-                Some(id) => {
-                    self.places[slot].id = id;
-                    true
-                }
-                None => false,
-            },
-            Call::Update { address, .. } => find_url(address).is_some(),
-            Call::Promote(Target::Slot(slot)) => find(slot).is_some_and(|it| !it.is_learner),
-            Call::Remove {
-                target: Target::Slot(slot),
-                ..
-            } => find(slot).is_none(),
+            Call::Add(slot, _, address) => {
+                let added = with_url(address).map(|it| it.id);
+                self.places[slot].id = added.unwrap_or(self.places[slot].id);
+                added.is_some()
+            }
+            Call::Update(_, address) => with_url(address).is_some(),
+            Call::Promote(Some(slot)) => with_id(slot).is_some_and(|it| !it.is_learner),
+            Call::Remove(Some(slot)) | Call::RemoveLeader(slot) => with_id(slot).is_none(),
             _ => false,
         })
     }
@@ -264,11 +218,10 @@ impl System {
     pub async fn learn_ids(&mut self, model: &Model) -> Outcome {
         let began = Instant::now();
         while began.elapsed() < PATIENCE {
-            let listed = self.list(model).await.unwrap_or_default();
-            for member in &listed {
+            for listed in self.list(model).await.unwrap_or_default() {
                 let mut places = self.places.iter_mut();
-                if let Some(place) = places.find(|it| it.name == member.name) {
-                    place.id = member.id;
+                if let Some(place) = places.find(|it| it.name() == listed.name) {
+                    place.id = listed.id;
                 }
             }
             let members = model.slots(|_| true);
@@ -279,12 +232,5 @@ impl System {
             sleep(PAUSE).await;
         }
         Err("the members that begin do not come to list each other".into())
-    }
-}
-
-fn patience(call: Call) -> Duration {
-    match call {
-        Call::MoveLeader { .. } => MOVE_LEADER_TIME,
-        _ => CALL_TIME,
     }
 }

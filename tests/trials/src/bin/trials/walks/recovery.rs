@@ -10,22 +10,23 @@
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 
-use etcd_api::etcdserverpb::Member as Listed;
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep, timeout},
 };
+use tonic::Status;
 
-use super::{model::Model, system::System};
-use crate::{
-    process::Outcome,
-    request::{Reply, Request},
+use super::{
+    model::Model,
+    step::{NAMES, Slot},
+    system::System,
 };
+use crate::{process::Outcome, request::Client};
 
 /// A system that does not serve by then has failed.
 pub const SERVE_MAX: Duration = Duration::from_secs(10);
 /// A member that has not caught up by then has failed.
-pub const CATCH_UP_MAX: Duration = Duration::from_secs(20);
+const CATCH_UP_MAX: Duration = Duration::from_secs(20);
 /// A client gives up a request after this, and sends the next one.
 const TRY_TIME: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(20);
@@ -34,200 +35,162 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// What followed a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Serving {
-    /// No majority is up.
+pub enum Wait {
+    /// It was not waited for: no majority is up, or no member was removed.
     Unasked,
     After(Duration),
-    /// Not within [`SERVE_MAX`].
+    /// Not in time.
     Never,
 }
 
-impl fmt::Display for Serving {
+impl fmt::Display for Wait {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Serving::Unasked => write!(formatter, "-"),
-            Serving::After(time) => write!(formatter, "{:.3} s", time.as_secs_f64()),
-            Serving::Never => write!(formatter, "NOT"),
+            Wait::Unasked => write!(formatter, "-"),
+            Wait::After(time) => write!(formatter, "{:.3} s", time.as_secs_f64()),
+            Wait::Never => write!(formatter, "NOT"),
         }
     }
 }
 
-/// The parts of a check, in their order.
-#[derive(Clone, Copy, Debug)]
-enum Part {
-    ShowsNewest,
-    ListsMembers,
-    TakesPut,
-    ReadsLinearizably,
-}
-
 impl System {
     /// Waits until a put is acknowledged.
-    pub async fn time_to_serve(&mut self, model: &Model) -> Outcome<Serving> {
+    pub async fn time_to_serve(&mut self, model: &Model) -> Outcome<Wait> {
         if !model.has_majority() {
-            return Ok(Serving::Unasked);
+            return Ok(Wait::Unasked);
         }
         let began = Instant::now();
         let mut clients = JoinSet::new();
         for slot in model.voters_up() {
             let key = self.next_key();
-            clients.spawn(put_again_and_again(self.places[slot].client.clone(), key));
+            clients.spawn(put_again_and_again(self.client(slot, TRY_TIME), key));
         }
         while began.elapsed() < SERVE_MAX {
             if let Ok(Some(served)) = timeout(LOOK, clients.join_next()).await {
                 self.acknowledged.push(served?);
-                return Ok(Serving::After(began.elapsed()));
+                return Ok(Wait::After(began.elapsed()));
             }
             self.look_after(model)?;
         }
-        Ok(Serving::Never)
+        Ok(Wait::Never)
     }
 
-    /// The time until every member that is up has caught up; or what it lacks.
-    pub async fn catch_up(&mut self, model: &Model) -> Outcome<Result<Duration, String>> {
+    /// The time until every member that is up has caught up. The error is what one lacks.
+    pub async fn catch_up(&mut self, model: &Model) -> Outcome<Duration> {
         let began = Instant::now();
-        let key = self.next_key();
-        if let Err(fault) = self.put_somewhere(key, began, model).await? {
-            return Ok(Err(fault));
-        }
-        for slot in model.slots(|it| it.up()) {
-            let votes = model.member(slot).is_some_and(|it| it.voter);
-            let parts: &[Part] = match votes {
-                true => &[
-                    Part::ShowsNewest,
-                    Part::ListsMembers,
-                    Part::TakesPut,
-                    Part::ReadsLinearizably,
-                ],
-                false => &[Part::ShowsNewest],
-            };
-            for part in parts {
-                if let Err(fault) = self.wait_for(*part, slot, began, model).await? {
-                    return Ok(Err(fault));
-                }
-            }
-        }
-        Ok(Ok(began.elapsed()))
-    }
-
-    async fn put_somewhere(
-        &mut self,
-        key: String,
-        began: Instant,
-        model: &Model,
-    ) -> Outcome<Result<(), String>> {
-        while began.elapsed() < CATCH_UP_MAX {
-            self.look_after(model)?;
+        let put = async |system: &mut System| {
             for slot in model.voters_up() {
-                let request = Request::Put(key.clone());
-                let sent = request.send(&self.places[slot].client, TRY_TIME).await;
-                if sent.is_ok() {
-                    self.acknowledged.push(key);
-                    return Ok(Ok(()));
+                if system.takes_put(slot).await.is_ok() {
+                    return Ok(());
                 }
             }
-            sleep(PAUSE).await;
+            Err("no voter takes one".to_owned())
+        };
+        self.wait_for("a put", began, model, put).await?;
+        for slot in model.slots(|it| it.up()) {
+            let shows = async |it: &mut System| it.shows_all(slot, true).await;
+            self.wait_for("its newest", began, model, shows).await?;
+            if !model.voters_up().contains(&slot) {
+                continue;
+            }
+            let lists = async |it: &mut System| it.lists_members(slot, model).await;
+            self.wait_for("its members", began, model, lists).await?;
+            let takes = async |it: &mut System| it.takes_put(slot).await;
+            self.wait_for("a put", began, model, takes).await?;
+            let reads = async |it: &mut System| it.shows_all(slot, false).await;
+            self.wait_for("a linearizable read", began, model, reads)
+                .await?;
         }
-        let seconds = CATCH_UP_MAX.as_secs();
-        Ok(Err(format!("no voter took a put in {seconds} s")))
+        Ok(began.elapsed())
     }
 
+    /// Looks until nothing is lacking.
     async fn wait_for(
         &mut self,
-        part: Part,
-        slot: usize,
+        what: &str,
         began: Instant,
         model: &Model,
-    ) -> Outcome<Result<(), String>> {
+        look: impl AsyncFn(&mut System) -> Result<(), String>,
+    ) -> Outcome {
         loop {
             self.look_after(model)?;
-            let Err(lack) = self.look_for(part, slot, model).await else {
-                return Ok(Ok(()));
+            let Err(lack) = look(self).await else {
+                return Ok(());
             };
             if began.elapsed() > CATCH_UP_MAX {
-                let name = self.places[slot].name;
                 let seconds = CATCH_UP_MAX.as_secs();
-                return Ok(Err(format!("{name} after {seconds} s: {part:?}: {lack}")));
+                return Err(format!("{what} after {seconds} s: {lack}").into());
             }
             sleep(PAUSE).await;
         }
     }
 
-    /// One look at one member; what it lacks.
-    async fn look_for(&mut self, part: Part, slot: usize, model: &Model) -> Result<(), String> {
-        let address = self.places[slot].client.clone();
-        let send = async |request: Request| {
-            let reply = request.send(&address, 4 * TRY_TIME).await;
-            reply.map_err(|status| format!("{:?}: {}", status.code(), status.message()))
-        };
-        match part {
-            Part::ShowsNewest => self.shows_all(send(Request::Read { serializable: true }).await?),
-            Part::ReadsLinearizably => {
-                let serializable = false;
-                self.shows_all(send(Request::Read { serializable }).await?)
-            }
-            Part::ListsMembers => match send(Request::List { linearizable: true }).await? {
-                Reply::Members(listed) => self.lists_members(&listed, model),
-                other => Err(format!("{other:?} is no list of members")),
-            },
-            Part::TakesPut => {
-                let key = self.next_key();
-                send(Request::Put(key.clone())).await?;
-                self.acknowledged.push(key);
-                Ok(())
-            }
-        }
+    async fn takes_put(&mut self, slot: Slot) -> Result<(), String> {
+        let key = self.next_key();
+        let put = self.client(slot, 4 * TRY_TIME).put(&key).await;
+        put.map_err(|status| words(slot, &status))?;
+        self.acknowledged.push(key);
+        Ok(())
     }
 
     /// Everything that was acknowledged is there.
-    fn shows_all(&self, reply: Reply) -> Result<(), String> {
-        let Reply::Keys(keys) = reply else {
-            return Err(format!("{reply:?} is no answer to a read"));
-        };
+    async fn shows_all(&self, slot: Slot, serializable: bool) -> Result<(), String> {
+        let keys = self.client(slot, 4 * TRY_TIME).keys(serializable).await;
+        let keys = keys.map_err(|status| words(slot, &status))?;
         let keys: BTreeSet<&String> = keys.iter().collect();
         let missing = self.acknowledged.iter().filter(|key| !keys.contains(key));
         let missing: Vec<&String> = missing.collect();
         match missing.last() {
             None => Ok(()),
             Some(last) => Err(format!(
-                "{} of {} acknowledged keys are missing, {last} among them",
+                "{}: {} of {} acknowledged keys are missing, {last} among them",
+                NAMES[slot],
                 missing.len(),
                 self.acknowledged.len()
             )),
         }
     }
 
-    fn lists_members(&self, listed: &[Listed], model: &Model) -> Result<(), String> {
+    async fn lists_members(&self, slot: Slot, model: &Model) -> Result<(), String> {
+        let listed = self.client(slot, 4 * TRY_TIME).members().await;
+        let listed = listed.map_err(|status| words(slot, &status))?;
+        let up = model.slots(|it| it.up());
         let members = model.slots(|_| true).into_iter().map(|slot| {
             let member = model.member(slot).expect("the slot has a member");
-            let place = &self.places[slot];
             // One that was killed soon after its first start may have told no name.
-            let name = if member.up() { place.name } else { "" };
-            let url = self.url(member.address);
-            (place.id, name.to_owned(), vec![url], !member.voter)
+            let name = if member.up() { NAMES[slot] } else { "" };
+            let urls = vec![self.url(member.address)];
+            (self.places[slot].id, name.to_owned(), urls, !member.voter)
         });
-        let is_up = |id: u64| {
-            let mut slots = model.slots(|it| it.up()).into_iter();
-            slots.any(|slot| self.places[slot].id == id)
-        };
-        let listed = listed.iter().map(|it| {
-            let name = if is_up(it.id) { it.name.as_str() } else { "" };
-            (it.id, name.to_owned(), it.peer_ur_ls.clone(), it.is_learner)
+        let is_up = |id: u64| up.iter().any(|slot| self.places[*slot].id == id);
+        let listed = listed.into_iter().map(|it| {
+            let name = Some(it.name).filter(|_| is_up(it.id));
+            (
+                it.id,
+                name.unwrap_or_default(),
+                it.peer_ur_ls,
+                it.is_learner,
+            )
         });
         let (wanted, found): (BTreeSet<_>, BTreeSet<_>) = (members.collect(), listed.collect());
         match wanted == found {
             true => Ok(()),
-            false => Err(format!("it lists {found:x?} instead of {wanted:x?}")),
+            false => Err(format!(
+                "{} lists {found:x?} instead of {wanted:x?}",
+                NAMES[slot]
+            )),
         }
     }
 }
 
-async fn put_again_and_again(address: String, key: String) -> String {
-    loop {
-        let request = Request::Put(key.clone());
-        if request.send(&address, TRY_TIME).await.is_ok() {
-            return key;
-        }
+fn words(slot: Slot, status: &Status) -> String {
+    let (name, code) = (NAMES[slot], status.code());
+    format!("{name}: {code:?}: {}", status.message())
+}
+
+async fn put_again_and_again(client: Client, key: String) -> String {
+    while client.put(&key).await.is_err() {
         sleep(PAUSE).await;
     }
+    key
 }

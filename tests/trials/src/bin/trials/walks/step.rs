@@ -9,23 +9,25 @@ pub const SLOTS: usize = 5;
 /// Names of the members, by slot.
 pub const NAMES: [&str; SLOTS] = ["a", "b", "c", "d", "e"];
 
+/// Number of a member's place.
+pub type Slot = usize;
+/// Number of a peer address; each system has its own ports for them.
+pub type Address = usize;
+/// The member that a call is about; `None`: an id that no member has.
+pub type Target = Option<Slot>;
+
 /// The member that a call is sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
     Leader,
     Follower,
-    Slot(usize),
+    Slot(Slot),
 }
 
-/// Number of a peer address; each system has its own ports for them.
-pub type Address = usize;
-
-/// The member that a call is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    Slot(usize),
-    /// An id that no member has.
-    Unknown,
+pub enum Role {
+    Voter,
+    Learner,
 }
 
 /// A request of a client.
@@ -37,34 +39,18 @@ pub enum Call {
     /// A linearizable member list.
     List,
     /// A member for an empty slot.
-    Add {
-        slot: usize,
-        learner: bool,
-        address: Address,
-    },
-    /// A learner at the address of a member.
-    AddTaken {
-        of: usize,
-    },
+    Add(Slot, Role, Address),
+    /// A learner at the address of this member.
+    AddTaken(Slot),
     /// Another address for the member.
-    Update {
-        target: Target,
-        address: Address,
-    },
-    /// The address of another member for the member.
-    UpdateTaken {
-        slot: usize,
-        of: usize,
-    },
+    Update(Target, Address),
+    /// For the first member the address of the second.
+    UpdateTaken(Slot, Slot),
     Promote(Target),
-    /// With `leading` the lead is moved to the member first.
-    Remove {
-        target: Target,
-        leading: bool,
-    },
-    MoveLeader {
-        to: usize,
-    },
+    Remove(Target),
+    /// The lead is moved to the member first.
+    RemoveLeader(Slot),
+    MoveLeader(Slot),
 }
 
 impl Call {
@@ -74,24 +60,18 @@ impl Call {
             Call::Put => "put",
             Call::Get => "linearizable get",
             Call::List => "member list",
-            Call::Add { learner: true, .. } => "member add --learner",
-            Call::Add { learner: false, .. } => "member add",
-            Call::AddTaken { .. } => "member add, address taken",
-            Call::Update {
-                target: Target::Slot(_),
-                ..
-            } => "member update",
-            Call::Update { .. } => "member update, unknown id",
-            Call::UpdateTaken { .. } => "member update, address taken",
-            Call::Promote(Target::Slot(_)) => "member promote",
-            Call::Promote(Target::Unknown) => "member promote, unknown id",
-            Call::Remove { leading: true, .. } => "member remove, the leader",
-            Call::Remove {
-                target: Target::Slot(_),
-                ..
-            } => "member remove",
-            Call::Remove { .. } => "member remove, unknown id",
-            Call::MoveLeader { .. } => "move-leader",
+            Call::Add(_, Role::Learner, _) => "member add --learner",
+            Call::Add(_, Role::Voter, _) => "member add",
+            Call::AddTaken(_) => "member add, address taken",
+            Call::Update(Some(_), _) => "member update",
+            Call::Update(None, _) => "member update, unknown id",
+            Call::UpdateTaken(..) => "member update, address taken",
+            Call::Promote(Some(_)) => "member promote",
+            Call::Promote(None) => "member promote, unknown id",
+            Call::Remove(Some(_)) => "member remove",
+            Call::Remove(None) => "member remove, unknown id",
+            Call::RemoveLeader(_) => "member remove, the leader",
+            Call::MoveLeader(_) => "move-leader",
         }
     }
 
@@ -99,8 +79,17 @@ impl Call {
     pub fn changes_members(self) -> bool {
         !matches!(
             self,
-            Call::Put | Call::Get | Call::List | Call::MoveLeader { .. }
+            Call::Put | Call::Get | Call::List | Call::MoveLeader(_)
         )
+    }
+
+    /// The member that it removes.
+    pub fn removes(self) -> Target {
+        match self {
+            Call::Remove(target) => target,
+            Call::RemoveLeader(slot) => Some(slot),
+            _ => None,
+        }
     }
 }
 
@@ -115,31 +104,29 @@ pub enum Ending {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// With `leading` the lead is moved to the member first.
-    Kill {
-        slot: usize,
-        leading: bool,
-    },
+    Kill(Slot),
+    /// The lead is moved to the member first.
+    KillLeader(Slot),
     /// Starts a member that is down, at the address that the member list has.
-    Start {
-        slot: usize,
-    },
+    Start(Slot),
     /// Starts the process of a removed member in its directory, with its old flags: it
     /// must end, and do no harm.
-    Haunt {
-        slot: usize,
-    },
+    Haunt(Slot),
     /// Ends a member that runs and starts it at the address that the member list has.
-    Restart {
-        slot: usize,
-        ending: Ending,
-    },
-    Call {
-        call: Call,
-        at: At,
-    },
+    Restart(Slot, Ending),
+    Call(Call, At),
     /// Every member that runs catches up, and takes reads and writes.
     Check,
+}
+
+impl Step {
+    /// The member that is made the leader before the step.
+    pub fn leader(self) -> Target {
+        match self {
+            Step::KillLeader(slot) | Step::Call(Call::RemoveLeader(slot), _) => Some(slot),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for At {
@@ -152,68 +139,47 @@ impl fmt::Display for At {
     }
 }
 
-impl fmt::Display for Target {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Target::Slot(slot) => write!(formatter, "{}", NAMES[*slot]),
-            Target::Unknown => write!(formatter, "an unknown id"),
-        }
-    }
-}
-
 impl fmt::Display for Call {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        let member = |target: Target| target.map_or("an unknown id", |slot| NAMES[slot]);
+        match *self {
             Call::Put => write!(formatter, "put"),
             Call::Get => write!(formatter, "get"),
             Call::List => write!(formatter, "list"),
-            Call::Add {
-                slot,
-                learner,
-                address,
-            } => {
-                let role = if *learner { "learner" } else { "voter" };
-                write!(
-                    formatter,
-                    "add {} as {role} with address {address}",
-                    NAMES[*slot]
-                )
+            Call::Add(slot, role, address) => {
+                let (name, role) = (NAMES[slot], format!("{role:?}").to_lowercase());
+                write!(formatter, "add {name} as {role} with address {address}")
             }
-            Call::AddTaken { of } => write!(formatter, "add at the address of {}", NAMES[*of]),
-            Call::Update { target, address } => {
-                write!(formatter, "update {target} to address {address}")
+            Call::AddTaken(of) => write!(formatter, "add at the address of {}", NAMES[of]),
+            Call::Update(target, address) => {
+                write!(formatter, "update {} to address {address}", member(target))
             }
-            Call::UpdateTaken { slot, of } => {
-                let (slot, of) = (NAMES[*slot], NAMES[*of]);
-                write!(formatter, "update {slot} to the address of {of}")
+            Call::UpdateTaken(slot, of) => {
+                let (name, of) = (NAMES[slot], NAMES[of]);
+                write!(formatter, "update {name} to the address of {of}")
             }
-            Call::Promote(target) => write!(formatter, "promote {target}"),
-            Call::Remove { target, leading } => {
-                let lead = if *leading { " while it leads" } else { "" };
-                write!(formatter, "remove {target}{lead}")
-            }
-            Call::MoveLeader { to } => write!(formatter, "move the lead to {}", NAMES[*to]),
+            Call::Promote(target) => write!(formatter, "promote {}", member(target)),
+            Call::Remove(target) => write!(formatter, "remove {}", member(target)),
+            Call::RemoveLeader(slot) => write!(formatter, "remove {} while it leads", NAMES[slot]),
+            Call::MoveLeader(to) => write!(formatter, "move the lead to {}", NAMES[to]),
         }
     }
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Step::Kill { slot, leading } => {
-                let lead = if *leading { " while it leads" } else { "" };
-                write!(formatter, "kill {}{lead}", NAMES[*slot])
+        match *self {
+            Step::Kill(slot) => write!(formatter, "kill {}", NAMES[slot]),
+            Step::KillLeader(slot) => write!(formatter, "kill {} while it leads", NAMES[slot]),
+            Step::Start(slot) => write!(formatter, "start {}", NAMES[slot]),
+            Step::Haunt(slot) => write!(formatter, "start the removed {}", NAMES[slot]),
+            Step::Restart(slot, Ending::Killed) => {
+                write!(formatter, "restart {} (kill -9)", NAMES[slot])
             }
-            Step::Start { slot } => write!(formatter, "start {}", NAMES[*slot]),
-            Step::Haunt { slot } => write!(formatter, "start the removed {}", NAMES[*slot]),
-            Step::Restart { slot, ending } => {
-                let how = match ending {
-                    Ending::Killed => "kill -9",
-                    Ending::Asked => "SIGTERM",
-                };
-                write!(formatter, "restart {} ({how})", NAMES[*slot])
+            Step::Restart(slot, Ending::Asked) => {
+                write!(formatter, "restart {} (SIGTERM)", NAMES[slot])
             }
-            Step::Call { call, at } => write!(formatter, "{call} {at}"),
+            Step::Call(call, at) => write!(formatter, "{call} {at}"),
             Step::Check => write!(formatter, "check"),
         }
     }

@@ -2,11 +2,7 @@
 
 use std::time::Duration;
 
-use super::{
-    course::Course,
-    generate::Walk,
-    tally::{PROMISED, Tally},
-};
+use super::{course::Course, generate::Walk, tally::Tally};
 use crate::{live_line, process::Outcome};
 
 #[derive(Default)]
@@ -15,20 +11,12 @@ pub struct Summary {
     took: Vec<Duration>,
     /// Walks in which our system failed, by seed.
     pub failed: Vec<u64>,
-    /// Walks that went on without etcd, each with the reason.
-    etcd_failed: Vec<String>,
-    /// Walks that ended early, each with the call.
-    parted: Vec<String>,
 }
 
 impl Summary {
     /// Adds a walk; one that failed is shown with its steps.
-    pub fn add(&mut self, walk: &Walk, mut course: Course, took: Duration) {
+    pub fn add(&mut self, walk: &Walk, course: Course, took: Duration) {
         let seed = walk.seed;
-        let tally = &mut course.tally;
-        for line in tally.ours.slow.iter_mut().chain(&mut tally.etcd.slow) {
-            *line = format!("seed {seed}: {line}");
-        }
         if !course.failures.is_empty() {
             self.failed.push(seed);
             let why = course.failures.join("\n  ");
@@ -36,22 +24,15 @@ impl Summary {
             live_line::show("", false);
             println!("seed {seed} FAILED: {why}\n{walk}\n  {lines}");
         }
-        for why in course.etcd_failures {
-            self.etcd_failed.push(format!("seed {seed}: {why}"));
-        }
-        if let Some(call) = course.parted {
-            self.parted.push(format!("seed {seed}: {call}"));
-        }
-        self.tally.add(course.tally);
+        self.tally.add(seed, course.tally);
         self.took.push(took);
     }
 
     pub fn keeps_logs(&self) -> bool {
-        let is_slow = !self.tally.ours.slow.is_empty();
-        is_slow || !self.failed.is_empty() || !self.etcd_failed.is_empty()
+        self.tally.is_worth_keeping() || !self.failed.is_empty()
     }
 
-    pub fn text(&self) -> String {
+    pub fn text(&mut self) -> String {
         let walks = self.took.len();
         let seconds: f64 = self.took.iter().map(Duration::as_secs_f64).sum();
         let slowest = self.took.iter().max().copied().unwrap_or_default();
@@ -64,26 +45,7 @@ impl Summary {
             self.failed.len(),
             self.tally.tables()
         );
-        let promised = PROMISED.as_secs();
-        let slow = [
-            (
-                format!("inkstone served after more than {promised} s"),
-                &self.tally.ours.slow,
-            ),
-            (
-                format!("etcd served after more than {promised} s"),
-                &self.tally.etcd.slow,
-            ),
-            (
-                "Walks that ended where the systems parted".to_owned(),
-                &self.parted,
-            ),
-            (
-                "Walks that went on without etcd".to_owned(),
-                &self.etcd_failed,
-            ),
-        ];
-        for (title, lines) in slow {
+        for (title, lines) in self.tally.lists() {
             if !lines.is_empty() {
                 text.push_str(&format!("\n{title}:\n\n- {}\n", lines.join("\n- ")));
             }

@@ -1,8 +1,9 @@
 //! What many walks have shown, as tables in Markdown.
 
-use std::{collections::BTreeMap, fmt::Write, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use super::answer::{Answer, Verdict};
+use crate::record::table;
 
 /// Two election timeouts.
 pub const PROMISED: Duration = Duration::from_secs(2);
@@ -18,17 +19,23 @@ struct Row {
     verdict: Verdict,
 }
 
+/// What took a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    /// From the end of a step to an acknowledged put.
+    Serve,
+    /// The same, of a step that has given the cluster its majority back.
+    ServeAgain,
+    /// Until every member that is up shows, lists, takes and reads.
+    CatchUp,
+    /// Until a removed member's process has ended by itself.
+    Depart,
+}
+
 /// Times of one system.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
-    /// From the end of a step to an acknowledged put.
-    pub serve: Vec<Duration>,
-    /// The same, of a step that has given the cluster its majority back.
-    pub serve_again: Vec<Duration>,
-    /// Until every member that is up shows, lists, takes and reads.
-    pub catch_up: Vec<Duration>,
-    /// Until a removed member's process has ended by itself.
-    pub departure: Vec<Duration>,
+    all: BTreeMap<What, Vec<Duration>>,
     /// Steps after which a removed member's process went on.
     pub stayed: Vec<String>,
     /// Processes that ended and were started again.
@@ -41,7 +48,11 @@ pub struct Times {
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     rows: BTreeMap<Row, u32>,
-    steps: BTreeMap<String, u32>,
+    steps: BTreeMap<&'static str, u32>,
+    /// Calls after which a walk ended, because the systems went different ways.
+    pub parted: Vec<String>,
+    /// Why walks went on without etcd.
+    pub etcd_failures: Vec<String>,
     pub ours: Times,
     pub etcd: Times,
 }
@@ -65,11 +76,34 @@ impl Tally {
         *self.rows.entry(row).or_default() += 1;
     }
 
-    pub fn step(&mut self, kind: &str) {
-        *self.steps.entry(kind.to_owned()).or_default() += 1;
+    pub fn step(&mut self, kind: &'static str) {
+        *self.steps.entry(kind).or_default() += 1;
     }
 
-    pub fn add(&mut self, other: Tally) {
+    /// The logs say why etcd failed, or why ours was slow.
+    pub fn is_worth_keeping(&self) -> bool {
+        !self.ours.slow.is_empty() || !self.etcd_failures.is_empty()
+    }
+
+    /// The lists of what was out of the ordinary, with their titles.
+    pub fn lists(&mut self) -> [(&'static str, &mut Vec<String>); 4] {
+        [
+            ("inkstone served after more than 2 s", &mut self.ours.slow),
+            ("etcd served after more than 2 s", &mut self.etcd.slow),
+            (
+                "Walks that ended where the systems parted",
+                &mut self.parted,
+            ),
+            ("Walks that went on without etcd", &mut self.etcd_failures),
+        ]
+    }
+
+    /// Adds a walk with its seed.
+    pub fn add(&mut self, seed: u64, mut other: Tally) {
+        for ((_, all), (_, lines)) in self.lists().into_iter().zip(other.lists()) {
+            let lines = lines.iter().map(|line| format!("seed {seed}: {line}"));
+            all.extend(lines);
+        }
         for (row, times) in other.rows {
             *self.rows.entry(row).or_default() += times;
         }
@@ -90,72 +124,73 @@ impl Tally {
     }
 
     pub fn tables(&self) -> String {
-        let mut text = String::from("| step | times |\n|---|---:|\n");
-        for (kind, times) in &self.steps {
-            line(&mut text, format_args!("| {kind} | {times} |"));
-        }
-        text.push_str("\n| call | inkstone | etcd | verdict | times |\n|---|---|---|---|---:|\n");
-        for (row, times) in &self.rows {
-            let majority = if row.has_majority {
-                ""
-            } else {
-                ", no majority up"
+        let steps = self.steps.iter();
+        let steps = steps.map(|(kind, times)| vec![(*kind).to_owned(), times.to_string()]);
+        let calls = self.rows.iter().map(|(row, times)| {
+            let majority = match row.has_majority {
+                true => "",
+                false => ", no majority up",
             };
-            let (kind, ours, etcd) = (row.kind, &row.ours, &row.etcd);
             let verdict = match row.verdict {
                 Verdict::Same => "same",
                 Verdict::Better => "better",
                 Verdict::Worse => "**worse**",
             };
-            let row = format_args!("| {kind}{majority} | {ours} | {etcd} | {verdict} | {times} |");
-            line(&mut text, row);
-        }
-        text.push_str(
-            "\n| seconds | | times | p50 | p90 | max | over 2 s |\n|---|---|---:|---:|---:|---:|---:|\n",
-        );
-        for (name, times) in [("inkstone", &self.ours), ("etcd", &self.etcd)] {
-            times.rows(name, &mut text);
-        }
+            let (ours, etcd) = (row.ours.clone(), row.etcd.clone());
+            let kind = format!("{}{majority}", row.kind);
+            vec![kind, ours, etcd, verdict.to_owned(), times.to_string()]
+        });
+        let systems = [("inkstone", &self.ours), ("etcd", &self.etcd)];
+        let seconds = systems.iter().flat_map(|(name, times)| times.rows(name));
+        let mut text = [
+            table(&["step", "times"], steps),
+            table(&["call", "inkstone", "etcd", "verdict", "times"], calls),
+            table(
+                &["seconds", "", "times", "p50", "p90", "max", "over 2 s"],
+                seconds,
+            ),
+        ]
+        .join("\n");
         text.push('\n');
-        for (name, times) in [("inkstone", &self.ours), ("etcd", &self.etcd)] {
-            let (stayed, restarts) = (times.stayed.len(), times.restarts);
-            let words = format_args!(
-                "{name}: {restarts} processes ended by themselves and were started again, \
-                 {stayed} removed members went on."
-            );
-            line(&mut text, words);
+        for (name, times) in systems {
+            text.push_str(&format!(
+                "{name}: {} processes ended by themselves and were started again, \
+                 {} removed members went on.\n",
+                times.restarts,
+                times.stayed.len()
+            ));
         }
         text
     }
 }
 
 impl Times {
+    pub fn took(&mut self, what: What, time: Duration) {
+        self.all.entry(what).or_default().push(time);
+    }
+
     fn add(&mut self, other: Times) {
-        self.serve.extend(other.serve);
-        self.serve_again.extend(other.serve_again);
-        self.catch_up.extend(other.catch_up);
-        self.departure.extend(other.departure);
-        self.slow.extend(other.slow);
+        for (what, times) in other.all {
+            self.all.entry(what).or_default().extend(times);
+        }
         self.stayed.extend(other.stayed);
         self.restarts += other.restarts;
     }
 
-    fn rows(&self, name: &str, text: &mut String) {
-        for (what, times) in [
-            ("to serve", &self.serve),
-            ("to serve, with a majority again", &self.serve_again),
-            ("to catch up", &self.catch_up),
-            ("to end when removed", &self.departure),
-        ] {
-            if times.is_empty() {
-                continue;
-            }
-            let many = times.len();
+    fn rows(&self, name: &str) -> Vec<Vec<String>> {
+        let row = |(what, times): (&What, &Vec<Duration>)| {
+            let what = match what {
+                What::Serve => "to serve",
+                What::ServeAgain => "to serve, with a majority again",
+                What::CatchUp => "to catch up",
+                What::Depart => "to end when removed",
+            };
             let over = times.iter().filter(|it| **it > PROMISED).count();
-            let [p50, p90, max] = [50, 90, 100].map(|percent| quantile(times, percent));
-            let row = format_args!("| {what} | {name} | {many} | {p50} | {p90} | {max} | {over} |");
-            line(text, row);
-        }
+            let counted = [what, name, &times.len().to_string()].map(str::to_owned);
+            let quantiles = [50, 90, 100].map(|percent| quantile(times, percent));
+            [&counted[..], &quantiles, &[over.to_string()]].concat()
+        };
+        self.all.iter().map(row).collect()
     }
 }
 
@@ -165,10 +200,6 @@ fn quantile(times: &[Duration], percent: usize) -> String {
     sorted.sort_unstable();
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     format!("{:.3}", sorted[rank - 1].as_secs_f64())
-}
-
-fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
-    writeln!(text, "{words}").expect("a string takes everything");
 }
 
 #[cfg(test)]
@@ -191,8 +222,8 @@ mod tests {
             let mut one = Tally::default();
             one.call("put", true, &Answer::Done, None, Verdict::Same);
             one.step("kill");
-            one.ours.serve.push(Duration::from_millis(3_500));
-            all.add(one);
+            one.ours.took(What::Serve, Duration::from_millis(3_500));
+            all.add(1, one);
         }
         let tables = all.tables();
         for row in [
