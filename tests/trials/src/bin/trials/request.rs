@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use etcd_api::etcdserverpb::{
     Member as Listed, MemberAddRequest, MemberListRequest, MemberPromoteRequest,
     MemberRemoveRequest, MemberUpdateRequest, MoveLeaderRequest, PutRequest, RangeRequest,

@@ -25,7 +25,7 @@ use super::{
     links::{Flows, PLACES},
     trial::Trial,
 };
-use crate::{caller::Caller, member::Standing, process::Outcome, request, values};
+use crate::{caller::Caller, member::Standing, process::Outcome, request::Client, values};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const MOVE_TIME: Duration = Duration::from_secs(10);
@@ -64,9 +64,11 @@ pub async fn inject(trial: Arc<Trial>, kind: Kind, mut random: Random) -> Outcom
             let Some((target, _)) = trial.status(to).await else {
                 return Ok(false);
             };
-            let request = request::Request::MoveLeader(target);
-            let address = &trial.members[member].address;
-            Ok(request.send(address, MOVE_TIME).await.is_ok())
+            let leader = Client {
+                address: trial.members[member].address.clone(),
+                patience: MOVE_TIME,
+            };
+            Ok(leader.move_leader(target).await.is_ok())
         }
         Kind::ReplaceMember => changes::replace(&trial, false, &mut random).await,
         Kind::ReplaceLeader => changes::replace(&trial, true, &mut random).await,
