@@ -14,18 +14,16 @@ mod page;
 use std::{io::BufRead, path::PathBuf, time::Duration};
 
 use environment::threads;
-use harness::{Member, Program, Signal};
+use harness::{Cluster, Member, Program, Signal};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
-    time::{Interval, MissedTickBehavior, interval, timeout},
+    time::interval,
 };
 
 use crate::process::{Outcome, inkstone_binary, root};
 use layout::Layout;
 
-/// Time limit for a member to find a leader, or to stop, in seconds.
-const PATIENCE_SECONDS: u64 = 60;
 /// Pause between two checks for processes that have ended.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -74,25 +72,23 @@ pub fn run(options: &Options) -> Outcome {
     let mut program = program.with(&options.flags);
     // Ctrl-C then reaches only this process, which stops the members.
     program.own_process_group = true;
-    let mut members = layout.prepare(&program);
+    let mut cluster = layout.prepare(&program);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(serve(&mut members, &layout))
+    runtime.block_on(serve(&mut cluster, &layout))
 }
 
-async fn serve(members: &mut [Member], layout: &Layout) -> Outcome {
-    let mut end = signal(SignalKind::terminate())?;
-    for member in members.iter_mut() {
-        member.start()?;
-    }
-    let ended = tokio::select! {
-        outcome = attend(members, layout) => outcome,
-        _ = tokio::signal::ctrl_c() => Ok(()),
-        _ = end.recv() => Ok(()),
-    };
+async fn serve(cluster: &mut Cluster, layout: &Layout) -> Outcome {
+    // An interruption ends this process, and the members with it.
+    cluster.start_all()?;
+    println!("{}", page::page(&cluster.members, layout).await);
+    let ended = attend(&mut cluster.members).await;
     println!("\nstopping");
-    stop_all(members).await?;
+    for member in cluster.members.iter_mut().filter(|it| it.pid().is_some()) {
+        member.stop()?;
+        report_end(member)?;
+    }
     println!(
         "stopped; the data stays in {}",
         page::short(&layout.directory)
@@ -100,37 +96,23 @@ async fn serve(members: &mut [Member], layout: &Layout) -> Outcome {
     ended
 }
 
-/// Handles typed lines and members that end, until the user types `quit`. The caller
-/// cancels it on an interruption.
-async fn attend(members: &mut [Member], layout: &Layout) -> Outcome {
-    wait_until_ready(members).await?;
-    println!("{}", page::page(members, layout).await);
+/// Handles typed lines and members that end, until the user types `quit` or interrupts.
+async fn attend(members: &mut [Member]) -> Outcome {
+    let mut interrupted = signal(SignalKind::interrupt())?;
+    let mut terminated = signal(SignalKind::terminate())?;
     let mut lines = typed_lines()?;
-    let mut looks = looks();
-    let mut reads = true;
+    let mut looks = interval(LOOK);
     loop {
         tokio::select! {
-            line = lines.recv(), if reads => match line.as_deref().map(str::trim) {
-                Some("quit") => return Ok(()),
-                Some(line) => obey(members, line).await?,
-                // The standard input is closed.
-                None => reads = false,
+            _ = interrupted.recv() => return Ok(()),
+            _ = terminated.recv() => return Ok(()),
+            Some(line) = lines.recv() => match line.trim() {
+                "quit" => return Ok(()),
+                line => obey(members, line).await?,
             },
-            _ = looks.tick() => {
-                for member in members.iter_mut() {
-                    if let Some(story) = report_end(member)? {
-                        println!("{story}");
-                    }
-                }
-            }
+            _ = looks.tick() => members.iter_mut().try_for_each(report_end)?,
         }
     }
-}
-
-fn looks() -> Interval {
-    let mut looks = interval(LOOK);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    looks
 }
 
 /// Executes a typed line.
@@ -161,29 +143,23 @@ fn told(what: String) -> Outcome {
     Ok(())
 }
 
-/// A message for a member that has ended since the last call.
-fn report_end(member: &mut Member) -> Outcome<Option<String>> {
+/// Tells of a member that has ended since the last call.
+fn report_end(member: &mut Member) -> Outcome {
     let Some(status) = member.status()? else {
-        return Ok(None);
+        return Ok(());
     };
     let (name, last) = (&member.config.name, member.last_lines());
-    let story = match status.success() {
-        true => format!("{name} has stopped"),
-        false => format!(
+    if status.success() {
+        println!("{name} has stopped");
+    } else {
+        println!(
             "{name} has ended with {status}; the last lines of {}:\n  {}",
             member.config.log.display(),
             last.replace('\n', "\n  ")
-        ),
-    };
+        );
+    }
     drop(member.take_process());
-    Ok(Some(story))
-}
-
-/// Whether the member has a leader and serves.
-async fn is_ready(member: &Member) -> bool {
-    let address = member.config.client.clone();
-    let page = tokio::task::spawn_blocking(move || harness::page::get(&address, "/readyz"));
-    matches!(page.await, Ok(Ok(page)) if page.status == 200)
+    Ok(())
 }
 
 /// Lines of the standard input. The thread ends with the process.
@@ -198,50 +174,4 @@ fn typed_lines() -> Outcome<mpsc::Receiver<String>> {
         }
     })?;
     Ok(lines)
-}
-
-async fn wait_until_ready(members: &mut [Member]) -> Outcome {
-    let ready = async {
-        let mut looks = looks();
-        for member in members.iter_mut() {
-            while !is_ready(member).await {
-                looks.tick().await;
-                if let Some(story) = report_end(member)? {
-                    println!("{story}");
-                    return Err(format!("{} does not start", member.config.name).into());
-                }
-            }
-        }
-        Ok(())
-    };
-    let patience = Duration::from_secs(PATIENCE_SECONDS);
-    match timeout(patience, ready).await {
-        Ok(outcome) => outcome,
-        Err(_) => Err(format!("no leader was found in {PATIENCE_SECONDS} s; see the logs").into()),
-    }
-}
-
-/// Asks all members to stop, waits, and kills those that do not.
-async fn stop_all(members: &mut [Member]) -> Outcome {
-    for member in members.iter_mut().filter(|it| it.pid().is_some()) {
-        report_end(member)?;
-        if member.is_running() {
-            member.signal(Signal::TERM)?;
-        }
-    }
-    let mut looks = looks();
-    let all_ended = async {
-        while members.iter_mut().any(Member::is_running) {
-            looks.tick().await;
-            for member in members.iter_mut() {
-                report_end(member)?;
-            }
-        }
-        Ok(())
-    };
-    let patience = Duration::from_secs(PATIENCE_SECONDS);
-    match timeout(patience, all_ended).await {
-        Ok(outcome) => outcome,
-        Err(_) => Err("a member does not stop; it is killed".into()),
-    }
 }

@@ -24,16 +24,20 @@ impl Cluster {
         let names = names.ok_or_else(|| format!("at most {} members", NAMES.len()))?;
         let configs = names.iter().zip(directories);
         let configs = configs.map(|(name, place)| MemberConfig::on_reserved_ports(name, place));
-        let mut configs = configs.collect::<Outcome<Vec<_>>>()?;
+        Ok(Cluster::of(program, configs.collect::<Outcome<_>>()?))
+    }
+
+    /// The members of `configs`, which found a cluster; none is started.
+    pub fn of(program: &Program, mut configs: Vec<MemberConfig>) -> Cluster {
         let all = initial_cluster(&configs);
         for config in &mut configs {
-            config.initial_cluster = all.clone();
+            config.initial_cluster.clone_from(&all);
         }
         let member = |config| Member::new(program.clone(), config);
-        Ok(Cluster {
+        Cluster {
             members: configs.into_iter().map(member).collect(),
             leader: 0,
-        })
+        }
     }
 
     /// Starts `count` members that keep their data in `directory`; returns when one leads.

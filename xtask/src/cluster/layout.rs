@@ -7,7 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use harness::{Member, MemberConfig, Program, initial_cluster};
+use harness::{Cluster, MemberConfig, Program};
+use serde::{Deserialize, Serialize};
 
 use crate::process::Outcome;
 
@@ -16,8 +17,9 @@ const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 const MEMBERS: usize = 3;
 const BASE_PORTS: [u16; 6] = [2379, 12379, 22379, 32379, 42379, 52379];
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
+    #[serde(skip)]
     pub directory: PathBuf,
     pub members: usize,
     base_port: u16,
@@ -58,7 +60,7 @@ impl Layout {
                 format!("ports from {candidates:?} on are taken: name others with --base-port")
             })?;
         fs::create_dir_all(directory)?;
-        fs::write(directory.join(FILE), layout.text())?;
+        fs::write(directory.join(FILE), serde_json::to_string(&layout)?)?;
         Ok(layout)
     }
 
@@ -68,22 +70,13 @@ impl Layout {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             text => text?,
         };
-        let number = |word: &str| {
-            let mut lines = text.lines();
-            let found = lines.find_map(|line| line.strip_prefix(word)?.trim().parse().ok());
-            found.ok_or_else(|| format!("{} makes no sense: call with --fresh", file.display()))
-        };
-        let members = usize::from(number("members ")?);
-        let layout = Layout {
+        let kept: Layout = serde_json::from_str(&text)
+            .map_err(|error| format!("{}: {error}: call with --fresh", file.display()))?;
+        Ok(Some(Layout {
             directory: directory.to_owned(),
-            members: members.clamp(1, NAMES.len()),
-            base_port: number("base-port ")?,
-        };
-        Ok(Some(layout))
-    }
-
-    fn text(&self) -> String {
-        format!("members {}\nbase-port {}\n", self.members, self.base_port)
+            members: kept.members.clamp(1, NAMES.len()),
+            ..kept
+        }))
     }
 
     /// All ports from `base` on, if they do not exceed the greatest port.
@@ -93,14 +86,11 @@ impl Layout {
     }
 
     /// All members; none is started.
-    pub fn prepare(&self, program: &Program) -> Vec<Member> {
-        let configs: Vec<_> = (0..self.members).map(|it| self.config(it)).collect();
-        let all = initial_cluster(&configs);
-        let member = |mut config: MemberConfig| {
-            config.initial_cluster.clone_from(&all);
-            Member::new(program.clone(), config)
-        };
-        configs.into_iter().map(member).collect()
+    pub fn prepare(&self, program: &Program) -> Cluster {
+        Cluster::of(
+            program,
+            (0..self.members).map(|it| self.config(it)).collect(),
+        )
     }
 
     fn config(&self, number: usize) -> MemberConfig {
@@ -185,7 +175,7 @@ mod tests {
             members: 3,
             base_port: 2379,
         };
-        let members = layout.prepare(&Program::new("inkstone"));
+        let members = layout.prepare(&Program::new("inkstone")).members;
         assert_eq!(members[1].config.client, "127.0.0.1:2381");
         assert_eq!(members[2].config.peer, "127.0.0.1:2384");
         let all = "a=http://127.0.0.1:2380,b=http://127.0.0.1:2382,c=http://127.0.0.1:2384";
