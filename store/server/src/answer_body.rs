@@ -11,7 +11,7 @@
 //! timed like those of a call.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
@@ -24,6 +24,7 @@ use tonic::{Response, Status};
 use crate::answers::{Pieces, SentPiece};
 use crate::calls::Call;
 use crate::client::Client;
+use crate::lock;
 use crate::range_stream::Chunks;
 use crate::unsent::Held;
 
@@ -275,7 +276,6 @@ impl Encoded {
 
     /// Takes the answer; `None` if it was taken before.
     pub(crate) fn take(&self) -> Option<Large> {
-        let large = self.0.lock();
-        large.unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.0).take()
     }
 }

@@ -16,7 +16,7 @@
 //! gets copies of bounded size, so a dropped answer keeps no more memory than one copy.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -26,6 +26,7 @@ use tonic::Status;
 use tracing::warn;
 
 use crate::connections::Activity;
+use crate::lock;
 
 /// Answers are counted in units of this size.
 const UNIT_BYTES: u64 = 4 << 10;
@@ -164,7 +165,7 @@ impl AnswerMemory {
         claim.shrink_to(bytes);
         claim.try_grow_to(bytes, &self.units);
         let now = self.clock.now();
-        let mut sent = self.sent();
+        let mut sent = lock(&self.sent);
         sent.last_number += 1;
         let sending = Arc::new(Sending {
             memory: Arc::clone(self),
@@ -185,10 +186,6 @@ impl AnswerMemory {
         Pieces(sending)
     }
 
-    fn sent(&self) -> MutexGuard<'_, Sent> {
-        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Drops answers that their clients do not read: of all connections, or of the one with
     /// this activity.
     fn drop_stalled(&self, activity: Option<&Arc<Activity>>) {
@@ -196,7 +193,7 @@ impl AnswerMemory {
         // An answer removes itself from the table when its last reference is dropped, which
         // may be the one taken here.
         let answers: Vec<Arc<Sending>> = {
-            let sent = self.sent();
+            let sent = lock(&self.sent);
             sent.answers.values().filter_map(Weak::upgrade).collect()
         };
         let meant = |it: &&Arc<Sending>| activity.is_none_or(|of| Arc::ptr_eq(of, &it.activity));
@@ -235,7 +232,7 @@ impl Claim {
 
 impl Sending {
     fn rest(&self) -> MutexGuard<'_, Rest> {
-        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.rest)
     }
 
     /// Drops the answer if its client reads it too slowly, because another answer needs the
@@ -262,7 +259,7 @@ impl Sending {
 
 impl Drop for Sending {
     fn drop(&mut self) {
-        self.memory.sent().answers.remove(&self.number);
+        lock(&self.memory.sent).answers.remove(&self.number);
     }
 }
 
@@ -403,7 +400,7 @@ mod tests {
         passed.drain(1..);
         drop(passed);
         assert_eq!(left_bytes(&memory), LIMIT_BYTES_MIN);
-        assert!(memory.sent().answers.is_empty());
+        assert!(lock(&memory.sent).answers.is_empty());
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@
 //! the node's handle queues by itself, reads go through epoch
 //! snapshots, and counters are atomics.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cluster::{MemberFile, Node};
@@ -17,8 +17,8 @@ use tonic_health::server::HealthService;
 
 use crate::config::Config;
 use crate::metrics::{EvaluationMetrics, Metrics};
-use crate::refusal;
 use crate::resources::Resources;
+use crate::{lock, refusal};
 
 /// Takes the answer of a command's own kind out of an outcome.
 macro_rules! answer_of {
@@ -172,9 +172,7 @@ impl Backend {
     /// Counts a failed request. Returns how many failed since the last log line if it is time
     /// for another line.
     pub(crate) fn note_failed_request(&self) -> Option<u64> {
-        let failed = self.failed_requests.lock();
-        let mut failed = failed.unwrap_or_else(PoisonError::into_inner);
-        failed.note(self.clock.now(), 1)
+        lock(&self.failed_requests).note(self.clock.now(), 1)
     }
 
     /// Runs long work on a thread of its own, where it delays no request.

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use environment::{Clock, Instant, Throttle};
@@ -19,7 +19,7 @@ use rustix::process::{Resource, getrlimit};
 use tokio::sync::Notify;
 use tracing::warn;
 
-use crate::files;
+use crate::{files, lock};
 
 /// Descriptors reserved for the log and for other members: the limit of the process divided
 /// by this, kept between the two bounds below.
@@ -90,15 +90,10 @@ impl Connections {
         }
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Counts a failed accept, and logs at a limited rate: in a shortage each acceptor tries
     /// again many times a second.
     pub(crate) fn note_not_accepted(&self, error: &io::Error) {
-        let throttle = self.not_accepted.lock();
-        let mut throttle = throttle.unwrap_or_else(PoisonError::into_inner);
+        let mut throttle = lock(&self.not_accepted);
         if let Some(attempts) = throttle.note(self.clock.now(), 1) {
             warn!(%error, attempts, "cannot accept connections of clients");
         }
@@ -107,7 +102,7 @@ impl Connections {
     /// Asks idle connections to end if the log and other members need their descriptors.
     pub(crate) fn give_way(&self) {
         let now = self.clock.now();
-        let mut table = self.table();
+        let mut table = lock(&self.table);
         table.look_at = now + LOOK_EVERY;
         table.connections_max = connections_max(table.open.len());
         let excess = table.open.len().saturating_sub(table.connections_max);
@@ -120,7 +115,7 @@ impl Connections {
     /// Admits a new connection; `None` if there is no descriptor for it.
     pub(crate) fn admit(self: &Arc<Connections>) -> Option<Admitted> {
         let now = self.clock.now();
-        let mut table = self.table();
+        let mut table = lock(&self.table);
         if now >= table.look_at {
             table.look_at = now + LOOK_EVERY;
             table.connections_max = connections_max(table.open.len());
@@ -235,7 +230,7 @@ impl Admitted {
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        let mut table = self.connections.table();
+        let mut table = lock(&self.connections.table);
         table.open.remove(&self.id);
         let was_asked = self.activity.asked_to_end.load(Ordering::Relaxed);
         table.ending -= usize::from(was_asked);
@@ -270,7 +265,7 @@ mod tests {
         let clock = SimulatedClock::stepped();
         let connections = Arc::new(Connections::new(Arc::new(clock.clone())));
         {
-            let mut table = connections.table();
+            let mut table = lock(&connections.table);
             table.connections_max = connections_max;
             table.look_at = clock.now() + Duration::from_secs(3600);
         }
@@ -298,8 +293,8 @@ mod tests {
             [false, false, true]
         );
         drop(admitted.pop());
-        assert_eq!(connections.table().ending, 0);
-        assert_eq!(connections.table().open.len(), 3);
+        assert_eq!(lock(&connections.table).ending, 0);
+        assert_eq!(lock(&connections.table).open.len(), 3);
         drop(fourth);
     }
 
@@ -318,9 +313,9 @@ mod tests {
         let (_clock, connections) = full(10);
         let admitted: Vec<Admitted> = (0..10).map(|_| connections.admit().unwrap()).collect();
         let newer: Vec<Admitted> = (0..4).map(|_| connections.admit().unwrap()).collect();
-        assert_eq!(connections.table().ending, 4);
+        assert_eq!(lock(&connections.table).ending, 4);
         drop((admitted, newer));
-        assert_eq!(connections.table().ending, 0);
+        assert_eq!(lock(&connections.table).ending, 0);
     }
 
     #[test]

@@ -1,17 +1,15 @@
 //! The service grpc.health.v1.Health: the library's answers, counted like every other call.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 
-use futures_util::Stream;
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
 use tonic::{Request, Response, Status};
 use tonic_health::pb::health_server::Health;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
-use tonic_health::server::HealthService;
 
 use crate::backend::Backend;
-use crate::calls::Call;
+use crate::calls::{self, Answers, Call};
 use crate::methods::Method;
 
 pub(crate) struct HealthCheckService {
@@ -20,7 +18,7 @@ pub(crate) struct HealthCheckService {
 
 #[tonic::async_trait]
 impl Health for HealthCheckService {
-    type WatchStream = Notices;
+    type WatchStream = BoxStream<'static, Result<HealthCheckResponse, Status>>;
 
     async fn check(
         &self,
@@ -34,13 +32,15 @@ impl Health for HealthCheckService {
     async fn watch(
         &self,
         request: Request<HealthCheckRequest>,
-    ) -> Result<Response<Notices>, Status> {
+    ) -> Result<Response<Self::WatchStream>, Status> {
         let mut call = Call::begin(&self.backend, Method::HealthWatch, request.metadata())?;
         match self.backend.health.watch(request).await {
-            Ok(notices) => Ok(Response::new(Notices {
-                inner: Box::pin(notices.into_inner()),
-                call,
-            })),
+            Ok(notices) => {
+                let inner = notices.into_inner().boxed();
+                Ok(Response::new(
+                    calls::answers(Notices { inner, call }).boxed(),
+                ))
+            }
             Err(status) => {
                 call.close(Err(&status));
                 Err(status)
@@ -49,25 +49,20 @@ impl Health for HealthCheckService {
     }
 }
 
-/// The stream of statuses for a client of `Watch`.
-pub(crate) struct Notices {
-    inner: Pin<Box<<HealthService as Health>::WatchStream>>,
+/// The statuses for a client of `Watch`.
+struct Notices {
+    inner: BoxStream<'static, Result<HealthCheckResponse, Status>>,
     call: Call,
 }
 
-impl Stream for Notices {
-    type Item = Result<HealthCheckResponse, Status>;
+impl Answers for Notices {
+    type Answer = HealthCheckResponse;
 
-    fn poll_next(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<HealthCheckResponse, Status>>> {
-        let notice = ready!(self.inner.as_mut().poll_next(context));
-        match &notice {
-            Some(Ok(_)) => self.call.sent(),
-            Some(Err(status)) => self.call.close(Err(status)),
-            None => self.call.close(Ok(())),
-        }
-        Poll::Ready(notice)
+    async fn next(&mut self) -> Result<Option<HealthCheckResponse>, Status> {
+        self.inner.next().await.transpose()
+    }
+
+    fn call(&mut self) -> &mut Call {
+        &mut self.call
     }
 }

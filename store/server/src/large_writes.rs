@@ -25,14 +25,11 @@ use crate::large_reads::{BYTES_HERE_MAX, range_bytes};
 
 /// Executes a command that may also read. `message` takes the command's own answer out of
 /// the response.
-pub(crate) async fn execute<T>(
+pub(crate) async fn execute<T: Message + 'static>(
     client: &Client,
     command: Command,
     message: fn(&Backend, Response) -> T,
-) -> Handled<T>
-where
-    T: Message + 'static,
-{
+) -> Handled<T> {
     let backend = &client.backend;
     if has_large_previous(backend, &command) || !backend.warm_here(&command)? {
         // On the heap: the future of every other command stays small.
@@ -45,24 +42,18 @@ where
 }
 
 /// Prepares an existing answer for sending, as a small or a large one by its size.
-pub(crate) async fn made<T>(client: &Client, answer: T) -> Handled<T>
-where
-    T: Message + 'static,
-{
+pub(crate) async fn made<T: Message + 'static>(client: &Client, answer: T) -> Handled<T> {
     if answer.encoded_len() as u64 <= BYTES_HERE_MAX {
         return Ok(Answered::Small(answer));
     }
     Box::pin(encode_late(client, answer)).await
 }
 
-async fn execute_large<T>(
+async fn execute_large<T: Message + 'static>(
     client: &Client,
     command: Command,
     message: fn(&Backend, Response) -> T,
-) -> Handled<T>
-where
-    T: Message + 'static,
-{
+) -> Handled<T> {
     let backend = &client.backend;
     let look = |backend: &Backend| {
         let bytes = answer_bytes(backend, &command);
@@ -77,10 +68,7 @@ where
 
 /// Encodes an existing answer as a large one. If no memory is free in time it is sent
 /// nevertheless: the write is done.
-async fn encode_late<T>(client: &Client, answer: T) -> Handled<T>
-where
-    T: Message + 'static,
-{
+async fn encode_late<T: Message + 'static>(client: &Client, answer: T) -> Handled<T> {
     let claim = match client.claim(2 * answer.encoded_len() as u64).await {
         Ok(claim) => claim,
         Err(_) => client.claim(0).await?,
@@ -88,10 +76,7 @@ where
     encode(client, answer, claim).await
 }
 
-async fn encode<T>(client: &Client, answer: T, claim: Claim) -> Handled<T>
-where
-    T: Message + 'static,
-{
+async fn encode<T: Message + 'static>(client: &Client, answer: T, claim: Claim) -> Handled<T> {
     let encode = move |_: &Backend| encoded::encode(&answer);
     let pieces = client.backend.aside(encode).await?;
     Ok(Answered::large(client.send(pieces, claim)))

@@ -61,6 +61,8 @@ mod watch;
 mod windows;
 mod worker;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub use ::cluster::Repair;
 pub use begin::{MemberFileDamage, check_member_file};
 pub use error::Error;
@@ -68,6 +70,11 @@ pub use files::read_text;
 pub use repair::plan_repair;
 pub use run::run;
 pub use server::Server;
+
+/// Locks data that a panic of one request leaves as they are.
+fn lock<T>(data: &Mutex<T>) -> MutexGuard<'_, T> {
+    data.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The text of `--version`: etcd's line first, because tools parse it.
 pub fn versions() -> String {

@@ -15,7 +15,7 @@ mod time;
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use environment::Clock;
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -24,6 +24,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{LogConfig, LogFormat, LogOutput};
+use crate::lock;
 
 /// Installs the configured logger for this process; does nothing if a subscriber is
 /// installed already (an embedding program may have its own).
@@ -81,7 +82,7 @@ impl<S: Subscriber> Layer<S> for Lines {
             LogFormat::Console => line.console(),
         };
         for output in &self.outputs {
-            let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut output = lock(output);
             // If that fails the line is lost: an error could only be logged.
             let _ = output.write_all(text.as_bytes());
         }

@@ -17,7 +17,6 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::{error, info, warn};
 
 use crate::backend::{Backend, stopped};
-use crate::config::Url;
 
 /// Pause after an attempt that failed.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -46,16 +45,11 @@ pub(crate) async fn run(
 /// Proposes this member's name and client URLs until a leader has taken them. A proposal
 /// waits for a leader by itself.
 async fn publish(backend: &Backend, ready: &watch::Sender<bool>) {
-    let client_urls = backend
-        .config
-        .addresses
-        .advertise_client
-        .iter()
-        .map(Url::as_str);
+    let client_urls = backend.config.addresses.advertise_client.iter();
     let request = MemberPublishRequest {
         id: backend.identity.member,
         name: backend.config.name.clone(),
-        client_urls: client_urls.map(str::to_owned).collect(),
+        client_urls: client_urls.map(|url| url.as_str().to_owned()).collect(),
     };
     loop {
         let command = Command::MemberPublish(request.clone());

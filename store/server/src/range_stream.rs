@@ -100,17 +100,13 @@ impl Chunks {
                 return Poll::Ready(Ok(Some(piece)));
             }
             self.pieces = None;
-            let Read {
-                pieces,
-                rest,
-                client,
-            } = ready!(self.reading.as_mut().poll(context))?;
-            self.reading = Box::pin(read(client, rest));
-            if pieces.is_none() {
+            let found = ready!(self.reading.as_mut().poll(context))?;
+            self.reading = Box::pin(read(found.client, found.rest));
+            self.pieces = found.pieces;
+            if self.pieces.is_none() {
                 return Poll::Ready(Ok(None));
             }
             self.call.sent();
-            self.pieces = pieces;
         }
     }
 }

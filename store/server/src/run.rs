@@ -25,7 +25,7 @@ pub fn run(config: Config) -> Result<(), Error> {
     // Before the ready line is logged: its reader may send a signal at once.
     let signals = Signals::catch().map_err(Error::Threads)?;
     let member = server.identity().member;
-    match signals.wait(server.ready(), server.removed()) {
+    match signals.wait(server.ready.clone(), server.removed.clone()) {
         Some(signal) => info!(signal, "received signal; shutting down"),
         None => warn!("{}", error::removed(member)),
     }

@@ -36,10 +36,11 @@ use crate::{Error, compactor, descriptors, foreign, presence};
 pub struct Server {
     backend: Arc<Backend>,
     stop: watch::Sender<bool>,
-    /// True once the cluster knows this member.
-    ready: watch::Receiver<bool>,
-    /// True once the cluster has removed this member.
-    removed: watch::Receiver<bool>,
+    /// Turns true once the cluster knows this member, which requires a leader; true from the
+    /// start if the member is alone.
+    pub(crate) ready: watch::Receiver<bool>,
+    /// Turns true once the cluster has removed this member: the server should stop.
+    pub(crate) removed: watch::Receiver<bool>,
     /// One thread per core, the compactor's, and in a member of several the one of
     /// `presence`.
     threads: Vec<JoinHandle<()>>,
@@ -162,17 +163,6 @@ impl Server {
         self.threads
             .push(threads::spawn(name, body).map_err(Error::Threads)?);
         Ok(())
-    }
-
-    /// Turns true once the cluster knows this member, which requires a leader;
-    /// true from the start if the member is alone.
-    pub(crate) fn ready(&self) -> watch::Receiver<bool> {
-        self.ready.clone()
-    }
-
-    /// Turns true once the cluster has removed this member: the server should stop.
-    pub(crate) fn removed(&self) -> watch::Receiver<bool> {
-        self.removed.clone()
     }
 
     /// TCP addresses at which clients can connect.

@@ -42,7 +42,7 @@ pub(crate) fn end_on_broken_invariants() {
         error!(
             thread,
             location = panic.location().map(ToString::to_string),
-            reason = panic.payload_as_str(),
+            reason = panic.payload_as_str().unwrap_or_default(),
             "broken invariant"
         );
         if !serves_requests(thread) {

@@ -14,7 +14,7 @@
 //! a connection takes grants from a pool and keeps them until another one needs them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use environment::{Clock, Instant};
@@ -23,6 +23,7 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use crate::connections::Activity;
+use crate::lock;
 
 /// Unsent bytes that a connection is allowed without a grant.
 const FREE_BYTES: u64 = 64 << 10;
@@ -109,10 +110,6 @@ impl Grants {
         drop(holders);
         holding.iter().for_each(|it| it.give_way(now));
     }
-}
-
-fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
-    it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn millis(now: Instant) -> u64 {

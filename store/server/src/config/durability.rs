@@ -32,7 +32,14 @@ pub(super) fn read(gathered: &mut Gathered) -> Result<Durability, Error> {
         )));
     }
     let answer = if no_fsync { Durability::Os } else { asked };
-    refuse_flushing(gathered, answer)?;
+    let is_given = |flag: &&str| gathered.is_given(flag);
+    let flushing = [ENTRIES, INTERVAL].into_iter().find(is_given);
+    // They have no effect on another durability.
+    if let Some(flag) = flushing.filter(|_| !matches!(answer, Durability::MajorityMemory { .. })) {
+        return Err(Error::Conflict(format!(
+            "--{flag} goes with --durability=majority-memory: write that, or leave it out"
+        )));
+    }
     match answer {
         Durability::Durable => {}
         Durability::MajorityMemory {
@@ -66,19 +73,4 @@ fn majority_memory(gathered: &Gathered) -> Result<Durability, Error> {
         entries_max,
         interval,
     })
-}
-
-/// Refuses the flags of flushing for a durability that they have no effect on.
-fn refuse_flushing(gathered: &Gathered, durability: Durability) -> Result<(), Error> {
-    if matches!(durability, Durability::MajorityMemory { .. }) {
-        return Ok(());
-    }
-    for flag in [ENTRIES, INTERVAL] {
-        if gathered.is_given(flag) {
-            return Err(Error::Conflict(format!(
-                "--{flag} goes with --durability=majority-memory: write that, or leave it out"
-            )));
-        }
-    }
-    Ok(())
 }

@@ -108,7 +108,7 @@ impl Gathered {
     }
 
     /// Whether any source sets the flag.
-    pub(super) fn is_given(&self, name: &'static str) -> bool {
+    pub(super) fn is_given(&self, name: &str) -> bool {
         self.given.contains_key(name)
     }
 

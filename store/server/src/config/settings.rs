@@ -147,11 +147,8 @@ fn auto_compaction(gathered: &Gathered) -> Result<Option<AutoCompaction>, Error>
             return Err(Error::bad(RETENTION, text, "write a number of revisions"));
         }
         (mode, _) => {
-            return Err(Error::bad(
-                "auto-compaction-mode",
-                mode,
-                "write periodic or revision",
-            ));
+            let remedy = "write periodic or revision";
+            return Err(Error::bad("auto-compaction-mode", mode, remedy));
         }
     };
     Ok(Some(compaction).filter(|kept| *kept != AutoCompaction::Periodic(Duration::ZERO)))

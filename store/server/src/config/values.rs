@@ -51,13 +51,8 @@ pub(super) fn signed(flag: &'static str, text: &str) -> Result<i64, Error> {
 
 /// Go's durations: `300ms`, `1.5h`, `2h45m`; zero needs no unit.
 pub(super) fn duration(flag: &'static str, text: &str) -> Result<Duration, Error> {
-    let refuse = || {
-        Error::bad(
-            flag,
-            text,
-            "write a duration such as 100ms, 5s, 10m or 1h30m",
-        )
-    };
+    let remedy = "write a duration such as 100ms, 5s, 10m or 1h30m";
+    let refuse = || Error::bad(flag, text, remedy);
     if text == "0" {
         return Ok(Duration::ZERO);
     }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::Counter;
+use crate::lock;
 
 /// One check's runs.
 #[derive(Debug, Default)]
@@ -30,7 +31,7 @@ pub(crate) struct CheckMetrics(Mutex<BTreeMap<(String, &'static str), Arc<Runs>>
 impl CheckMetrics {
     /// Counts a run.
     pub(crate) fn count(&self, page: &str, check: &'static str, passed: bool) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.0);
         let runs = Arc::clone(known.entry((page.to_owned(), check)).or_default());
         drop(known);
         if passed { &runs.passed } else { &runs.failed }.add(1);
@@ -39,7 +40,7 @@ impl CheckMetrics {
 
     /// Page, check and runs of every check.
     pub(super) fn each(&self) -> Vec<(String, &'static str, Arc<Runs>)> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock(&self.0);
         known
             .iter()
             .map(|((page, check), runs)| (page.clone(), *check, Arc::clone(runs)))

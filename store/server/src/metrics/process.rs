@@ -8,36 +8,20 @@ use crate::files;
 /// Adds the metrics that can be read; a system without `/proc` has none of them.
 pub(super) fn write(page: &mut Page) {
     if let Some(usage) = Usage::read() {
-        page.counter(
-            "process_cpu_seconds_total",
-            "User and system time spent.",
-            usage.cpu_seconds,
-        );
-        page.gauge(
-            "process_resident_memory_bytes",
-            "Resident memory.",
-            usage.resident_bytes,
-        );
-        page.gauge(
-            "process_virtual_memory_bytes",
-            "Virtual memory.",
-            usage.virtual_bytes,
-        );
-        page.gauge(
-            "process_start_time_seconds",
-            "When the process began.",
-            usage.start_seconds,
-        );
+        let help = "User and system time spent.";
+        page.counter("process_cpu_seconds_total", help, usage.cpu_seconds);
+        let (help, bytes) = ("Resident memory.", usage.resident_bytes);
+        page.gauge("process_resident_memory_bytes", help, bytes);
+        let (help, bytes) = ("Virtual memory.", usage.virtual_bytes);
+        page.gauge("process_virtual_memory_bytes", help, bytes);
+        let help = "When the process began.";
+        page.gauge("process_start_time_seconds", help, usage.start_seconds);
     }
     if let Some((received, sent)) = network_bytes() {
-        let name = "process_network_receive_bytes_total";
-        page.counter(
-            name,
-            "Bytes that this network namespace received.",
-            received,
-        );
-        let name = "process_network_transmit_bytes_total";
-        page.counter(name, "Bytes that this network namespace sent.", sent);
+        let help = "Bytes that this network namespace received.";
+        page.counter("process_network_receive_bytes_total", help, received);
+        let help = "Bytes that this network namespace sent.";
+        page.counter("process_network_transmit_bytes_total", help, sent);
     }
     limits(page);
 }
@@ -47,25 +31,16 @@ fn limits(page: &mut Page) {
     use rustix::process::{Resource, getrlimit};
     // Prometheus writes "no limit" as the greatest number.
     let limit = |resource| getrlimit(resource).current.unwrap_or(u64::MAX);
-    page.gauge(
-        "process_virtual_memory_max_bytes",
-        "Limit of the virtual memory.",
-        limit(Resource::As),
-    );
+    let (help, bytes) = ("Limit of the virtual memory.", limit(Resource::As));
+    page.gauge("process_virtual_memory_max_bytes", help, bytes);
     // This reads the kernel's view of the process, no file of the data directory.
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
-    for (name, value) in [
-        ("process_open_fds", open as u64),
-        ("os_fd_used", open as u64),
-    ] {
-        page.gauge(name, "Open files and sockets.", value);
+    for name in ["process_open_fds", "os_fd_used"] {
+        page.gauge(name, "Open files and sockets.", open);
     }
     for name in ["process_max_fds", "os_fd_limit"] {
-        page.gauge(
-            name,
-            "Limit of open files and sockets.",
-            limit(Resource::Nofile),
-        );
+        let (help, files) = ("Limit of open files and sockets.", limit(Resource::Nofile));
+        page.gauge(name, help, files);
     }
 }
 
