@@ -26,7 +26,6 @@ const RANGE_KEYS_MAX: u64 = 100;
 const PAST_REVISIONS: i64 = 4_000;
 /// Most keys that a transaction deletes.
 const DELETES_MAX: u64 = 8;
-
 /// A client that is later than this does not make up for it.
 const LATE_MAX: Duration = Duration::from_millis(100);
 
@@ -232,8 +231,8 @@ pub struct Running {
 }
 
 impl Mix {
-    /// Clients that share keys, with a rate per second of all together, or as fast as answers
-    /// come.
+    /// Clients and no other tasks, with a rate per second of all together, or as fast as answers
+    /// come. They keep their connections.
     pub fn new(
         clients: u32,
         rate: Option<u32>,

@@ -218,11 +218,11 @@ impl<'a> Way<'a> {
         let is_excused = member.is_excused();
         let ended = member.server().status()?;
         if let Some(how) = ended {
-            let words = member.server().last_lines();
-            let knows_removal = words.contains("permanently removed from the cluster");
-            let expected = knows_removal || why_not_begun(&how.to_string(), &words).is_some();
+            let log = member.server().process()?.log();
+            let knows_removal = log.contains("permanently removed from the cluster");
+            let expected = knows_removal || why_not_begun(&how.to_string(), &log).is_some();
             if !expected && !is_excused {
-                let name = &member.name;
+                let (name, words) = (&member.name, member.server().last_lines());
                 return Err(format!("removed member {name} ended: {how}\n{words}").into());
             }
             self.tell(&format!("removed member ended: {how}"));
