@@ -75,8 +75,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn write_plan(output: &mut dyn Write, repair: &Repair) -> Result<(), Failure> {
     let plan = &repair.plan;
     if let Some(cut) = &plan.cut {
-        let file = cut.file.display();
-        writeln!(output, "{file} is cut at byte {}: {}", cut.offset, cut.what)?;
+        let (file, offset) = (cut.file.display(), cut.position.offset());
+        writeln!(output, "{file} is cut at byte {offset}: {}", cut.what)?;
     }
     for checkpoint in &plan.checkpoints {
         let what = "is newer than the end of the cut log and is put aside";

@@ -116,10 +116,10 @@ impl LogView {
         state: Option<HardState>,
     ) -> Result<Appended, Error> {
         let record = state.map(|state| {
-            let payload: &[u8] = &state.encode();
+            let payload = state.encode();
             Body::encode(&[Record {
                 kind: KIND_HARD_STATE,
-                parts: &[payload],
+                parts: &[payload.as_flattened()],
             }])
         });
         let bodies: Vec<&Body> = body.into_iter().chain(&record).collect();

@@ -29,12 +29,8 @@ pub struct HardState {
 pub(crate) const HARD_STATE_BYTES: usize = 24;
 
 impl HardState {
-    pub(crate) fn encode(&self) -> [u8; HARD_STATE_BYTES] {
-        let mut bytes = [0; HARD_STATE_BYTES];
-        bytes[0..8].copy_from_slice(&self.term.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.vote.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.commit.to_le_bytes());
-        bytes
+    pub(crate) fn encode(&self) -> [[u8; 8]; 3] {
+        [self.term, self.vote, self.commit].map(u64::to_le_bytes)
     }
 
     pub(crate) fn decode(payload: &[u8]) -> Option<HardState> {
@@ -114,8 +110,11 @@ mod tests {
             vote: u64::MAX,
             commit: 9,
         };
-        assert_eq!(HardState::decode(&state.encode()), Some(state));
-        assert_eq!(HardState::decode(&state.encode()[1..]), None);
+        assert_eq!(
+            HardState::decode(state.encode().as_flattened()),
+            Some(state)
+        );
+        assert_eq!(HardState::decode(&state.encode().as_flattened()[1..]), None);
     }
 
     #[test]

@@ -207,13 +207,9 @@ impl History {
                 Ok(true)
             }
             Source::Index(rest) => {
-                let Some(&(main, _)) = rest.as_slice().first() else {
+                let Some((main, mut versions)) = versions::take_main(records, rest)? else {
                     return Ok(false);
                 };
-                let same = rest.as_slice().iter().take_while(|next| next.0 == main);
-                let read = same.map(|&(main, pointer)| records.read_in_history(pointer, main));
-                let mut versions = read.collect::<Result<Vec<KeyChange>, Error>>()?;
-                rest.nth(versions.len() - 1);
                 versions.sort_by_key(|stored| stored.revision.sub);
                 self.ahead.push_back(Changes { main, versions });
                 Ok(true)

@@ -134,7 +134,7 @@ pub use history::{Changes, History};
 pub use options::{Commitment, Durability, LogOptions, Options, Worker};
 pub use range::Range;
 pub use recovery::Recovered;
-pub use recovery::repair::{CutPlace, LostGroup, RepairPlan};
+pub use recovery::repair::{LostGroup, RepairPlan};
 pub use snapshot::{Snapshot, Version};
 pub use status::{Status, UpkeepStatus};
 pub use task::Task;

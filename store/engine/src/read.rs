@@ -44,11 +44,10 @@ impl Records {
         key: &[u8],
         at: i64,
     ) -> Result<Option<KeyChange>, Error> {
-        let Some(known) = snapshot.visible(key, at) else {
-            return Ok(None);
-        };
+        let known = snapshot.visible(key, at);
         drop(snapshot);
-        self.read_version(key, known.main, known.pointer).map(Some)
+        let read = |known: Known| self.read_version(key, known.main, known.pointer);
+        known.map(read).transpose()
     }
 
     /// The lineage of the version of `key` that `snapshot` shows at revision `at`.
@@ -58,10 +57,8 @@ impl Records {
         key: &[u8],
         at: i64,
     ) -> Result<Option<Lineage>, Error> {
-        let Some(known) = snapshot.visible(key, at) else {
-            return Ok(None);
-        };
-        self.lineage_at(key, known.main, known.pointer).map(Some)
+        let read = |known: Known| self.lineage_at(key, known.main, known.pointer);
+        snapshot.visible(key, at).map(read).transpose()
     }
 
     /// The lineage of the version of `key` written at `main`. If its record fails its
@@ -72,17 +69,9 @@ impl Records {
         main: i64,
         pointer: RecordPointer,
     ) -> Result<Lineage, Error> {
-        let find = |trees: &Trees| trees::find(trees, key, main);
-        let read = |pointer| {
-            self.header_at(pointer, main).or_else(|error| {
-                let left = error.damage();
-                left.and_then(|_| self.salvage_header(key, main, pointer))
-                    .ok_or(error)
-            })
-        };
-        let header = self
-            .follow(pointer, main, find, read)
-            .map_err(|error| self.of_version(error, key, main))?;
+        let salvage = |pointer| self.salvage_header(key, main, pointer);
+        let read = |pointer| self.header_at(pointer, main);
+        let header = self.read_or_salvage(key, main, pointer, read, salvage)?;
         assert!(
             !header.tombstone,
             "the index gave a tombstone as live: {header:?}"
@@ -96,12 +85,26 @@ impl Records {
         main: i64,
         pointer: RecordPointer,
     ) -> Result<KeyChange, Error> {
+        let salvage = |pointer| self.salvage_version(key, main, pointer);
+        let read = |pointer| self.read_at(pointer, main);
+        self.read_or_salvage(key, main, pointer, read, salvage)
+    }
+
+    /// Reads a version where it is now; where its bytes are damaged, `salvage` may find it in
+    /// what is left.
+    fn read_or_salvage<T>(
+        &self,
+        key: &[u8],
+        main: i64,
+        pointer: RecordPointer,
+        read: impl Fn(RecordPointer) -> Result<T, Error>,
+        salvage: impl Fn(RecordPointer) -> Option<T>,
+    ) -> Result<T, Error> {
         let find = |trees: &Trees| trees::find(trees, key, main);
         let read = |pointer| {
-            self.read_at(pointer, main).or_else(|error| {
+            read(pointer).or_else(|error| {
                 let left = error.damage();
-                left.and_then(|_| self.salvage_version(key, main, pointer))
-                    .ok_or(error)
+                left.and_then(|_| salvage(pointer)).ok_or(error)
             })
         };
         self.follow(pointer, main, find, read)

@@ -171,7 +171,7 @@ fn key_offset(change: &KeyChange) -> Option<u16> {
     u16::try_from(offset).ok()
 }
 
-fn varint_bytes(number: usize) -> usize {
+pub(crate) fn varint_bytes(number: usize) -> usize {
     (usize::BITS - number.leading_zeros()).max(1).div_ceil(7) as usize
 }
 

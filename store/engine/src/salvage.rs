@@ -13,7 +13,9 @@
 //! Tombstones have no second copy.
 
 use crate::DamagedVersion;
+use crate::checkpoint::format;
 use crate::format::{KEY_HEADER_BYTES, KIND_KEY, KeyHeader};
+use crate::record::varint_bytes;
 use crate::record_pointer::padding;
 use bytes::Bytes;
 use value_log::Suspect;
@@ -171,7 +173,7 @@ fn value_bytes_in(room: usize) -> Option<usize> {
     if room == 0 {
         return Some(0);
     }
-    let takes = |bytes: usize| 1 + varint(bytes as u64).len() + bytes;
+    let takes = |bytes: usize| 1 + varint_bytes(bytes) + bytes;
     (1..=11)
         .filter_map(|around| room.checked_sub(around))
         .find(|&bytes| bytes > 0 && takes(bytes) == room)
@@ -227,32 +229,16 @@ fn take_tag(kv: &[u8], at: &mut usize, expected: u8) -> Option<()> {
 }
 
 fn take_varint(kv: &[u8], at: &mut usize) -> Option<u64> {
-    let mut number = 0;
-    for shift in (0..64).step_by(7) {
-        let byte = *kv.get(*at)?;
-        *at += 1;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
-}
-
-fn varint(mut number: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-    bytes
+    let mut rest = kv.get(*at..)?;
+    let number = format::take_varint(&mut rest);
+    *at = kv.len() - rest.len();
+    number
 }
 
 fn put_bytes(target: &mut Vec<u8>, field: u8, bytes: &[u8]) {
     if !bytes.is_empty() {
         target.push(tag(field, 2));
-        target.extend(varint(bytes.len() as u64));
+        format::put_varint(target, bytes.len() as u64);
         target.extend(bytes);
     }
 }
@@ -260,6 +246,6 @@ fn put_bytes(target: &mut Vec<u8>, field: u8, bytes: &[u8]) {
 fn put_number(target: &mut Vec<u8>, field: u8, number: u64) {
     if number != 0 {
         target.push(tag(field, 0));
-        target.extend(varint(number));
+        format::put_varint(target, number);
     }
 }

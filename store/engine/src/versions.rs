@@ -19,6 +19,7 @@ use crate::apply::Index;
 use crate::compaction::survives;
 use crate::parts::Parts;
 use crate::range::Merge;
+use crate::read::Records;
 use crate::record_pointer::RecordPointer;
 use crate::transfer::holds::Hold;
 use crate::trees::Known;
@@ -152,11 +153,11 @@ impl Versions {
 
     /// Reads all versions of the next transaction.
     fn read_transaction(&mut self) -> Result<(), Error> {
-        while let Some(&(main, _)) = self.rest.as_slice().first() {
-            match self.read_main(main) {
-                Ok(mut versions) => {
+        loop {
+            match take_main(&self.parts.records, &mut self.rest) {
+                Ok(None) => return Ok(()),
+                Ok(Some((main, mut versions))) => {
                     versions.sort_by_key(|stored| std::cmp::Reverse(stored.revision.sub));
-                    self.rest.nth(versions.len() - 1);
                     self.transaction = versions;
                     self.done = main;
                     return Ok(());
@@ -164,17 +165,6 @@ impl Versions {
                 Err(error) => self.collect_again(error)?,
             }
         }
-        Ok(())
-    }
-
-    fn read_main(&self, main: i64) -> Result<Vec<KeyChange>, Error> {
-        let same = self
-            .rest
-            .as_slice()
-            .iter()
-            .take_while(|next| next.0 == main);
-        same.map(|&(main, pointer)| self.parts.records.read_in_history(pointer, main))
-            .collect()
     }
 
     /// After a failed read: the records have moved, or they are really lost.
@@ -232,6 +222,21 @@ fn collect(snapshot: &Snapshot, at: i64, compacted: i64) -> Vec<(i64, RecordPoin
     }
     counted.extend(hidden::between(snapshot, compacted + 1, at));
     in_order(counted)
+}
+
+/// Reads the versions of the next main revision; after a failure they still come next.
+pub(crate) fn take_main(
+    records: &Records,
+    rest: &mut std::vec::IntoIter<(i64, RecordPointer)>,
+) -> Result<Option<(i64, Vec<KeyChange>)>, Error> {
+    let Some(&(main, _)) = rest.as_slice().first() else {
+        return Ok(None);
+    };
+    let same = rest.as_slice().iter().take_while(|next| next.0 == main);
+    let read = same.map(|&(main, pointer)| records.read_in_history(pointer, main));
+    let versions = read.collect::<Result<Vec<KeyChange>, Error>>()?;
+    rest.nth(versions.len() - 1);
+    Ok(Some((main, versions)))
 }
 
 /// Every change made at `from` or later, up to `to`.

@@ -117,7 +117,9 @@ impl Head {
             self.log_floor as u64,
         ];
         let words = words.iter().flat_map(|word| word.to_le_bytes());
-        words.chain(self.hard_state.encode()).collect()
+        words
+            .chain(self.hard_state.encode().into_iter().flatten())
+            .collect()
     }
 
     pub(crate) fn decode(payload: &[u8]) -> Option<Head> {

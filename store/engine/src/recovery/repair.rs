@@ -32,7 +32,7 @@ const ROUNDS_MAX: usize = 100;
 #[derive(Debug)]
 pub struct RepairPlan {
     /// The place where the log is cut, and why; `None`: only checkpoints go.
-    pub cut: Option<CutPlace>,
+    pub cut: Option<Cut>,
     /// Groups that are discarded, in the order of the log.
     pub lost: Vec<LostGroup>,
     /// Checkpoints that know more than is left of the log.
@@ -43,18 +43,6 @@ pub struct RepairPlan {
     /// Whether all that this member promised to others is known: terms and votes.
     pub promises_known: bool,
     promised: HardState,
-    log_cut: Option<Cut>,
-}
-
-/// Where a log is cut.
-#[derive(Clone, Debug)]
-pub struct CutPlace {
-    /// File of the segment.
-    pub file: PathBuf,
-    /// Byte in it.
-    pub offset: u64,
-    /// What is wrong behind.
-    pub what: String,
 }
 
 /// A group, or a stretch of damaged bytes, behind the cut.
@@ -121,11 +109,11 @@ impl RepairPlan {
         }
         disk.sync_directory(directory)
             .map_err(Error::disk("sync", directory))?;
-        if let Some(cut) = &self.log_cut {
+        if let Some(cut) = &self.cut {
             let promised = self.promised.encode();
             let record = Record {
                 kind: KIND_HARD_STATE,
-                parts: &[&promised],
+                parts: &[promised.as_flattened()],
             };
             renamed.extend(repair::cut(disk, cut, &[record])?);
         }
@@ -177,17 +165,12 @@ impl Attempt<'_> {
         let mains = recovery.unapplied.iter().filter_map(|it| it.batch.mains());
         let last_main = mains.map(|(_, last)| last).last();
         Ok(Some(Some(RepairPlan {
-            cut: cut.as_ref().map(|cut| CutPlace {
-                file: cut.file.clone(),
-                offset: cut.position.offset(),
-                what: cut.what.clone(),
-            }),
             lost,
             checkpoints: std::mem::take(&mut self.renamed),
             revision: last_main.unwrap_or(recovery.index.revision),
             promises_known,
             promised,
-            log_cut: cut,
+            cut,
         })))
     }
 

@@ -10,7 +10,7 @@
 
 use super::format::{self, ENVELOPE_BYTES, Envelope, Foot, Kind};
 use super::holds::Hold;
-use super::walk::{Found, From, Moment, Walk};
+use super::walk::{Found, From, Walk};
 use super::{Piece, SnapshotInfo};
 use crate::Error;
 use crate::apply::Index;
@@ -180,11 +180,8 @@ impl Export {
     /// Adds versions until the piece is full. Returns where the next piece continues;
     /// `None` when there was no version.
     fn take_versions(&mut self, from: From, filled: &mut Filled) -> Result<Option<From>, Error> {
-        let moment = Moment {
-            revision: self.info.revision,
-            compacted: self.info.compacted,
-        };
-        let mut walk = self.walk.take().unwrap_or_else(|| Walk::new(moment, from));
+        let info = self.info;
+        let mut walk = self.walk.take().unwrap_or_else(|| Walk::new(info, from));
         let mut last = None;
         loop {
             let Some(found) = walk.front() else {

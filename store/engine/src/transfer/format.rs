@@ -124,13 +124,10 @@ impl Envelope {
 
 pub(crate) const HEAD_BYTES: usize = 32;
 
-pub(crate) fn encode_head(info: &SnapshotInfo) -> [u8; HEAD_BYTES] {
-    let mut bytes = [0; HEAD_BYTES];
-    bytes[0..8].copy_from_slice(&info.index.to_le_bytes());
-    bytes[8..16].copy_from_slice(&info.term.to_le_bytes());
-    bytes[16..24].copy_from_slice(&info.revision.to_le_bytes());
-    bytes[24..32].copy_from_slice(&info.compacted.to_le_bytes());
-    bytes
+pub(crate) fn encode_head(info: &SnapshotInfo) -> Vec<u8> {
+    let (revision, compacted) = (info.revision as u64, info.compacted as u64);
+    let words = [info.index, info.term, revision, compacted];
+    words.map(u64::to_le_bytes).as_flattened().to_vec()
 }
 
 /// The moment in a head's payload; refuses what no member can be at.
@@ -156,7 +153,7 @@ pub(crate) fn decode_head(id: u64, payload: &[u8]) -> Result<SnapshotInfo, Misfi
 
 /// The same for the same state in pieces of the same size, on whatever member:
 /// pieces of other snapshots are told by it.
-pub(crate) fn id_of(head: &[u8; HEAD_BYTES], state: &[u8], piece_bytes: usize) -> u64 {
+pub(crate) fn id_of(head: &[u8], state: &[u8], piece_bytes: usize) -> u64 {
     let moment = crc(&[head, &(piece_bytes as u64).to_le_bytes()]);
     u64::from(moment) << 32 | u64::from(crc(&[state]))
 }
@@ -172,12 +169,9 @@ pub(crate) struct Foot {
 pub(crate) const FOOT_BYTES: usize = 24;
 
 impl Foot {
-    pub(crate) fn encode(&self) -> [u8; FOOT_BYTES] {
-        let mut bytes = [0; FOOT_BYTES];
-        bytes[0..8].copy_from_slice(&self.versions.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.hidden.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.state_bytes.to_le_bytes());
-        bytes
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let words = [self.versions, self.hidden, self.state_bytes];
+        words.map(u64::to_le_bytes).as_flattened().to_vec()
     }
 
     pub(crate) fn decode(payload: &[u8]) -> Option<Foot> {

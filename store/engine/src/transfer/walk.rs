@@ -8,6 +8,7 @@
 //! Versions are looked up a slice at a time, each under a pin of its own. Those written
 //! after the moment are left out, and so are those that compaction had dropped by then.
 
+use super::SnapshotInfo;
 use crate::compaction::survives;
 use crate::range::Merge;
 use crate::trees::{HIDDEN, Known};
@@ -18,13 +19,6 @@ use std::ops::Bound;
 
 /// Versions looked up under one pin, and those of one key more.
 const SLICE_VERSIONS: usize = 4096;
-
-/// The moment that is exported.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
-    pub(crate) revision: i64,
-    pub(crate) compacted: i64,
-}
 
 /// Where a walk goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,14 +55,14 @@ pub(crate) struct Found {
 /// Versions that were looked up and are not sent yet.
 #[derive(Debug)]
 pub(crate) struct Walk {
-    moment: Moment,
+    moment: SnapshotInfo,
     ahead: VecDeque<Found>,
     /// Where the next slice begins; `None`: there is none.
     from: Option<From>,
 }
 
 impl Walk {
-    pub(crate) fn new(moment: Moment, from: From) -> Walk {
+    pub(crate) fn new(moment: SnapshotInfo, from: From) -> Walk {
         Walk {
             moment,
             ahead: VecDeque::new(),
@@ -105,7 +99,7 @@ impl Walk {
         let mut merge = Merge::new(snapshot, &key, None, i64::MAX, false);
         let mut versions = Vec::new();
         while let Some(found) = merge.next_versions(&mut versions) {
-            self.moment.keep(&mut versions);
+            keep(self.moment, &mut versions);
             if found == key {
                 versions.retain(|known| known.main < below);
             }
@@ -148,20 +142,14 @@ impl Walk {
     }
 }
 
-impl Moment {
-    /// Keeps the versions of a key that existed at the moment, the newest first.
-    fn keep(self, versions: &mut Vec<Known>) {
-        let Moment {
-            revision,
-            compacted,
-        } = self;
-        versions.retain(|known| known.main <= revision);
-        versions.sort_unstable_by_key(|known| std::cmp::Reverse(known.main));
-        let above = versions.partition_point(|known| known.main > compacted);
-        let newest = versions.get(above).copied();
-        versions.truncate(above);
-        versions.extend(newest.filter(|&newest| survives(newest, compacted)));
-    }
+/// Keeps the versions of a key that existed at the moment, the newest first.
+fn keep(moment: SnapshotInfo, versions: &mut Vec<Known>) {
+    versions.retain(|known| known.main <= moment.revision);
+    versions.sort_unstable_by_key(|known| std::cmp::Reverse(known.main));
+    let above = versions.partition_point(|known| known.main > moment.compacted);
+    let newest = versions.get(above).copied();
+    versions.truncate(above);
+    versions.extend(newest.filter(|&newest| survives(newest, moment.compacted)));
 }
 
 #[cfg(test)]
@@ -178,11 +166,12 @@ mod tests {
                 tombstone,
             })
             .collect();
-        let moment = Moment {
+        let moment = SnapshotInfo {
             revision,
             compacted,
+            ..SnapshotInfo::default()
         };
-        moment.keep(&mut versions);
+        keep(moment, &mut versions);
         versions.iter().map(|known| known.main).collect()
     }
 
