@@ -17,7 +17,7 @@ use value_log::Sequence;
 use crate::PeerMessage;
 
 /// The acknowledgements that are missing before a leader's last entry can be applied.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Awaited {
     pub term: u64,
     pub index: u64,

@@ -155,7 +155,7 @@ impl Window {
 /// The thread that flushes.
 #[derive(Debug)]
 pub(crate) struct Flusher {
-    window: Arc<Window>,
+    pub window: Arc<Window>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -185,10 +185,6 @@ impl Flusher {
             window,
             thread: Mutex::new(Some(thread)),
         })
-    }
-
-    pub fn window(&self) -> &Arc<Window> {
-        &self.window
     }
 
     /// Ends the thread. Closing the log flushes the rest.

@@ -290,7 +290,7 @@ impl Node {
     /// unless [`NodeOptions::flushing`] is set.
     pub fn unflushed(&self) -> Option<Unflushed> {
         let flusher = self.shared.flusher.as_ref();
-        flusher.map(|flusher| flusher.window().unflushed())
+        flusher.map(|flusher| flusher.window.unflushed())
     }
 
     /// A channel that reports changes of the leader and the term, and of nothing else in the
@@ -376,7 +376,7 @@ fn report_writes(
     writes_itself: bool,
 ) {
     let inbox = Arc::clone(inbox);
-    let window = flusher.map(Flusher::window).cloned();
+    let window = flusher.map(|flusher| Arc::clone(&flusher.window));
     reader.engine().on_durable(Box::new(move |outcome| {
         if let (Ok(sequence), Some(window)) = (&outcome, &window) {
             window.written(*sequence);

@@ -1,4 +1,4 @@
-//! Locks whose holders do not panic.
+//! Locks under which no code panics.
 
 use std::sync::{Mutex, MutexGuard};
 

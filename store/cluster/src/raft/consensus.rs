@@ -228,10 +228,7 @@ impl Consensus {
         let mut awaited = Awaited {
             term,
             index,
-            own: None,
-            others: 0,
-            others_alone: 0,
-            silent: Vec::new(),
+            ..Awaited::default()
         };
         if raft.raft_log.applied() >= index {
             return Some(awaited);

@@ -110,6 +110,18 @@ impl Rejoining {
         }
     }
 
+    /// All voters that have to answer, as far as this member knows, and this member.
+    fn all_voters(&mut self, core: &Core) -> BTreeSet<u64> {
+        let known = self.applied.values().flat_map(|it| &it.voters);
+        let removed = known.copied().filter(|&id| core.reader.is_removed(id));
+        let own = Configuration {
+            voters: core.voters(),
+            removed: removed.collect(),
+        };
+        self.applied.insert(core.member_id, own);
+        self.all(core.member_id)
+    }
+
     /// All voters that have to answer, and this member: the voters that this member knows of,
     /// those that any of them knows of, and so on.
     fn all(&self, own_id: u64) -> BTreeSet<u64> {
@@ -239,28 +251,12 @@ impl Rejoin {
         self.rejoining.is_none() || core.breaks(Mutant::VotesWhileRejoining)
     }
 
-    /// All voters that have to answer, as far as this member knows, and this member. Empty if
-    /// this member does not rejoin.
-    fn all_voters(&mut self, core: &Core) -> BTreeSet<u64> {
-        let Some(rejoining) = &mut self.rejoining else {
-            return BTreeSet::new();
-        };
-        let known = rejoining.applied.values().flat_map(|it| &it.voters);
-        let removed = known.copied().filter(|&id| core.reader.is_removed(id));
-        let own = Configuration {
-            voters: core.voters(),
-            removed: removed.collect(),
-        };
-        rejoining.applied.insert(core.member_id, own);
-        rejoining.all(core.member_id)
-    }
-
     /// Sends the question of a rejoining member to all voters and to the leader.
     pub fn ask_voters(&mut self, core: &mut Core, now: Instant) {
-        let mut all = self.all_voters(core);
         let Some(rejoining) = &mut self.rejoining else {
             return;
         };
+        let mut all = rejoining.all_voters(core);
         rejoining.round += 1;
         let silent = rejoining.silent(&all, core.member_id);
         let question = RejoinQuestion {
@@ -346,18 +342,16 @@ impl Rejoin {
 
     /// Ends the rejoining if this member is whole again.
     pub fn tend(&mut self, core: &Core) {
-        if self.rejoining.is_none() {
+        let Some(rejoining) = &mut self.rejoining else {
             return;
-        }
-        let (all, own) = (self.all_voters(core), core.end());
-        let committed = core.committed();
-        if let Some(rejoining) = &mut self.rejoining {
-            rejoining.advance(&all, core.member_id, own);
-            if rejoining.is_over(committed, own) {
-                self.rejoining = None;
-                self.incarnation.record_whole();
-                tracing::info!(committed, "this member has returned, and votes again");
-            }
+        };
+        let all = rejoining.all_voters(core);
+        let (committed, own) = (core.committed(), core.end());
+        rejoining.advance(&all, core.member_id, own);
+        if rejoining.is_over(committed, own) {
+            self.rejoining = None;
+            self.incarnation.record_whole();
+            tracing::info!(committed, "this member has returned, and votes again");
         }
     }
 
