@@ -104,18 +104,13 @@ impl Record {
     fn check(&self, path: &str) -> Result<(), Unreadable> {
         for (at, run) in self.runs.iter().enumerate() {
             let seconds = run.load.seconds;
-            let is_measured = run.outcome == Outcome::Measured;
             let kinds = run.load.kinds.values();
-            let most = kinds
-                .map(|kind| kind.operations.max(kind.failed))
-                .max()
-                .unwrap_or(0);
+            let counts = kinds.map(|kind| kind.operations.max(kind.failed));
+            let most = counts.max().unwrap_or(0);
+            let has_answers = run.outcome == Outcome::Measured && most > 0;
+            let is_short = has_answers && seconds < SECONDS_MIN;
             let numbers = [
-                (
-                    "load.seconds",
-                    seconds,
-                    is_measured && most > 0 && seconds < SECONDS_MIN,
-                ),
+                ("load.seconds", seconds, is_short),
                 ("operations", most as f64, most > OPERATIONS_MAX),
                 ("pair", f64::from(run.pair), run.pair > PAIRS_MAX),
             ];

@@ -113,8 +113,11 @@ fn measured_sides(record: &Record) -> String {
     listed(sides.into_iter())
 }
 
+/// Name and text of a fact about a machine.
+type Fact = (&'static str, fn(&Environment) -> String);
+
 fn other_machine(old: &Record, new: &Record) -> Vec<String> {
-    let facts: [(&str, fn(&Environment) -> String); 7] = [
+    let facts: [Fact; 7] = [
         ("processor", |it| it.processor.clone()),
         ("cores", |it| it.cores.to_string()),
         ("memory", |it| it.memory_bytes.to_string()),

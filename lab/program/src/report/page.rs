@@ -28,13 +28,11 @@ pub fn render(record: &Record) -> Result<String, ReportError> {
 }
 
 fn curve_views(record: &Record) -> Vec<Value> {
-    let mut names: Vec<&str> = Vec::new();
-    for cell in record.cells() {
-        if !names.contains(&cell.workload.as_str()) {
-            names.push(&cell.workload);
-        }
-    }
-    let views = names.into_iter().filter_map(|workload| {
+    let names = record
+        .cells()
+        .into_iter()
+        .map(|cell| cell.workload.as_str());
+    let views = sides::distinct(names).into_iter().filter_map(|workload| {
         let pictures = curves(record, workload);
         let view = || context! { workload, pictures => Serde(&pictures) };
         (!pictures.is_empty()).then(view)

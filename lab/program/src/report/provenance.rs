@@ -1,6 +1,8 @@
 //! Provenance of numbers: machine, device, commit and command, which reports show beside
 //! every table.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::number::{bytes, counted};
@@ -96,24 +98,24 @@ pub fn command(words: &[String]) -> String {
 }
 
 fn repetitions(record: &Record) -> String {
-    let rivals: Vec<&str> = arms(record)
-        .into_iter()
-        .filter(|arm| *arm != ARM_NULL)
-        .collect();
-    let mut least = usize::MAX;
-    let mut most = 0;
-    for cell in record.cells() {
-        for arm in &rivals {
-            let here = record
-                .valid_runs()
-                .filter(|run| run.cell.name == cell.name && run.arm == *arm);
-            let count = here.count();
-            (least, most) = (least.min(count), most.max(count));
+    let mut rivals = arms(record);
+    rivals.retain(|arm| *arm != ARM_NULL);
+    let cells = record.cells().into_iter();
+    let counts = cells.flat_map(|cell| {
+        let runs = |arm: &&str| {
+            record
+                .valid_runs_of(cell)
+                .filter(|run| run.arm == *arm)
+                .count()
+        };
+        rivals.iter().map(runs).collect::<Vec<_>>()
+    });
+    let counts: BTreeSet<usize> = counts.collect();
+    match counts.first().zip(counts.last()) {
+        None => "no run".to_owned(),
+        Some((least, most)) if least == most => {
+            format!("{} of each side", counted(*most as u64, "run"))
         }
-    }
-    match (least, most) {
-        (usize::MAX, _) => "no run".to_owned(),
-        (least, most) if least == most => format!("{} of each side", counted(most as u64, "run")),
-        (least, most) => format!("{least} to {most} runs of each side"),
+        Some((least, most)) => format!("{least} to {most} runs of each side"),
     }
 }

@@ -14,7 +14,7 @@ use minijinja::value::Serde;
 
 use super::provenance::Provenance;
 use super::quantity::{Quantity, THROUGHPUT, quantity};
-use super::sides::{Side, label, sides};
+use super::sides::{Side, distinct, label, sides};
 use super::verdicts::{CellVerdicts, map_verdicts, verdicts};
 use super::{ReportError, template};
 use crate::record::{ARM_A, ARM_B, ARM_NULL, Cell, Judged, Record};
@@ -209,13 +209,8 @@ fn value(column: &Quantity, side: &Side) -> String {
 
 /// The targets that were not durable although the workload asks for durable writes.
 fn undurable(record: &Record) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for run in record.valid_runs() {
-        let name = label(record, &run.arm);
-        let broken = run.durability.judged == Judged::NotDurable;
-        if broken && run.arm != ARM_NULL && !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names
+    let broken = record
+        .valid_runs()
+        .filter(|run| run.durability.judged == Judged::NotDurable && run.arm != ARM_NULL);
+    distinct(broken.map(|run| label(record, &run.arm)))
 }

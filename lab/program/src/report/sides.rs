@@ -28,12 +28,7 @@ impl Side<'_> {
 /// All arms of a record in the order in which they are shown: A, its copy, B, others by
 /// name, the generator's ceiling.
 pub fn arms(record: &Record) -> Vec<&str> {
-    let mut arms: Vec<&str> = Vec::new();
-    for run in &record.runs {
-        if !arms.contains(&run.arm.as_str()) {
-            arms.push(&run.arm);
-        }
-    }
+    let mut arms = distinct(record.runs.iter().map(|run| run.arm.as_str()));
     arms.sort_by_key(|arm| match *arm {
         ARM_A => (0, *arm),
         ARM_A_AGAIN => (1, *arm),
@@ -69,7 +64,7 @@ pub fn label(record: &Record, arm: &str) -> String {
     let product = product(run);
     match arm {
         ARM_NULL => "generator's ceiling".to_owned(),
-        ARM_A | ARM_A_AGAIN | ARM_B if are_builds(record) => {
+        ARM_A | ARM_A_AGAIN | ARM_B if builds(record).is_some() => {
             format!("{arm} {}, {product}", run.target.name)
         }
         ARM_A | ARM_A_AGAIN | ARM_B => format!("{arm} {product}"),
@@ -79,26 +74,34 @@ pub fn label(record: &Record, arm: &str) -> String {
     }
 }
 
-/// Whether A and B are the same product under two names.
-fn are_builds(record: &Record) -> bool {
+/// The names of the targets A and B, where both are the same product.
+fn builds(record: &Record) -> Option<[String; 2]> {
     let [a, b] = [ARM_A, ARM_B].map(|arm| record.runs.iter().find(|run| run.arm == arm));
-    a.zip(b)
-        .is_some_and(|(a, b)| product(a) == product(b) && a.target.name != b.target.name)
+    let (a, b) = a.zip(b)?;
+    let are_builds = product(a) == product(b) && a.target.name != b.target.name;
+    are_builds.then(|| [a, b].map(|run| run.target.name.clone()))
 }
 
 /// Names of A and B in sentences: their products; for two builds of one product, the names
 /// of the targets; where those are equal, the letters.
 pub fn names(record: &Record) -> [String; 2] {
-    let [a, b] = [ARM_A, ARM_B].map(|arm| record.runs.iter().find(|run| run.arm == arm));
-    let letters = [ARM_A, ARM_B].map(str::to_owned);
-    let Some((a, b)) = a.zip(b) else {
-        return letters;
-    };
-    match (product(a) == product(b), a.target.name == b.target.name) {
-        (false, _) => [product(a), product(b)],
-        (true, false) => [a.target.name.clone(), b.target.name.clone()],
-        (true, true) => letters,
+    let products = [ARM_A, ARM_B].map(|arm| record.runs.iter().find(|run| run.arm == arm));
+    match (builds(record), products.map(|run| run.map(product))) {
+        (Some(names), _) => names,
+        (None, [Some(a), Some(b)]) if a != b => [a, b],
+        _ => [ARM_A, ARM_B].map(str::to_owned),
     }
+}
+
+/// The different items, in the order of their first appearance.
+pub fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut known = Vec::new();
+    for item in items {
+        if !known.contains(&item) {
+            known.push(item);
+        }
+    }
+    known
 }
 
 /// The label in two parts: a short name, and its explanation.

@@ -5,6 +5,7 @@ use minijinja::value::Serde;
 
 use super::published::{Beside, beside};
 use super::results::{Results, Row};
+use super::sides::distinct;
 use super::{ReportError, template, words};
 use crate::record::Record;
 
@@ -154,14 +155,11 @@ fn short_side(row: &Row) -> &str {
 
 /// Short names with their explanations.
 fn explained(results: &Results) -> Vec<(&str, &str)> {
-    let mut known: Vec<(&str, &str)> = Vec::new();
-    for row in &results.rows {
-        let entry = (short_side(row), row.explanation.as_str());
-        if entry.0 != row.side && !known.contains(&entry) {
-            known.push(entry);
-        }
-    }
-    known
+    let rows = results
+        .rows
+        .iter()
+        .filter(|row| short_side(row) != row.side);
+    distinct(rows.map(|row| (short_side(row), row.explanation.as_str())))
 }
 
 /// A bar for a share of the greatest throughput, with a resolution of an eighth of a

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::number::{change, change_within, counted};
 use super::quantity;
 use super::sides::names;
-use crate::record::{Cell, Record};
+use crate::record::{Cell, Outcome, Record};
 use crate::statistics::log_ratio::{LogRatio, percent};
 use crate::verdict::evidence::{compares, comparison, map_cell};
 use crate::verdict::exit::exit_of_conclusion;
@@ -226,11 +226,8 @@ pub fn exit(record: &Record) -> Exit {
         Some(map) => exits.push(map.exit),
         None => exits.extend(verdicts(record).iter().map(|cell| cell.exit)),
     }
-    let without_numbers = |run: &&crate::record::Run| {
-        use crate::record::Outcome::{Failed, Lost};
-        matches!(run.outcome, Failed { .. } | Lost { .. })
-    };
-    if record.runs.iter().any(|run| without_numbers(&run)) {
+    let mut outcomes = record.runs.iter().map(|run| &run.outcome);
+    if outcomes.any(|it| matches!(it, Outcome::Failed { .. } | Outcome::Lost { .. })) {
         exits.push(Exit::Error);
     }
     if !record.complete {

@@ -32,7 +32,7 @@ mod tests {
 
     #[test]
     fn noise_of_the_cells_averages_out_within_a_repetition() {
-        let cells = vec![vec![0.10, 0.08, 0.12], vec![-0.06, -0.02, -0.10]];
+        let cells = [vec![0.10, 0.08, 0.12], vec![-0.06, -0.02, -0.10]];
         let found = geometric_over_cells(cells.iter()).unwrap();
         assert!((found.middle - 0.02).abs() < 1e-12);
         assert_eq!(found.pairs, 3);
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn cells_without_a_pair_are_left_out() {
-        let cells = vec![vec![], vec![0.1, 0.1]];
+        let cells = [vec![], vec![0.1, 0.1]];
         assert_eq!(geometric_over_cells(cells.iter()).unwrap().pairs, 2);
         assert_eq!(geometric_over_cells([vec![]].iter()), None);
     }

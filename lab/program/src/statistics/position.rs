@@ -76,16 +76,14 @@ pub fn position_effect(runs: &[Placed]) -> Option<PositionEffect> {
     let rows = centred(runs, groups, arms, positions);
     let (full, solution) = residual(&rows, unknowns)?;
     let (without, _) = residual(&rows, arms - 1)?;
-    let between = (positions - 1) as f64;
-    let within = freedom as f64;
-    let p = if full <= f64::EPSILON * without {
-        if without == 0.0 { 1.0 } else { 0.0 }
-    } else {
-        fisher_above(
-            (without - full) / between / (full / within),
-            between,
-            within,
-        )
+    let (between, within) = ((positions - 1) as f64, freedom as f64);
+    let p = match full <= f64::EPSILON * without {
+        true if without == 0.0 => 1.0,
+        true => 0.0,
+        false => {
+            let f = (without - full) / between / (full / within);
+            fisher_above(f, between, within)
+        }
     };
     Some(PositionEffect {
         logs: around_zero(&solution[arms - 1..]),
@@ -96,29 +94,25 @@ pub fn position_effect(runs: &[Placed]) -> Option<PositionEffect> {
 /// Rows of the linear model: columns for arms, then for positions (each without the first),
 /// then the value. All columns are centred within the group, which removes the group.
 fn centred(runs: &[Placed], groups: usize, arms: usize, positions: usize) -> Vec<Vec<f64>> {
-    let columns = arms + positions - 1;
-    let mut sums = vec![vec![0.0; columns]; groups];
-    let mut sizes = vec![0.0; groups];
-    let mut rows: Vec<Vec<f64>> = Vec::with_capacity(runs.len());
-    for run in runs {
-        let mut row = vec![0.0; columns];
-        if run.arm > 0 {
-            row[run.arm - 1] = 1.0;
-        }
-        if run.position > 0 {
-            row[arms - 1 + run.position - 1] = 1.0;
-        }
-        row[columns - 1] = run.log;
-        for (sum, value) in sums[run.group].iter_mut().zip(&row) {
-            *sum += value;
-        }
-        sizes[run.group] += 1.0;
-        rows.push(row);
-    }
-    for (row, run) in rows.iter_mut().zip(runs) {
-        for (value, sum) in row.iter_mut().zip(&sums[run.group]) {
-            *value -= sum / sizes[run.group];
-        }
+    let row = |run: &Placed| -> Vec<f64> {
+        let of_arm = (1..arms).map(|arm| arm == run.arm);
+        let of_position = (1..positions).map(|position| position == run.position);
+        let columns = of_arm.chain(of_position).map(|it| f64::from(u8::from(it)));
+        columns.chain([run.log]).collect()
+    };
+    let mut rows = Vec::with_capacity(runs.len());
+    for group in 0..groups {
+        let members = runs.iter().filter(|run| run.group == group);
+        let members: Vec<Vec<f64>> = members.map(row).collect();
+        let mean = |at: usize| {
+            let sum: f64 = members.iter().map(|row| row[at]).sum();
+            sum / members.len() as f64
+        };
+        let centre = |row: &Vec<f64>| -> Vec<f64> {
+            let columns = row.iter().enumerate();
+            columns.map(|(at, value)| value - mean(at)).collect()
+        };
+        rows.extend(members.iter().map(centre));
     }
     rows
 }
@@ -127,16 +121,12 @@ fn centred(runs: &[Placed], groups: usize, arms: usize, positions: usize) -> Vec
 /// coefficients.
 fn residual(rows: &[Vec<f64>], unknowns: usize) -> Option<(f64, Vec<f64>)> {
     let value = rows.first()?.len() - 1;
-    let mut normal = vec![vec![0.0; unknowns + 1]; unknowns];
-    for row in rows {
-        for (left, line) in normal.iter_mut().enumerate() {
-            for (right, cell) in line.iter_mut().enumerate() {
-                let other = if right == unknowns { value } else { right };
-                *cell += row[left] * row[other];
-            }
-        }
-    }
-    let solution = solve(normal)?;
+    let product = |left: usize, right: usize| rows.iter().map(|row| row[left] * row[right]).sum();
+    let line = |left: usize| {
+        let columns = (0..unknowns).chain([value]);
+        columns.map(|right| product(left, right)).collect()
+    };
+    let solution = solve((0..unknowns).map(line).collect())?;
     let rest = rows
         .iter()
         .map(|row| {

@@ -26,17 +26,12 @@ pub fn sign_flip(differences: &[f64]) -> Option<f64> {
 }
 
 fn flipped(differences: &[f64], pattern: u32) -> f64 {
-    differences
-        .iter()
-        .enumerate()
-        .map(|(place, value)| {
-            if pattern >> place & 1 == 1 {
-                -value
-            } else {
-                *value
-            }
-        })
-        .sum()
+    let places = differences.iter().enumerate();
+    let signed = places.map(|(place, value)| match pattern >> place & 1 {
+        1 => -value,
+        _ => *value,
+    });
+    signed.sum()
 }
 
 #[cfg(test)]

@@ -102,7 +102,7 @@ fn map_conclusion(headline: Option<&LogRatio>, control: Option<&LogRatio>) -> Co
     let Some(headline) = headline else {
         return Conclusion::Refused(Refusal::NotMeasured);
     };
-    let refused = control.and_then(|control| Conclusion::refused_by(control));
+    let refused = control.and_then(Conclusion::refused_by);
     refused.unwrap_or_else(|| {
         let band = control.map_or(0.0, |control| (control.high - control.low) / 2.0);
         Conclusion::on(headline, headline.excludes_equal(), band)

@@ -6,15 +6,17 @@ use crate::record::Run;
 /// A metric with its value in a run.
 pub struct Measure {
     pub metric: Metric,
-    /// The value of a run; `None` where the run has none.
-    pub of: fn(&Run) -> Option<f64>,
+    pub of: Value,
 }
+
+/// The value of a run; `None` where the run has none.
+type Value = fn(&Run) -> Option<f64>;
 
 /// All measures, the most important first. In an open loop the rate is given, so the latency
 /// decides; in a closed loop the throughput does.
 pub fn measures(open_loop: bool) -> Vec<Measure> {
     use Better::{LessIsFaster, LessIsThriftier, MoreIsFaster};
-    let all: [(&str, Better, fn(&Run) -> Option<f64>); 10] = [
+    let all: [(&str, Better, Value); 10] = [
         ("throughput", MoreIsFaster, |run| {
             Some(run.operations_per_second())
         }),

@@ -97,33 +97,22 @@ fn chart(record: &Record, cells: &[&Cell], clients: &[u32], curve: &Curve) -> Op
 }
 
 fn points(record: &Record, arm: &str, cells: &[&Cell], curve: &Curve) -> Vec<Point> {
-    let mut points: Vec<Point> = cells
-        .iter()
-        .filter_map(|cell| {
-            let here = |run: &&Run| run.arm == arm && run.cell.name == cell.name;
-            let values: Vec<f64> = record
-                .valid_runs()
-                .filter(here)
-                .filter_map(curve.of)
-                .collect();
-            let middle = median(&values)?;
-            let ends = (quantile(&values, 0.0)?, quantile(&values, 1.0)?);
-            let shown = [middle, ends.0, ends.1].map(curve.write);
-            let name = label(record, arm);
-            Some(Point {
-                x: f64::from(cell.clients),
-                y: middle,
-                range: Some(ends),
-                title: format!(
-                    "{name}, {}: {} ({} to {})",
-                    counted(u64::from(cell.clients), "client"),
-                    shown[0],
-                    shown[1],
-                    shown[2]
-                ),
-            })
+    let name = label(record, arm);
+    let points = cells.iter().filter_map(|cell| {
+        let runs = record.valid_runs_of(cell).filter(|run| run.arm == arm);
+        let values: Vec<f64> = runs.filter_map(curve.of).collect();
+        let middle = median(&values)?;
+        let (least, most) = (quantile(&values, 0.0)?, quantile(&values, 1.0)?);
+        let clients = counted(u64::from(cell.clients), "client");
+        let [shown, low, high] = [middle, least, most].map(curve.write);
+        Some(Point {
+            x: f64::from(cell.clients),
+            y: middle,
+            range: Some((least, most)),
+            title: format!("{name}, {clients}: {shown} ({low} to {high})"),
         })
-        .collect();
+    });
+    let mut points: Vec<Point> = points.collect();
     points.sort_by(|a, b| a.x.total_cmp(&b.x));
     points
 }

@@ -84,20 +84,14 @@ fn points(histogram: &Histogram, side: &str) -> Vec<Point> {
 
 /// Places that get a label: the median and the nines.
 fn named(most: f64) -> Vec<f64> {
-    let nines = (0..12).map(|nine| 10_f64.powi(nine));
-    let mut places: Vec<f64> = nines
-        .chain([2.0])
-        .filter(|at| *at <= most * 1.001)
-        .collect();
-    places.sort_by(f64::total_cmp);
-    places
+    let nines = (1..12).map(|nine| 10_f64.powi(nine));
+    let places = [1.0, 2.0].into_iter().chain(nines);
+    places.filter(|at| *at <= most * 1.001).collect()
 }
 
 fn nines(most: f64) -> Vec<(f64, String)> {
-    let mut ticks: Vec<(f64, String)> = named(most)
-        .into_iter()
-        .map(|place| (place, share(place)))
-        .collect();
+    let places = named(most).into_iter();
+    let mut ticks: Vec<(f64, String)> = places.map(|place| (place, share(place))).collect();
     if most > SHORTEST_NAMED_MAX {
         ticks.remove(0);
     } else if let Some(first) = ticks.first_mut() {

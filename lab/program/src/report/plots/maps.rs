@@ -26,40 +26,35 @@ pub struct Facet {
     pub maps: Vec<HeatMap>,
 }
 
-/// The cells of one ratio, with the values of their axes.
-struct Grid<'a> {
-    cells: Vec<&'a Cell>,
-    columns: Vec<u32>,
-    rows: Vec<f64>,
-}
-
 /// The maps of a record by ratio; empty for a record without a map.
 pub fn facets(record: &Record) -> Vec<Facet> {
     let cells = map_cells(record);
-    let mut ratios: Vec<f64> = cells.iter().filter_map(|cell| cell.rw_ratio).collect();
-    ratios.sort_by(f64::total_cmp);
-    ratios.dedup();
     let verdicts = map_verdicts(record).map(|map| map.verdict.cells);
-    ratios
-        .into_iter()
-        .map(|ratio| {
-            let here = |cell: &&&Cell| cell.rw_ratio == Some(ratio);
-            let grid = Grid::of(cells.iter().filter(here).copied().collect());
-            let mut maps = amounts(record, &grid);
-            if let Some(verdicts) = &verdicts {
-                let of_cell = |cell: &Cell| {
-                    let at = cells.iter().position(|known| known.name == cell.name)?;
-                    verdicts.get(at)
-                };
-                let names = ["B against A", "what changed"].map(str::to_owned);
-                maps.push(grid.map(names, |cell| changed(of_cell(cell)?, cell)));
-            }
-            Facet {
-                title: title(ratio),
-                maps,
-            }
-        })
-        .collect()
+    let facets = ascending(cells.iter().filter_map(|cell| cell.rw_ratio)).into_iter();
+    let facets = facets.map(|ratio| {
+        let mut here = cells.clone();
+        here.retain(|cell| cell.rw_ratio == Some(ratio));
+        let mut maps = amounts(record, &here);
+        if let Some(verdicts) = &verdicts {
+            let names = ["B against A", "what changed"].map(str::to_owned);
+            maps.push(map(names, &here, |cell| {
+                let at = cells.iter().position(|known| known.name == cell.name)?;
+                changed(verdicts.get(at)?, cell)
+            }));
+        }
+        Facet {
+            title: title(ratio),
+            maps,
+        }
+    });
+    facets.collect()
+}
+
+fn ascending(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    values
 }
 
 fn title(ratio: f64) -> String {
@@ -69,63 +64,48 @@ fn title(ratio: f64) -> String {
     }
 }
 
-impl<'a> Grid<'a> {
-    fn of(cells: Vec<&'a Cell>) -> Grid<'a> {
-        let mut columns: Vec<u32> = cells.iter().map(|cell| cell.connections).collect();
-        columns.sort_unstable();
-        columns.dedup();
-        let mut rows: Vec<f64> = cells.iter().map(|cell| cell.value_bytes).collect();
-        rows.sort_by(|a, b| b.total_cmp(a));
-        rows.dedup();
-        Grid {
-            cells,
-            columns,
-            rows,
-        }
-    }
-
-    fn map(&self, names: [String; 2], draw: impl Fn(&Cell) -> Option<HeatCell>) -> HeatMap {
-        let columns: Vec<String> = self.columns.iter().map(u32::to_string).collect();
-        let rows: Vec<String> = self.rows.iter().map(|row| bytes(*row)).collect();
-        HeatMap::new(names, &columns, &rows, |row, column| {
-            let (value, connections) = (self.rows[row], self.columns[column]);
-            let mut cells = self.cells.iter();
-            let here = cells.find(|it| it.value_bytes == value && it.connections == connections);
-            here.and_then(|cell| draw(cell)).unwrap_or_else(|| {
-                HeatCell::new(Fill::Missing, "–", String::new(), "not measured".to_owned())
-            })
+/// The map of some cells; a place without a cell is empty.
+fn map(names: [String; 2], cells: &[&Cell], draw: impl Fn(&Cell) -> Option<HeatCell>) -> HeatMap {
+    let columns = ascending(cells.iter().map(|cell| f64::from(cell.connections)));
+    let mut rows = ascending(cells.iter().map(|cell| cell.value_bytes));
+    rows.reverse();
+    let labels: Vec<String> = columns.iter().map(f64::to_string).collect();
+    let row_labels: Vec<String> = rows.iter().map(|row| bytes(*row)).collect();
+    HeatMap::new(names, &labels, &row_labels, |row, column| {
+        let here = |cell: &Cell| {
+            cell.value_bytes == rows[row] && f64::from(cell.connections) == columns[column]
+        };
+        let cell = cells.iter().find(|cell| here(cell));
+        cell.and_then(|cell| draw(cell)).unwrap_or_else(|| {
+            HeatCell::new(Fill::Missing, "–", String::new(), "not measured".to_owned())
         })
-    }
+    })
 }
 
 /// A map of throughput for each side except the copy of A.
-fn amounts(record: &Record, grid: &Grid) -> Vec<HeatMap> {
+fn amounts(record: &Record, cells: &[&Cell]) -> Vec<HeatMap> {
     let rate = |cell: &Cell, arm: &str| {
         let sides = rivals(record, cell);
         let side = sides.iter().find(|side| side.arm == arm)?;
         THROUGHPUT.over(&side.runs)
     };
-    let shown: Vec<&str> = arms(record)
-        .into_iter()
-        .filter(|arm| *arm != ARM_A_AGAIN)
-        .filter(|arm| grid.cells.iter().any(|cell| rate(cell, arm).is_some()))
-        .collect();
-    let rates = || {
-        let cells = grid.cells.iter();
-        cells.flat_map(|cell| shown.iter().filter_map(|arm| rate(cell, arm)))
-    };
-    let most = rates()
-        .map(|it| it.median)
-        .fold(f64::MIN_POSITIVE, f64::max);
-    shown
+    let mut shown = arms(record);
+    shown.retain(|arm| *arm != ARM_A_AGAIN && cells.iter().any(|cell| rate(cell, arm).is_some()));
+    let pairs = cells
         .iter()
-        .map(|arm| {
-            let name = label(record, arm);
-            let draw = |cell: &Cell| Some(amount(&rate(cell, arm)?, most, cell));
-            let title = format!("{name}, operations per second");
-            grid.map([title, format!("{name}: operations per second")], draw)
-        })
-        .collect()
+        .flat_map(|cell| shown.iter().map(move |arm| (cell, arm)));
+    let rates = pairs.filter_map(|(cell, arm)| Some(rate(cell, arm)?.median));
+    let most = rates.fold(f64::MIN_POSITIVE, f64::max);
+    let maps = shown.iter().map(|arm| {
+        let name = label(record, arm);
+        let title = format!("{name}, operations per second");
+        map(
+            [title, format!("{name}: operations per second")],
+            cells,
+            |cell| Some(amount(&rate(cell, arm)?, most, cell)),
+        )
+    });
+    maps.collect()
 }
 
 fn amount(rate: &Spread, most: f64, cell: &Cell) -> HeatCell {

@@ -1,7 +1,9 @@
 //! Seed 002: LevelDB's fillrandom and readrandom by 1 to 256 threads.
 
+use std::collections::BTreeSet;
+
 use super::{Beside, Table, sides};
-use crate::record::{ARM_NULL, Record, Run};
+use crate::record::{ARM_NULL, Record};
 use crate::report::number::grouped;
 use crate::statistics::summary::median;
 
@@ -28,84 +30,60 @@ pub const PUBLISHED: [(u32, f64, f64); 9] = [
 
 /// Tables of both workloads: throughput of all threads together, and of one.
 pub fn beside(record: &Record) -> Beside {
-    let figures = [Figure::All, Figure::One];
-    let of_kind = |kind| figures.map(|figure| threads(record, kind, figure));
+    let kinds = [FILL, READ].into_iter();
+    let tables = kinds.flat_map(|kind| [false, true].map(|of_one| threads(record, kind, of_one)));
     Beside {
-        tables: [FILL, READ]
-            .into_iter()
-            .flat_map(of_kind)
-            .filter(|table| !table.rows.is_empty())
-            .collect(),
+        tables: tables.filter(|table| !table.rows.is_empty()).collect(),
         note: "published: LevelDB 1.23 on 96 cores, no measure of this machine",
     }
 }
 
-/// The figure that a table shows.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Figure {
-    All,
-    One,
-}
-
-/// A row for each number of threads, a column for each side.
-fn threads(record: &Record, kind: &str, figure: Figure) -> Table {
+/// A row for each number of threads, a column for each side, with the throughput of one of
+/// the threads or of all together.
+fn threads(record: &Record, kind: &str, of_one: bool) -> Table {
     let mut sides = sides(record);
     sides.retain(|side| *side != ARM_NULL);
     let mut header = vec!["threads".to_owned()];
     header.extend(sides.iter().map(|side| (*side).to_owned()));
     header.push("published".to_owned());
     let row = |clients: u32| {
+        let divisor = if of_one { f64::from(clients) } else { 1.0 };
         let mut row = vec![clients.to_string()];
         row.extend(sides.iter().map(|side| {
-            let wanted = |run: &&Run| {
-                (
-                    run.cell.workload.as_str(),
-                    run.cell.clients,
-                    run.arm.as_str(),
-                ) == (kind, clients, side)
-            };
-            let runs = || record.valid_runs().filter(wanted);
-            let all: Vec<f64> = runs().map(Run::operations_per_second).collect();
-            let jain: Vec<f64> = runs()
-                .filter_map(|run| Some(run.load.fairness?.jain))
-                .collect();
-            cell(median(&all), clients, figure, median(&jain))
+            let cells = record.valid_runs().filter(|run| run.cell.workload == kind);
+            let runs = cells.filter(|run| run.cell.clients == clients && run.arm == *side);
+            let (all, jain): (Vec<f64>, Vec<Option<f64>>) = runs
+                .map(|run| {
+                    (
+                        run.operations_per_second(),
+                        run.load.fairness.map(|it| it.jain),
+                    )
+                })
+                .unzip();
+            let rate = median(&all).map_or("–".to_owned(), |all| grouped(all / divisor));
+            match median(&Vec::from_iter(jain.into_iter().flatten())).filter(|_| of_one) {
+                Some(jain) => format!("{rate} ({jain:.2})"),
+                None => rate,
+            }
         }));
         let published = PUBLISHED.iter().find(|(threads, ..)| *threads == clients);
         let published = published.map(|(_, fill, read)| if kind == FILL { fill } else { read });
-        let all = published.map(|one| one * f64::from(clients));
-        row.push(cell(all, clients, figure, None));
+        let rate = published.map(|one| grouped(one * f64::from(clients) / divisor));
+        row.push(rate.unwrap_or("–".to_owned()));
         row
     };
     Table {
-        title: match figure {
-            Figure::All => format!("{kind} per second, all threads together"),
-            Figure::One => {
-                format!("{kind} per second, one thread; in brackets Jain's fairness")
-            }
+        title: match of_one {
+            false => format!("{kind} per second, all threads together"),
+            true => format!("{kind} per second, one thread; in brackets Jain's fairness"),
         },
         header,
         rows: counts(record, kind).into_iter().map(row).collect(),
     }
 }
 
-fn counts(record: &Record, kind: &str) -> Vec<u32> {
-    let cells = record.cells().into_iter();
-    let mut counts: Vec<u32> = cells
-        .filter(|cell| cell.workload == kind)
-        .map(|cell| cell.clients)
-        .collect();
-    counts.sort_unstable();
-    counts.dedup();
-    counts
-}
-
-fn cell(all: Option<f64>, clients: u32, figure: Figure, jain: Option<f64>) -> String {
-    let one = all.map(|all| grouped(all / f64::from(clients)));
-    let text = match (figure, jain) {
-        (Figure::All, _) => all.map(grouped),
-        (Figure::One, None) => one,
-        (Figure::One, Some(jain)) => one.map(|one| format!("{one} ({jain:.2})")),
-    };
-    text.unwrap_or("–".to_owned())
+fn counts(record: &Record, kind: &str) -> BTreeSet<u32> {
+    let mut cells = record.cells();
+    cells.retain(|cell| cell.workload == kind);
+    cells.into_iter().map(|cell| cell.clients).collect()
 }

@@ -89,10 +89,8 @@ pub fn beside(record: &Record) -> Beside {
 fn times(record: &Record) -> Table {
     let sides = sides(record);
     let published = |name: &str| PUBLISHED.iter().find(|row| row.name == name);
-    let any_published = record
-        .cells()
-        .iter()
-        .any(|cell| published(&cell.name).is_some());
+    let cells = record.cells();
+    let any_published = cells.iter().any(|cell| published(&cell.name).is_some());
     let mut header = vec!["row".to_owned()];
     header.extend(sides.iter().map(|side| match *side {
         ARM_NULL => "the lab's own part".to_owned(),
@@ -119,6 +117,6 @@ fn times(record: &Record) -> Table {
     Table {
         title: "Time for each put of one producer".to_owned(),
         header,
-        rows: record.cells().iter().map(|cell| row(&cell.name)).collect(),
+        rows: cells.iter().map(|cell| row(&cell.name)).collect(),
     }
 }
