@@ -19,6 +19,7 @@ mod plan;
 mod recorder;
 mod remote;
 mod sessions;
+mod threads;
 mod timer;
 
 pub use arrivals::Arrivals;
@@ -28,3 +29,4 @@ pub use plan::{NEVER, Plan};
 pub use recorder::{OperationResult, Recorded, Recorder};
 pub use remote::{Remote, preload_remote, read_back_remote};
 pub use sessions::{preload_embedded, read_back_embedded, run_embedded};
+pub use threads::Measured;

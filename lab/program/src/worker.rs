@@ -15,7 +15,7 @@ mod run;
 
 #[cfg(test)]
 pub(crate) use child::worker_script;
-pub use child::{Ended, Watcher, WorkerProgram, call};
+pub use child::{WorkerProgram, call};
 pub use job::{Job, Line, unix_ms};
 
 pub use crate::load::Stage;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use super::{Edges, Plan, STEADY_CHANGE_MAX, Stage};
+use super::{Edges, Measured, Plan, STEADY_CHANGE_MAX, Stage};
 use crate::record::{Histogram, Kind, KindResult, LoadResult, Steadiness};
 use crate::targets::Failure;
 use crate::workload::{Arrival, Distribution, KeyKind, Workload};
@@ -23,7 +23,7 @@ pub fn run(
     program: &Path,
     urls: &[String],
     edges: &mut dyn Edges,
-) -> Result<(LoadResult, Steadiness), Failure> {
+) -> Result<Measured, Failure> {
     let workload = &plan.workload;
     let (kind, operation) = operation(workload)?;
     let mut command = vec![
@@ -75,7 +75,7 @@ pub fn run(
         kinds: BTreeMap::from([(kind, result)]),
         ..LoadResult::default()
     };
-    Ok((load, steadiness))
+    Ok((load, Vec::new(), steadiness))
 }
 
 /// Judges the warm-up by the rates of its two last calls; one call alone shows no steady rate.

@@ -421,4 +421,17 @@ mod tests {
         assert_eq!((result.operations(), result.failed()), (0, 1));
         assert_eq!(result.response().count(), 0);
     }
+
+    #[test]
+    fn percentiles_of_an_interval_are_within_an_eighth_and_its_maximum_is_exact() {
+        let mut counts = IntervalCounts::default();
+        assert_eq!(counts.percentile_us(99.0), 0.0);
+        for time in 1..=1000 {
+            counts.times.saturating_record(time * 1000);
+            counts.time_max = counts.time_max.max(time * 1000);
+        }
+        let p99 = counts.percentile_us(99.0);
+        assert!((p99 / 990.0 - 1.0).abs() < 0.125, "{p99}");
+        assert_eq!(counts.percentile_us(100.0), 1000.0);
+    }
 }

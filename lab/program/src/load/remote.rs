@@ -22,11 +22,10 @@ use futures_util::{StreamExt as _, stream};
 use tokio::task::LocalSet;
 use tonic::transport::{Channel, Endpoint};
 
-use super::recorder::ThreadCounters;
-use super::sessions::with_errors;
+use super::threads::{Ended, Measured, run_threads};
 use super::timer::{Timer, wake_precisely};
-use super::{Client, Due, Edges, OperationResult, Plan, Recorded, Recorder, coordinate};
-use crate::record::{Kind, LoadResult, Steadiness};
+use super::{Client, Due, Edges, OperationResult, Plan, Recorder};
+use crate::record::Kind;
 use crate::targets::Failure;
 use crate::verify::{Acknowledged, Ledger};
 use crate::workload::Stamp;
@@ -56,49 +55,60 @@ pub struct Remote {
     pub threads: u32,
 }
 
-type Ended = (Recorded, Vec<Acknowledged>);
-
 impl Remote {
     /// Runs the plan with its clients spread over the connections.
-    pub fn run(
+    pub fn run(&self, plan: &Arc<Plan>, edges: &mut dyn Edges) -> Result<Measured, Failure> {
+        let count = self.threads.min(self.connections).min(plan.clients).max(1);
+        let thread = |thread| move |recorder| self.run_thread(plan, (thread, count), recorder);
+        let mut measured = run_threads(plan, edges, (0..count).map(thread).collect())?;
+        measured.0.generator_threads = count;
+        Ok(measured)
+    }
+
+    /// Runs the clients of one of `count` threads.
+    fn run_thread(
         &self,
         plan: &Arc<Plan>,
-        edges: &mut dyn Edges,
-    ) -> Result<(LoadResult, Vec<Acknowledged>, Steadiness), Failure> {
-        let threads = self.threads.min(self.connections).min(plan.clients).max(1);
-        let progress: Vec<Arc<ThreadCounters>> = (0..threads).map(|_| Arc::default()).collect();
-        let (ended, steadiness) = std::thread::scope(|scope| {
-            let handles: Vec<_> = (0..threads)
-                .map(|thread| {
-                    let share = Share {
-                        remote: self,
-                        plan,
-                        thread,
-                        threads,
-                        progress: Arc::clone(&progress[thread as usize]),
-                    };
-                    let builder = std::thread::Builder::new().name(format!("clients-{thread}"));
-                    builder.spawn_scoped(scope, move || share.run())
-                })
-                .collect();
-            let steadiness = coordinate(plan, &progress, edges);
-            let ended: Vec<Result<Ended, Failure>> = handles.into_iter().map(joined).collect();
-            (ended, steadiness)
-        });
-        let ended = ended.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let (recorded, acknowledged): (Vec<_>, Vec<_>) = ended.into_iter().unzip();
-        let mut load = Recorded::merge(plan, recorded);
-        load.generator_threads = threads;
-        let steadiness = steadiness.map_err(|what| with_errors(what, &load.errors))?;
-        Ok((
-            load,
-            acknowledged.into_iter().flatten().collect(),
-            steadiness,
-        ))
+        (thread, count): (u32, u32),
+        recorder: Recorder,
+    ) -> Result<Ended, Failure> {
+        wake_precisely();
+        let runtime = runtime()?;
+        let clients = self.clients(plan, (thread, count), recorder);
+        let outcome = LocalSet::new().block_on(&runtime, clients);
+        if outcome.is_err() {
+            // Without this, the other threads and the coordinator would run on for a
+            // load that lacks this thread's clients.
+            plan.end();
+        }
+        outcome
     }
-}
 
-impl Remote {
+    async fn clients(
+        &self,
+        plan: &Arc<Plan>,
+        (thread, count): (u32, u32),
+        recorder: Recorder,
+    ) -> Result<Ended, Failure> {
+        let recorder = Rc::new(RefCell::new(recorder));
+        let connections = self.connections.min(plan.clients);
+        let mut tasks = Vec::new();
+        for connection in (thread..connections).step_by(count as usize) {
+            let channel = connect(&self.urls[connection as usize % self.urls.len()]).await?;
+            for number in (connection..plan.clients).step_by(connections as usize) {
+                let client = Client::new(plan, number);
+                let task = drive(client, KvClient::new(channel.clone()), Rc::clone(&recorder));
+                tasks.push(tokio::task::spawn_local(task));
+            }
+        }
+        let mut acknowledged = Vec::new();
+        for task in tasks {
+            acknowledged.push(task.await??);
+        }
+        let recorder = Rc::into_inner(recorder).expect("all tasks have ended");
+        Ok((recorder.into_inner().into_recorded(), acknowledged))
+    }
+
     /// The version that the servers report (the last one's). Fails where a server does not
     /// answer; the error names it.
     pub fn version(&self) -> Result<String, Failure> {
@@ -113,58 +123,6 @@ impl Remote {
             }
             Ok(version)
         })
-    }
-}
-
-fn joined(
-    handle: std::io::Result<std::thread::ScopedJoinHandle<'_, Result<Ended, Failure>>>,
-) -> Result<Ended, Failure> {
-    let ended = handle?.join();
-    ended.unwrap_or_else(|_| Err("a thread of clients has panicked".into()))
-}
-
-/// The part of the clients that one thread runs.
-struct Share<'a> {
-    remote: &'a Remote,
-    plan: &'a Arc<Plan>,
-    thread: u32,
-    threads: u32,
-    progress: Arc<ThreadCounters>,
-}
-
-impl Share<'_> {
-    fn run(self) -> Result<Ended, Failure> {
-        wake_precisely();
-        let runtime = runtime()?;
-        let outcome = LocalSet::new().block_on(&runtime, self.clients());
-        if outcome.is_err() {
-            // Without this, the other threads and the coordinator would run on for a
-            // load that lacks this thread's clients.
-            self.plan.end();
-        }
-        outcome
-    }
-
-    async fn clients(&self) -> Result<Ended, Failure> {
-        let recorder = Recorder::new(self.plan, Arc::clone(&self.progress));
-        let recorder = Rc::new(RefCell::new(recorder));
-        let connections = self.remote.connections.min(self.plan.clients);
-        let mut tasks = Vec::new();
-        for connection in (self.thread..connections).step_by(self.threads as usize) {
-            let urls = &self.remote.urls;
-            let channel = connect(&urls[connection as usize % urls.len()]).await?;
-            for number in (connection..self.plan.clients).step_by(connections as usize) {
-                let client = Client::new(self.plan, number);
-                let task = drive(client, KvClient::new(channel.clone()), Rc::clone(&recorder));
-                tasks.push(tokio::task::spawn_local(task));
-            }
-        }
-        let mut acknowledged = Vec::new();
-        for task in tasks {
-            acknowledged.push(task.await??);
-        }
-        let recorder = Rc::into_inner(recorder).expect("all tasks have ended");
-        Ok((recorder.into_inner().into_recorded(), acknowledged))
     }
 }
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::recorder::ThreadCounters;
+use super::threads::{Ended, Measured, run_threads};
 use super::timer::wake_precisely;
-use super::{Client, Due, Edges, OperationResult, Plan, Recorded, Recorder, coordinate};
-use crate::record::{Kind, LoadResult, Steadiness};
+use super::{Client, Due, Edges, OperationResult, Plan, Recorder};
+use crate::record::Kind;
 use crate::targets::{Embedded, Failure, Session};
-use crate::verify::{Acknowledged, Ledger};
+use crate::verify::Ledger;
 use crate::workload::Stamp;
 
 /// Most entries and bytes of one call of a preload, well below the limits of a batch.
@@ -20,56 +20,17 @@ pub fn run_embedded(
     plan: &Arc<Plan>,
     target: &dyn Embedded,
     edges: &mut dyn Edges,
-) -> Result<(LoadResult, Vec<Acknowledged>, Steadiness), Failure> {
-    let progress: Vec<Arc<ThreadCounters>> = (0..plan.clients).map(|_| Arc::default()).collect();
-    let sessions = (0..plan.clients).map(|_| target.session());
-    let sessions: Vec<_> = sessions.collect::<Result<_, _>>()?;
-    let (ended, steadiness) = std::thread::scope(|scope| {
-        let threads: Vec<_> = sessions
-            .into_iter()
-            .zip(&progress)
-            .enumerate()
-            .map(|(number, (session, progress))| {
-                let client = Client::new(plan, number as u32);
-                let recorder = Recorder::new(plan, Arc::clone(progress));
-                let builder = std::thread::Builder::new().name(format!("client-{number}"));
-                builder.spawn_scoped(scope, move || drive(client, recorder, session))
-            })
-            .collect();
-        let steadiness = coordinate(plan, &progress, edges);
-        let ended: Vec<_> = threads
-            .into_iter()
-            .filter_map(|thread| thread.ok().and_then(|thread| thread.join().ok()))
-            .collect();
-        (ended, steadiness)
-    });
-    if ended.len() < plan.clients as usize {
-        return Err(format!(
-            "{} of {} client threads could not be started or have panicked",
-            plan.clients as usize - ended.len(),
-            plan.clients
-        )
-        .into());
-    }
-    let (recorded, acknowledged): (Vec<_>, Vec<_>) = ended.into_iter().unzip();
-    let load = Recorded::merge(plan, recorded);
-    let steadiness = steadiness.map_err(|what| with_errors(what, &load.errors))?;
-    Ok((load, acknowledged, steadiness))
+) -> Result<Measured, Failure> {
+    let thread = |number| {
+        let session = target.session()?;
+        let client = Client::new(plan, number);
+        Ok(move |recorder| Ok(drive(client, recorder, session)))
+    };
+    let threads: Result<Vec<_>, Failure> = (0..plan.clients).map(thread).collect();
+    run_threads(plan, edges, threads?)
 }
 
-/// An error of the run, followed by the first errors of the target, if any.
-pub(super) fn with_errors(what: Failure, errors: &[String]) -> Failure {
-    match errors {
-        [] => what,
-        errors => format!("{what}; first: {}", errors.join("; ")).into(),
-    }
-}
-
-fn drive(
-    mut client: Client,
-    mut recorder: Recorder,
-    mut session: Box<dyn Session + '_>,
-) -> (Recorded, Acknowledged) {
+fn drive(mut client: Client, mut recorder: Recorder, mut session: Box<dyn Session + '_>) -> Ended {
     wake_precisely();
     let plan = Arc::clone(recorder.plan());
     let range_limit = plan.workload.mix.range.limit;
@@ -89,7 +50,7 @@ fn drive(
         client.ended(&mut recorder, due, (begun, plan.now()), &answer);
     }
     recorder.client_ended(client.operations);
-    (recorder.into_recorded(), client.acknowledged)
+    (recorder.into_recorded(), vec![client.acknowledged])
 }
 
 fn wait_until(plan: &Plan, at_ns: u64) {

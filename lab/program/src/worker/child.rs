@@ -13,30 +13,12 @@ use harness::end_with_starter;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{Job, Line, Stage};
-use crate::record::Run;
+use crate::record::{Outcome, Run};
+use crate::schedule::interrupt::Interrupt;
 
-/// Interval at which the watcher is asked whether to interrupt.
+/// Interval at which the flag of interruption is read.
 const LOOK: Duration = Duration::from_millis(100);
 const COMPLAINT_LINES: usize = 12;
-
-/// Receiver of a worker's progress.
-pub trait Watcher {
-    /// Reports the stage, the share of it that is done, and operations per second.
-    fn progress(&mut self, stage: Stage, share: f64, rate: f64);
-    /// Whether to end the worker now.
-    fn is_interrupted(&self) -> bool;
-}
-
-/// Outcome of a worker process.
-#[derive(Debug)]
-pub enum Ended {
-    /// The worker returned a run, measured or failed.
-    Run(Box<Run>),
-    /// The watcher interrupted the worker.
-    Interrupted,
-    /// The worker ended without a run; the text says what is known.
-    Died(String),
-}
 
 /// A worker program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,11 +41,20 @@ impl WorkerProgram {
     }
 }
 
-/// Runs a job in a new worker process.
-pub fn call(worker: &WorkerProgram, job: &Job, watcher: &mut dyn Watcher) -> Ended {
-    match start(worker, job) {
-        Ok(child) => listen(child, watcher),
-        Err(error) => Ended::Died(match &worker.handoff {
+/// Runs a job in a new worker process, until it is done or interrupted. `progress` receives the
+/// stage, the share of it that is done, and operations per second.
+pub fn call(
+    worker: &WorkerProgram,
+    job: &Job,
+    interrupt: &Interrupt,
+    progress: &mut dyn FnMut(Stage, f64, f64),
+) -> Run {
+    let outcome = match start(worker, job) {
+        Ok(child) => match listen(child, interrupt, progress) {
+            Ok(run) => return run,
+            Err(outcome) => outcome,
+        },
+        Err(error) => failed(match &worker.handoff {
             None => format!(
                 "cannot start the worker {}: {error}",
                 worker.program.display()
@@ -74,7 +65,15 @@ pub fn call(worker: &WorkerProgram, job: &Job, watcher: &mut dyn Watcher) -> End
                 handoff.display()
             ),
         }),
+    };
+    Run {
+        outcome,
+        ..Run::of(job)
     }
+}
+
+fn failed(because: String) -> Outcome {
+    Outcome::Failed { because }
 }
 
 /// A worker process. Dropping it kills the process and all its children.
@@ -118,7 +117,12 @@ fn start(worker: &WorkerProgram, job: &Job) -> std::io::Result<Worker> {
     Ok(child)
 }
 
-fn listen(mut worker: Worker, watcher: &mut dyn Watcher) -> Ended {
+/// Reads a worker's messages up to its run; the outcome of a worker that ends without one.
+fn listen(
+    mut worker: Worker,
+    interrupt: &Interrupt,
+    progress: &mut dyn FnMut(Stage, f64, f64),
+) -> Result<Run, Outcome> {
     let output = worker.0.stdout.take().expect("it is piped");
     let mut errors = worker.0.stderr.take().expect("it is piped");
     let complaint = environment::threads::spawn("worker-errors", move || {
@@ -130,17 +134,17 @@ fn listen(mut worker: Worker, watcher: &mut dyn Watcher) -> Ended {
     let mut has_begun = false;
     let ended = loop {
         match lines.recv_timeout(LOOK) {
-            Ok(Ok(Line::Done(run))) => return Ended::Run(run),
+            Ok(Ok(Line::Done(run))) => return Ok(*run),
             Ok(Ok(Line::Progress { stage, share, rate })) => {
                 has_begun = true;
-                watcher.progress(stage, share, rate);
+                progress(stage, share, rate);
             }
             // A line that is no message: a library of the target may print.
             Ok(Err(_)) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break worker.0.wait(),
         }
-        if watcher.is_interrupted() {
-            return Ended::Interrupted;
+        if interrupt.is_set() {
+            return Err(Outcome::Interrupted);
         }
     };
     drop(worker);
@@ -148,7 +152,7 @@ fn listen(mut worker: Worker, watcher: &mut dyn Watcher) -> Ended {
     let complaint = complaint.unwrap_or_default();
     let lines: Vec<&str> = complaint.lines().collect();
     let last = lines[lines.len().saturating_sub(COMPLAINT_LINES)..].join("\n");
-    Ended::Died(match ended {
+    Err(failed(match ended {
         Ok(status) if has_begun => {
             format!("the worker ended with {status} in the middle of a run: {last}")
         }
@@ -160,7 +164,7 @@ fn listen(mut worker: Worker, watcher: &mut dyn Watcher) -> Ended {
             )
         }
         Err(error) => format!("the worker is gone: {error}: {last}"),
-    })
+    }))
 }
 
 fn lines_of(output: impl Read + Send + 'static) -> Receiver<Result<Line, serde_json::Error>> {
@@ -199,16 +203,6 @@ pub(crate) fn worker_script(path: &Path, text: &str) {
 mod tests {
     use super::*;
 
-    struct NoWatcher;
-
-    impl Watcher for NoWatcher {
-        fn progress(&mut self, _: Stage, _: f64, _: f64) {}
-
-        fn is_interrupted(&self) -> bool {
-            false
-        }
-    }
-
     fn script(text: &str) -> (tempfile::TempDir, WorkerProgram) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("worker");
@@ -227,12 +221,19 @@ mod tests {
         Job::bare(crate::workload::parse("test", "name = \"a\"").unwrap())
     }
 
+    /// Why the call of a worker has failed.
+    fn because(worker: &WorkerProgram) -> String {
+        let run = call(worker, &job(), &Interrupt::default(), &mut |_, _, _| {});
+        match run.outcome {
+            Outcome::Failed { because } => because,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn the_errors_of_a_worker_that_dies_are_quoted() {
-        let (_folder, path) = script("echo noise; echo out of luck >&2; exit 7");
-        let Ended::Died(words) = call(&path, &job(), &mut NoWatcher) else {
-            panic!("it died");
-        };
+        let (_folder, worker) = script("echo noise; echo out of luck >&2; exit 7");
+        let words = because(&worker);
         assert!(
             words.contains("exit status: 7") && words.contains("out of luck"),
             "{words}"
@@ -241,36 +242,23 @@ mod tests {
 
     #[test]
     fn a_program_that_is_no_worker_is_reported() {
-        let (_folder, path) = script("exit 0");
-        let Ended::Died(words) = call(&path, &job(), &mut NoWatcher) else {
-            panic!("it died");
-        };
+        let (_folder, worker) = script("exit 0");
+        let words = because(&worker);
         assert!(words.contains("is it an inkstone-lab?"), "{words}");
     }
 
     #[test]
     fn a_missing_worker_is_named() {
-        let Ended::Died(words) = call(&plain(Path::new("/nowhere/worker")), &job(), &mut NoWatcher)
-        else {
-            panic!("there is none");
-        };
+        let words = because(&plain(Path::new("/nowhere/worker")));
         assert!(words.contains("/nowhere/worker"), "{words}");
     }
 
     #[test]
     fn an_interrupted_worker_is_ended() {
-        struct Impatient(bool);
-        impl Watcher for Impatient {
-            fn progress(&mut self, _: Stage, _: f64, _: f64) {
-                self.0 = true;
-            }
-            fn is_interrupted(&self) -> bool {
-                self.0
-            }
-        }
         let line = r#"{"progress":{"stage":"load","share":0.5,"rate":0.0}}"#;
-        let (_folder, path) = script(&format!("echo '{line}'; exec sleep 1000"));
-        let ended = call(&path, &job(), &mut Impatient(false));
-        assert!(matches!(ended, Ended::Interrupted), "{ended:?}");
+        let (_folder, worker) = script(&format!("echo '{line}'; exec sleep 1000"));
+        let interrupt = Interrupt::default();
+        let run = call(&worker, &job(), &interrupt, &mut |_, _, _| interrupt.set());
+        assert_eq!(run.outcome, Outcome::Interrupted);
     }
 }

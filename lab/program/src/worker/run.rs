@@ -9,10 +9,10 @@ use super::Job;
 use super::measure::{Accounts, send_progress};
 use crate::accounting::{dirty_bytes, footprint_bytes, wait_until_quiet};
 use crate::load::{
-    Arrivals, Plan, Remote, STEADY_CHANGE_MAX, Stage, etcd_benchmark, preload_embedded,
+    Arrivals, Measured, Plan, Remote, STEADY_CHANGE_MAX, Stage, etcd_benchmark, preload_embedded,
     preload_remote, read_back_embedded, read_back_remote, run_embedded,
 };
-use crate::record::{Kind, LoadResult, Outcome, Run, Steadiness, Taint, TaintKind};
+use crate::record::{Kind, LoadResult, Outcome, Run, Taint, TaintKind};
 use crate::targets::{
     Embedded, Failure, Offer, OpenOptions, TargetKind, UNDER_HANDOFF, command_line, server_program,
 };
@@ -254,8 +254,6 @@ fn arrivals(
     Ok(Arrivals::new(process, rate, seconds, seed)?)
 }
 
-type Measured = (LoadResult, Vec<Acknowledged>, Steadiness);
-
 /// One of several loads on the same open target.
 #[derive(Clone, Copy)]
 struct Round {
@@ -298,11 +296,7 @@ fn once(
             let mut accounts = Accounts::new(device, cluster.as_mut());
             let measured = match &job.workload.clients.generator {
                 None => remote.run(&plan, &mut accounts)?,
-                Some(program) => {
-                    let ran = etcd_benchmark::run(&plan, program, &remote.urls, &mut accounts);
-                    let (load, steadiness) = ran?;
-                    (load, Vec::new(), steadiness)
-                }
+                Some(program) => etcd_benchmark::run(&plan, program, &remote.urls, &mut accounts)?,
             };
             (measured, accounts)
         }

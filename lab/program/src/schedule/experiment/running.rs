@@ -12,13 +12,16 @@ use crate::schedule::run_directory::RunDirectory;
 use crate::schedule::{Arm, Error, Planned, Point, RunPlan};
 use crate::targets::Programs;
 use crate::verdict::evidence::ceiling;
-use crate::worker::{Ended, Job, Stage, Watcher, call};
+use crate::worker::{Job, call};
 use crate::workload::{Span, Warmup};
 
 /// Most repetitions of one disturbed group.
 const REPEATS_MAX: u32 = 2;
 /// Measured seconds of the generator's ceiling; its warm-up takes a quarter of this.
 const CEILING_SECONDS: f64 = 2.0;
+
+/// Time between two changes of the line of progress.
+const SHOW: Duration = Duration::from_millis(100);
 
 /// State of a running experiment.
 pub struct Running<'a> {
@@ -261,43 +264,16 @@ impl Running<'_> {
 
     fn call(&mut self, job: &Job) -> Result<Run, Stop> {
         let worker = self.experiment.worker(&job.target)?;
-        let mut watch = Watch {
-            progress: &mut self.progress,
-            interrupt: self.interrupt,
-            shown: Instant::now(),
-        };
-        let mut run = match call(&worker, job, &mut watch) {
-            Ended::Run(run) => *run,
-            Ended::Interrupted => Run::of(job),
-            Ended::Died(because) => Run {
-                outcome: Outcome::Failed { because },
-                ..Run::of(job)
-            },
-        };
+        let mut shown = Instant::now();
+        let mut run = call(&worker, job, self.interrupt, &mut |stage, share, rate| {
+            // A preload reports more often than the line needs to change.
+            if shown.elapsed() > SHOW {
+                shown = Instant::now();
+                self.progress.stage(stage, share, rate);
+            }
+        });
         run.number = self.record.runs.len() as u32;
         run.ceiling = self.ceiling_of(job);
         Ok(run)
-    }
-}
-
-struct Watch<'a> {
-    progress: &'a mut ProgressDisplay,
-    interrupt: &'a Interrupt,
-    shown: Instant,
-}
-
-const SHOW: Duration = Duration::from_millis(100);
-
-impl Watcher for Watch<'_> {
-    fn progress(&mut self, stage: Stage, share: f64, rate: f64) {
-        // A preload reports more often than the line needs to change.
-        if self.shown.elapsed() > SHOW {
-            self.shown = Instant::now();
-            self.progress.stage(stage, share, rate);
-        }
-    }
-
-    fn is_interrupted(&self) -> bool {
-        self.interrupt.is_set()
     }
 }
