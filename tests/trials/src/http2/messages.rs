@@ -37,7 +37,7 @@ const PATHS: [&str; 22] = [
 
 /// A random path.
 pub fn path(random: &mut Random) -> &'static str {
-    *random.pick::<&str>(&PATHS)
+    random.pick::<&str>(&PATHS)
 }
 
 /// An encoded put of a small value.
