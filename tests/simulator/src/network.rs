@@ -102,13 +102,10 @@ impl Network {
     /// Delays all packets that arrive for `to` before `until`: they arrive a little after it,
     /// because the member is paused.
     pub fn hold(&mut self, to: u64, until: Duration, random: &mut Random) {
-        let later = self.under_way.split_off(&(until, 0));
-        let (held, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            std::mem::replace(&mut self.under_way, later)
-                .into_iter()
-                .partition(|(_, packet)| packet.to == to);
-        self.under_way.extend(others);
-        for packet in held.into_values() {
+        let is_held = |_: &_, packet: &mut Packet| packet.to == to;
+        let held = self.under_way.extract_if(..(until, 0), is_held);
+        let held: Vec<Packet> = held.map(|(_, packet)| packet).collect();
+        for packet in held {
             self.sent += 1;
             let at = until + Duration::from_micros(random.below(8000));
             self.under_way.insert((at, self.sent), packet);

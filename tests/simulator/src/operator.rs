@@ -4,6 +4,7 @@
 //! applied most. The simulation starts every member that is in the log and does not run, so a
 //! lost answer does no harm.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use environment::randomness::Random;
@@ -95,17 +96,13 @@ impl Operator {
 }
 
 /// Ids of members that some log contains, that no log has removed, and that do not run.
-pub(crate) fn missing(members: &[Member]) -> Vec<u64> {
+pub(crate) fn missing(members: &[Member]) -> BTreeSet<u64> {
     let readers = || members.iter().filter_map(Member::reader);
-    let mut missing: Vec<u64> = readers()
-        .flat_map(|reader| {
-            let ids = reader.members();
-            ids.iter().map(|it| it.id).collect::<Vec<_>>()
-        })
-        .filter(|id| members.iter().all(|member| member.id != *id))
-        .filter(|id| !readers().any(|reader| reader.is_removed(*id)))
+    let logged = readers().map(|reader| reader.members());
+    let mut missing: BTreeSet<u64> = logged
+        .flat_map(|logged| logged.iter().map(|it| it.id).collect::<Vec<_>>())
         .collect();
-    missing.sort_unstable();
-    missing.dedup();
+    missing.retain(|id| members.iter().all(|member| member.id != *id));
+    missing.retain(|id| !readers().any(|reader| reader.is_removed(*id)));
     missing
 }

@@ -10,7 +10,7 @@ use crate::{Length, Outcome, Report, Subject};
 
 /// Attacks until the time has passed.
 pub async fn run(subject: &Subject, length: Length) -> Outcome<Report> {
-    let servers = Servers::start(&subject.inkstone, 1, &["--log-level=error"])?;
+    let servers = Servers::start(&subject.inkstone, 1)?;
     let addresses = [servers.first().client_address().to_owned()];
     let write = |random: &mut _, _| attacks::one(random);
     attack("http2", servers, &addresses, length, PATIENCE, write).await

@@ -119,9 +119,7 @@ struct Pair {
 
 impl Pair {
     async fn start(subject: &Subject) -> Outcome<Pair> {
-        let flags = ["--log-level=error"];
-        let their_servers = Servers::start(subject.etcd()?, 1, &flags)?;
-        let our_servers = Servers::start(&subject.inkstone, 1, &flags)?;
+        let (their_servers, our_servers) = Servers::pair(subject)?;
         Ok(Pair {
             theirs: Peer::connect("etcd", their_servers.first()).await?,
             ours: Peer::connect("inkstone", our_servers.first()).await?,

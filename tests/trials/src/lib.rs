@@ -92,7 +92,8 @@ pub struct Report {
 }
 
 impl Report {
-    fn add(&mut self, name: &str, value: impl fmt::Display) {
+    /// Adds a row.
+    pub fn add(&mut self, name: &str, value: impl fmt::Display) {
         self.rows.push((name.to_owned(), value.to_string()));
     }
 }

@@ -18,7 +18,7 @@ const MEMBERS: usize = 3;
 
 /// Attacks until the time has passed.
 pub async fn run(subject: &Subject, length: Length) -> Outcome<Report> {
-    let servers = Servers::start(&subject.inkstone, MEMBERS, &["--log-level=error"])?;
+    let servers = Servers::start(&subject.inkstone, MEMBERS)?;
     let members = &servers.cluster.members;
     let addresses: Vec<_> = members.iter().map(|it| it.config.peer.clone()).collect();
     let headers = servers.statuses().await?.into_iter();

@@ -8,7 +8,7 @@ use etcd_api::etcdserverpb::{StatusRequest, StatusResponse};
 use harness::{Cluster, Member, Program, readings};
 use tonic::transport::{Channel, Endpoint};
 
-use crate::Outcome;
+use crate::{Outcome, Subject};
 
 /// Time within which members become idle after their start.
 const IDLE_SECONDS_MAX: u32 = 60;
@@ -30,11 +30,17 @@ pub struct Servers {
 
 impl Servers {
     /// Starts `count` members of one cluster in a temporary folder; returns when one leads.
-    pub fn start(binary: &Path, count: usize, flags: &[impl AsRef<str>]) -> Outcome<Servers> {
-        Servers::start_in(tempfile::tempdir()?, binary, count, flags)
+    pub fn start(binary: &Path, count: usize) -> Outcome<Servers> {
+        Servers::start_in(tempfile::tempdir()?, binary, count, &["--log-level=error"])
     }
 
-    /// The same, in a given folder.
+    /// An etcd and an Inkstone.
+    pub fn pair(subject: &Subject) -> Outcome<(Servers, Servers)> {
+        let etcd = Servers::start(subject.etcd()?, 1)?;
+        Ok((etcd, Servers::start(&subject.inkstone, 1)?))
+    }
+
+    /// The same as [`Servers::start`], in a given folder and with other flags.
     pub fn start_in(
         folder: tempfile::TempDir,
         binary: &Path,

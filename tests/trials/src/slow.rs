@@ -89,7 +89,7 @@ pub async fn run(subject: &Subject, length: Length, crowd: Crowd) -> Outcome<Rep
 }
 
 async fn against(binary: &Path, length: Length, crowd: Crowd, bounded: bool) -> Outcome<Report> {
-    let mut servers = Servers::start(binary, 1, &["--log-level=error"])?;
+    let mut servers = Servers::start(binary, 1)?;
     fill(&servers).await?;
     let annoyed = annoy(&servers, length, crowd, bounded).await;
     // If a process ended, that explains every other failure.

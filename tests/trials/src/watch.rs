@@ -33,10 +33,27 @@ const SCENES_MAX: u64 = 60;
 /// Plays scenes until the time has passed.
 pub async fn run(subject: &Subject, length: Length) -> Outcome<Report> {
     let deadline = Instant::now() + length.lasting;
-    let mut totals = BTreeMap::new();
+    let mut totals: BTreeMap<&str, u64> = BTreeMap::new();
     let mut seed = length.seed;
     while seed == length.seed || Instant::now() < deadline {
-        seed = few_scenes(subject, seed, deadline, &mut totals).await?;
+        let (first, mut compacted) = (seed, 0);
+        let (theirs, mut ours) = Servers::pair(subject)?;
+        while seed == first || (seed - first < SCENES_MAX && Instant::now() < deadline) {
+            let random = Random::from_seed(seed);
+            let mut scene = Scene::open(random, theirs.first(), ours.first(), compacted).await?;
+            let played = scene.play().await;
+            ours.check()?;
+            // A scene may depend on those before it, so the message names the first seed, too.
+            played.map_err(|error| {
+                let again = format!("cargo trials fuzz watch --seed {first}");
+                format!("{error}\nseed {seed}, begun with {first}; again: {again}")
+            })?;
+            compacted = scene.compacted;
+            for (name, count) in scene.counts {
+                *totals.entry(name).or_default() += count;
+            }
+            seed += 1;
+        }
     }
     let mut report = Report::default();
     for (name, count) in totals {
@@ -44,35 +61,4 @@ pub async fn run(subject: &Subject, length: Length) -> Outcome<Report> {
     }
     report.add("differences", 0);
     Ok(report)
-}
-
-/// Plays scenes on fresh servers; returns the seed that is next.
-async fn few_scenes(
-    subject: &Subject,
-    first: u64,
-    deadline: Instant,
-    totals: &mut BTreeMap<&'static str, u64>,
-) -> Outcome<u64> {
-    let flags = ["--log-level=error"];
-    let theirs = Servers::start(subject.etcd()?, 1, &flags)?;
-    let mut ours = Servers::start(&subject.inkstone, 1, &flags)?;
-    let (mut seed, mut compacted) = (first, 0);
-    loop {
-        let random = Random::from_seed(seed);
-        let mut scene = Scene::open(random, theirs.first(), ours.first(), compacted).await?;
-        let played = scene.play().await;
-        ours.check()?;
-        // A scene may depend on those before it, so the message names the first seed, too.
-        played.map_err(|error| {
-            format!("{error}\nseed {seed}, begun with {first}; again: cargo trials fuzz watch --seed {first}")
-        })?;
-        compacted = scene.compacted;
-        for (name, count) in scene.counts {
-            *totals.entry(name).or_default() += count;
-        }
-        seed = seed.wrapping_add(1);
-        if seed.wrapping_sub(first) >= SCENES_MAX || Instant::now() >= deadline {
-            return Ok(seed);
-        }
-    }
 }

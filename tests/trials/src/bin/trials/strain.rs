@@ -6,21 +6,22 @@
 //! connections, the waiting time of other clients, whether the leader kept its
 //! lead, and the peak memory of a member.
 
-mod program;
 mod report;
 mod scenes;
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::{
     etcd,
     machine::Machine,
-    process::{Outcome, inkstone_binary, root},
+    process::{Outcome, capture, inkstone_binary, root, run as run_command},
     record,
     servers::{self, Servers},
 };
 use scenes::{Asked, Scene};
+use trials::Report;
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -50,17 +51,19 @@ pub struct Options {
     records: Option<PathBuf>,
 }
 
-/// Named results of a scene on one side.
-type Findings = Vec<(&'static str, String)>;
-
 pub fn run(options: &Options) -> Outcome {
-    let Some(program) = program::build()? else {
+    if Command::new("go").arg("version").output().is_err() {
         return Err(
             "SKIPPED: there is no Go on this machine. Install Go 1.26 or newer \
                     (https://go.dev/dl) and call again."
                 .into(),
         );
-    };
+    }
+    let program = root().join("target/strain/go-client");
+    let mut build = Command::new("go");
+    build.current_dir(root().join("tests/trials/go-client"));
+    build.args(["build", "-buildvcs=false", "-o"]).arg(&program);
+    run_command(build.arg("."))?;
     let mut sides = vec![("inkstone", inkstone_binary(options.binary.as_deref())?)];
     if !options.without_etcd {
         sides.push(("etcd", etcd::binary("etcd")?));
@@ -80,22 +83,21 @@ pub fn run(options: &Options) -> Outcome {
         if !scene.name.contains(&options.only) {
             continue;
         }
-        let (mut heads, mut rows) = (vec![""], Vec::new());
+        let (mut heads, mut rows) = (Vec::new(), Vec::new());
         for round in 0..options.rounds {
             for turn in 0..sides.len() {
                 let (side, binary) = &sides[(turn + round) % sides.len()];
                 println!("{}, round {}, {side}", scene.name, round + 1);
                 let findings = play(&scene, &program, binary, options)?;
-                let words = findings
-                    .iter()
-                    .map(|(name, value)| format!("{name}: {value}"));
-                println!("  {}", words.collect::<Vec<_>>().join("; "));
-                heads.truncate(1);
-                heads.extend(findings.iter().map(|(name, _)| *name));
-                let values = findings.into_iter().map(|(_, value)| value);
-                rows.push([(*side).to_owned()].into_iter().chain(values).collect());
+                println!("  {findings}");
+                let side = (String::new(), (*side).to_owned());
+                let cells = [side].into_iter().chain(findings.rows);
+                let (names, row): (Vec<String>, Vec<String>) = cells.unzip();
+                rows.push(row);
+                heads = names;
             }
         }
+        let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
         let table = record::table(&heads, rows);
         page.push_str(&format!("\n## {}\n\n{table}", scene.name));
     }
@@ -105,7 +107,7 @@ pub fn run(options: &Options) -> Outcome {
 }
 
 /// One scene on fresh servers.
-fn play(scene: &Scene, program: &Path, binary: &Path, options: &Options) -> Outcome<Findings> {
+fn play(scene: &Scene, program: &Path, binary: &Path, options: &Options) -> Outcome<Report> {
     let folder = servers::folder(options.directory.as_deref())?;
     let mut servers = Servers::start_in(folder, binary, scene.members, &["--log-level=error"])?;
     servers.settle()?;
@@ -113,12 +115,13 @@ fn play(scene: &Scene, program: &Path, binary: &Path, options: &Options) -> Outc
         Asked::Leader => servers.cluster.leader(),
         Asked::Follower => servers.cluster.follower(),
     };
-    let outcome = while_busy(options.busy, || {
-        program::run(program, scene, asked.client_address())
-    });
-    let mut findings = outcome?;
+    let mut command = Command::new(program);
+    command.args([scene.verb, asked.client_address()]);
+    command.args(&scene.words);
+    let printed = while_busy(options.busy, || capture(&mut command))?;
+    let mut findings = report::read(scene.verb, &printed)?;
     let peak = servers.resident_bytes_peak()? >> 20;
-    findings.push(("most memory of a member", format!("{peak} MiB")));
+    findings.add("most memory of a member", format!("{peak} MiB"));
     servers.cluster.stop_all()?;
     Ok(findings)
 }

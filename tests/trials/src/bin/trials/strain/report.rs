@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use super::Findings;
+use trials::Report;
+
 use crate::process::Outcome;
 
 #[derive(Deserialize)]
@@ -41,8 +42,9 @@ struct Latencies {
 }
 
 /// The named results of a verb.
-pub fn read(verb: &str, line: &str) -> Outcome<Findings> {
-    Ok(match verb {
+pub fn read(verb: &str, line: &str) -> Outcome<Report> {
+    let mut findings = Report::default();
+    match verb {
         "leases" => {
             let Leases {
                 leases,
@@ -50,20 +52,16 @@ pub fn read(verb: &str, line: &str) -> Outcome<Findings> {
                 cuts,
                 renewed,
             } = serde_json::from_str(line)?;
-            vec![
-                ("leases lost", format!("{lost} of {leases}")),
-                ("connection cut", format!("{cuts} times")),
-                ("renewals answered", renewed.to_string()),
-            ]
+            findings.add("leases lost", format!("{lost} of {leases}"));
+            findings.add("connection cut", format!("{cuts} times"));
+            findings.add("renewals answered", renewed.to_string());
         }
         "watches" => {
             let report: Watches = serde_json::from_str(line)?;
             let (taken, asked) = (report.taken, report.asked);
-            vec![
-                ("watches taken", format!("{taken} of {asked}")),
-                ("time", format!("{:.1} s", report.seconds)),
-                ("ended by", or_nothing(report.error)),
-            ]
+            findings.add("watches taken", format!("{taken} of {asked}"));
+            findings.add("time", format!("{:.1} s", report.seconds));
+            findings.add("ended by", or_nothing(report.error));
         }
         _ => {
             let report: Large = serde_json::from_str(line)?;
@@ -71,15 +69,14 @@ pub fn read(verb: &str, line: &str) -> Outcome<Findings> {
                 (before, after) if before == after => "kept".to_owned(),
                 (before, after) => format!("term {before} became {after}"),
             };
-            vec![
-                ("answered after", format!("{:.2} s", report.seconds)),
-                ("refused with", or_nothing(report.refused)),
-                ("lead", lead),
-                ("others before", others(&report.normal)),
-                ("others during", others(&report.during)),
-            ]
+            findings.add("answered after", format!("{:.2} s", report.seconds));
+            findings.add("refused with", or_nothing(report.refused));
+            findings.add("lead", lead);
+            findings.add("others before", others(&report.normal));
+            findings.add("others during", others(&report.during));
         }
-    })
+    }
+    Ok(findings)
 }
 
 fn others(latencies: &Latencies) -> String {

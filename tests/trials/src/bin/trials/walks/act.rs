@@ -13,7 +13,7 @@ use super::{
     model::Model,
     perform::Performed,
     recovery::Wait,
-    step::{Call, Ending, Step},
+    step::{Ending, Step},
     system::{System, wait_for_end},
 };
 use crate::process::Outcome;
@@ -63,8 +63,7 @@ impl System {
         let is_done = |it: &Performed| it.answer == Answer::Done;
         let done = performed.as_ref().is_none_or(is_done);
         if let Step::Call(call, _) = step
-            && done
-            && let Some(slot) = Call::removes(call)
+            && let Some(slot) = call.removes().filter(|_| done)
         {
             leaver = self.release(slot);
         }

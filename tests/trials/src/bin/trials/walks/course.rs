@@ -18,7 +18,7 @@ use super::{
     recovery::{SERVE_MAX, Wait},
     step::{At, Call, Ending, Slot, Step},
     system::{Program, System},
-    tally::{PROMISED, Tally, Times, What},
+    tally::{PROMISED, Tally, What},
 };
 use crate::process::Outcome;
 
@@ -246,10 +246,23 @@ impl Walker {
             return;
         }
         self.note(&format!("  serves: inkstone {ours}; etcd {etcd}"));
-        let again = !self.model.has_majority();
+        let (what, again) = match self.model.has_majority() {
+            true => (What::Serve, ""),
+            false => (What::ServeAgain, ", with a majority again"),
+        };
         let tally = &mut self.course.tally;
         for (wait, times) in [(ours, &mut tally.ours), (etcd, &mut tally.etcd)] {
-            note_serving(wait, after, again, times);
+            let time = match wait {
+                Wait::Unasked => continue,
+                Wait::After(time) => time,
+                Wait::Never => SERVE_MAX,
+            };
+            times.took(what, time);
+            if time > PROMISED {
+                let seconds = time.as_secs_f64();
+                let line = format!("{seconds:.1} s after `{after}`{again}");
+                times.slow.push(line);
+            }
         }
         let words = format!(
             "after `{after}` it did not serve in {} s",
@@ -341,26 +354,5 @@ impl Walker {
             self.course.lines.extend(lines);
         }
         self.course
-    }
-}
-
-/// `again`: there was no majority before.
-fn note_serving(serving: Wait, after: &str, again: bool, times: &mut Times) {
-    let time = match serving {
-        Wait::Unasked => return,
-        Wait::After(time) => time,
-        Wait::Never => SERVE_MAX,
-    };
-    let what = match again {
-        true => What::ServeAgain,
-        false => What::Serve,
-    };
-    times.took(what, time);
-    if time > PROMISED {
-        let again = if again { ", with a majority again" } else { "" };
-        let seconds = time.as_secs_f64();
-        times
-            .slow
-            .push(format!("{seconds:.1} s after `{after}`{again}"));
     }
 }

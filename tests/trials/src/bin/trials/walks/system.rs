@@ -81,8 +81,8 @@ impl System {
         let mut ports = Ports::default();
         let addresses = (0..walk.addresses).map(|_| ports.address());
         let addresses = addresses.collect::<Outcome<Vec<_>>>()?;
-        let mut clients = (0..SLOTS).map(|_| ports.address());
-        let clients = clients.by_ref().collect::<Outcome<Vec<_>>>()?;
+        let clients = (0..SLOTS).map(|_| ports.address());
+        let clients = clients.collect::<Outcome<Vec<_>>>()?;
         let place = |slot: Slot| {
             let config = MemberConfig {
                 client: clients[slot].clone(),
