@@ -43,9 +43,9 @@ const LEADER: u32 = 2;
 const DONE: u32 = 3;
 
 /// A thread's operation, from arrival to answer.
-struct Node<Op, Out> {
+struct QueueNode<Op, Out> {
     /// Older arrival; later the next in the group, then the next in the chain.
-    next: UnsafeCell<*mut Node<Op, Out>>,
+    next: UnsafeCell<*mut QueueNode<Op, Out>>,
     word: AtomicU32,
     /// Only the leader accesses it until the word is `DONE`.
     operation: UnsafeCell<Option<Op>>,
@@ -66,7 +66,7 @@ struct Node<Op, Out> {
 /// assert_eq!(length, Ok(1));
 /// ```
 pub struct CommitQueue<Op, Out> {
-    arrivals: AtomicPtr<Node<Op, Out>>,
+    arrivals: AtomicPtr<QueueNode<Op, Out>>,
     /// Threads that wait for a leader's announcement.
     waiting: AtomicU32,
     owns: PhantomData<(Op, Out)>,
@@ -84,14 +84,14 @@ pub struct Unanswered;
 
 /// The operations that a leader has to commit: an iterator in the order of arrival.
 pub struct Group<'a, Op, Out> {
-    next: *mut Node<Op, Out>,
+    next: *mut QueueNode<Op, Out>,
     length: usize,
-    lives: PhantomData<&'a mut Node<Op, Out>>,
+    lives: PhantomData<&'a mut QueueNode<Op, Out>>,
 }
 
 /// One operation of a group.
 pub struct Member<'a, Op, Out> {
-    node: &'a Node<Op, Out>,
+    node: &'a QueueNode<Op, Out>,
 }
 
 impl<Op, Out> Default for CommitQueue<Op, Out> {
@@ -124,7 +124,7 @@ impl<Op, Out> CommitQueue<Op, Out> {
         operation: Op,
         mut lead: impl FnMut(&mut Group<'_, Op, Out>),
     ) -> Result<Out, Unanswered> {
-        let node = Node {
+        let node = QueueNode {
             next: UnsafeCell::new(led()),
             word: AtomicU32::new(WAITING),
             operation: UnsafeCell::new(Some(operation)),
@@ -145,7 +145,7 @@ impl<Op, Out> CommitQueue<Op, Out> {
     }
 
     /// Pushes the node on the stack; true if there was no leader, so that this thread leads.
-    fn arrive(&self, node: &Node<Op, Out>) -> bool {
+    fn arrive(&self, node: &QueueNode<Op, Out>) -> bool {
         let mut top = self.arrivals.load(Ordering::Relaxed);
         loop {
             let below = if top.is_null() { led() } else { top };
@@ -164,7 +164,7 @@ impl<Op, Out> CommitQueue<Op, Out> {
     }
 
     /// Waits until a leader sets the word; returns it.
-    fn wait(&self, node: &Node<Op, Out>) -> u32 {
+    fn wait(&self, node: &QueueNode<Op, Out>) -> u32 {
         let others = self.waiting.fetch_add(1, Ordering::Relaxed);
         let word = node.wait_awake(others).unwrap_or_else(|| node.sleep());
         self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -183,7 +183,7 @@ impl<Op, Out> CommitQueue<Op, Out> {
         if !self.end() {
             let newest = self.arrivals.load(Ordering::Acquire);
             // SAFETY: a waiting thread stays until a leader has set its word.
-            unsafe { Node::announce(newest, LEADER) };
+            unsafe { QueueNode::announce(newest, LEADER) };
         }
     }
 }
@@ -197,7 +197,7 @@ impl<Op, Out> Drop for CommitQueue<Op, Out> {
     }
 }
 
-impl<Op, Out> Node<Op, Out> {
+impl<Op, Out> QueueNode<Op, Out> {
     /// The word, if a leader has set it.
     fn announced(&self) -> Option<u32> {
         let word = self.word.load(Ordering::Acquire);
@@ -252,7 +252,7 @@ impl<Op, Out> Node<Op, Out> {
     ///
     /// # Safety
     /// The node's thread waits, and no other thread sets its word.
-    unsafe fn announce(node: *const Node<Op, Out>, outcome: u32) {
+    unsafe fn announce(node: *const QueueNode<Op, Out>, outcome: u32) {
         // SAFETY: the thread waits until the swap; afterwards only the address is used.
         let word = unsafe { &raw const (*node).word };
         // SAFETY: as above.
@@ -264,8 +264,8 @@ impl<Op, Out> Node<Op, Out> {
     /// Sets the word to `DONE` if the thread is awake; false if it sleeps.
     ///
     /// # Safety
-    /// As for [`Node::announce`].
-    unsafe fn finish_if_awake(node: *const Node<Op, Out>) -> bool {
+    /// As for [`QueueNode::announce`].
+    unsafe fn finish_if_awake(node: *const QueueNode<Op, Out>) -> bool {
         // SAFETY: the thread waits until the exchange succeeds.
         let finished = unsafe {
             (*node)
@@ -322,7 +322,7 @@ impl<Op, Out> Drop for Leadership<'_, Op, Out> {
 /// by a panic.
 struct Taken<Op, Out> {
     /// The oldest.
-    first: *mut Node<Op, Out>,
+    first: *mut QueueNode<Op, Out>,
     length: usize,
 }
 
@@ -367,7 +367,7 @@ impl<Op, Out> Drop for Taken<Op, Out> {
 ///
 /// # Safety
 /// `first` is the oldest of a list that ends with null, and no word in it is `DONE`.
-unsafe fn finish_all<Op, Out>(first: *mut Node<Op, Out>) {
+unsafe fn finish_all<Op, Out>(first: *mut QueueNode<Op, Out>) {
     let mut node = first;
     let mut asleep = ptr::null_mut();
     let mut sleepers = 0;
@@ -377,7 +377,7 @@ unsafe fn finish_all<Op, Out>(first: *mut Node<Op, Out>) {
             let next = get(&(*node).next);
             set(&(*node).next, ptr::null_mut());
             let leads = (*node).word.load(Ordering::Relaxed) == LEADER;
-            if !leads && !Node::finish_if_awake(node) {
+            if !leads && !QueueNode::finish_if_awake(node) {
                 set(&(*node).next, asleep);
                 asleep = node;
                 sleepers += 1;
@@ -393,7 +393,7 @@ unsafe fn finish_all<Op, Out>(first: *mut Node<Op, Out>) {
 ///
 /// # Safety
 /// The list has `sleepers` nodes, ends with null, and no word in it is `DONE`.
-unsafe fn wake_in_chains<Op, Out>(first: *mut Node<Op, Out>, sleepers: usize) {
+unsafe fn wake_in_chains<Op, Out>(first: *mut QueueNode<Op, Out>, sleepers: usize) {
     let length = sleepers.div_ceil(cores::number() as usize);
     let mut rest = first;
     while !rest.is_null() {
@@ -419,10 +419,10 @@ unsafe fn wake_in_chains<Op, Out>(first: *mut Node<Op, Out>, sleepers: usize) {
 ///
 /// # Safety
 /// `chain` is null, or a sleeper, and no other thread sets its word.
-unsafe fn wake_chain<Op, Out>(chain: *mut Node<Op, Out>) {
+unsafe fn wake_chain<Op, Out>(chain: *mut QueueNode<Op, Out>) {
     if !chain.is_null() {
         // SAFETY: the caller's promise.
-        unsafe { Node::announce(chain, DONE) };
+        unsafe { QueueNode::announce(chain, DONE) };
     }
 }
 

@@ -36,7 +36,7 @@ const FAREWELL: Duration = Duration::from_millis(500);
 
 /// A proposal that waits for a leader or for room in the batch.
 #[derive(Debug)]
-struct Waiting {
+struct WaitingProposal {
     proposal: Proposal,
     deadline: Instant,
 }
@@ -44,7 +44,7 @@ struct Waiting {
 /// Proposals from the inbox that are not evaluated or forwarded yet.
 #[derive(Debug)]
 struct Backlog {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingProposal>,
     /// Bytes of the commands in the open batch.
     open_bytes: usize,
     batch_bytes_max: usize,
@@ -205,7 +205,7 @@ impl Driver {
             self.replica.transfer_leadership(to, caller);
         }
         let proposals = arrived.proposals.into_iter();
-        let waiting = proposals.map(|proposal| Waiting { proposal, deadline });
+        let waiting = proposals.map(|proposal| WaitingProposal { proposal, deadline });
         self.backlog.waiting.extend(waiting);
         self.replica.tick();
         self.evaluate();
@@ -233,7 +233,7 @@ impl Driver {
         self.replica.reevaluate();
         let (mut commands, mut bytes) = (0, 0);
         while self.takes_next()
-            && let Some(Waiting { proposal, .. }) = self.backlog.waiting.pop_front()
+            && let Some(WaitingProposal { proposal, .. }) = self.backlog.waiting.pop_front()
         {
             let command_bytes = proposal.command.size_bytes();
             self.backlog.open_bytes += command_bytes;
@@ -283,7 +283,7 @@ impl Driver {
     /// Answers proposals that have waited too long for a leader or for room with a timeout.
     fn give_up(&mut self) {
         let now = self.clock.now();
-        let is_late = |first: &Waiting| now >= first.deadline;
+        let is_late = |first: &WaitingProposal| now >= first.deadline;
         while self.backlog.waiting.front().is_some_and(is_late) {
             let late = self.backlog.waiting.pop_front().expect("just seen");
             self.refuse(

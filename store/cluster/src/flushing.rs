@@ -52,7 +52,7 @@ pub struct Unflushed {
 }
 
 #[derive(Debug)]
-struct State {
+struct WindowState {
     written: Sequence,
     flushed: Sequence,
     /// When the oldest entry was written for which no flush has begun.
@@ -67,7 +67,7 @@ struct State {
 pub(crate) struct Window {
     policy: Flushing,
     clock: Arc<dyn Clock>,
-    state: Mutex<State>,
+    state: Mutex<WindowState>,
     /// Notified when a flush may be due, and at the end.
     changed: Condvar,
 }
@@ -82,7 +82,7 @@ impl Window {
         Window {
             policy,
             clock,
-            state: Mutex::new(State {
+            state: Mutex::new(WindowState {
                 written: flushed,
                 flushed,
                 oldest: None,
@@ -106,7 +106,7 @@ impl Window {
         }
     }
 
-    fn is_full(&self, state: &State) -> bool {
+    fn is_full(&self, state: &WindowState) -> bool {
         state.written.0 - state.flushed.0 >= self.policy.entries_max
     }
 

@@ -89,7 +89,7 @@ enum WaitMode {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct InboxState {
     arrived: Arrived,
     /// Bytes of the proposals that are not evaluated, in the inbox or taken from it; at most
     /// `bytes_max`, unless it is a single proposal.
@@ -117,7 +117,7 @@ pub(crate) struct Inbox {
 
 #[derive(Debug, Default)]
 struct Queue {
-    state: Mutex<State>,
+    state: Mutex<InboxState>,
     arrival: Condvar,
     /// The counterpart of `arrival` for a task.
     bell: Notify,
@@ -150,12 +150,12 @@ impl Inbox {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, InboxState> {
         lock(&self.queue.state)
     }
 
     /// Applies `change` to the state and wakes the replica if it sleeps.
-    fn put(&self, change: impl FnOnce(&mut State)) {
+    fn put(&self, change: impl FnOnce(&mut InboxState)) {
         self.put_and_wake_if(|state| {
             change(state);
             true
@@ -163,7 +163,7 @@ impl Inbox {
     }
 
     /// Applies `change` to the state and, if it returns true, wakes the replica if it sleeps.
-    fn put_and_wake_if(&self, change: impl FnOnce(&mut State) -> bool) {
+    fn put_and_wake_if(&self, change: impl FnOnce(&mut InboxState) -> bool) {
         let mut state = self.lock();
         let matters = change(&mut state);
         let asleep = state.asleep.is_some() && !state.attended;
@@ -192,7 +192,7 @@ impl Inbox {
         self.put(|_| ());
     }
 
-    fn enqueue(&self, state: &mut State, command: Command) -> Result<Pending, Error> {
+    fn enqueue(&self, state: &mut InboxState, command: Command) -> Result<Pending, Error> {
         if let Some(error) = &state.closed {
             return Err(error.clone());
         }
@@ -387,9 +387,9 @@ impl Inbox {
 
     fn sleep<'a>(
         &self,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, InboxState>,
         patience: Duration,
-    ) -> MutexGuard<'a, State> {
+    ) -> MutexGuard<'a, InboxState> {
         state.asleep = Some(WaitMode::Thread);
         let arrival = &self.queue.arrival;
         let slept = arrival.wait_timeout_while(state, patience, |it| it.asleep.is_some());

@@ -10,7 +10,7 @@ use crate::creations::{Creations, Transition};
 use crate::live::Live;
 use crate::trees::{CURRENT, HISTORY, Known};
 use crate::{hidden, history_key};
-use ordered_index::{Change, Entry};
+use ordered_index::{Change, IndexEntry};
 use value_log::Position;
 
 /// Shorter batches, and shorter runs of deletions, are applied one by one.
@@ -93,7 +93,7 @@ struct Past {
     /// Encoded keys, one behind the other.
     keys: Vec<u8>,
     /// Where each key ends, and its entry.
-    entries: Vec<(usize, Entry)>,
+    entries: Vec<(usize, IndexEntry)>,
 }
 
 impl Past {

@@ -50,7 +50,7 @@ fn bounds<'k>(start: &'k [u8], end: Option<&'k [u8]>) -> (Bound<&'k [u8]>, Bound
     )
 }
 
-fn version((key, entry): (&[u8], ordered_index::Entry)) -> Version {
+fn version((key, entry): (&[u8], ordered_index::IndexEntry)) -> Version {
     Version::new(Bytes::copy_from_slice(key), Known::from(entry))
 }
 

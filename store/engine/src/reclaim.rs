@@ -28,7 +28,7 @@ use crate::parts::Parts;
 use crate::read::Records;
 use crate::record_pointer::RecordPointer;
 use crate::trees::{CURRENT, HISTORY, Known, OF_VERSIONS};
-use ordered_index::{Entry, Writer};
+use ordered_index::{IndexEntry, Writer};
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::time::Duration;
@@ -69,7 +69,7 @@ impl Plan {
         });
         let index_bytes = parts.records.index.index_bytes();
         let worth = index_bytes.max(parts.options.log.segment_bytes);
-        let mut round = Round::new(parts);
+        let mut round = ReclaimRound::new(parts);
         for candidate in candidates {
             if candidate.live_bytes * 100 <= candidate.used_bytes * percent {
                 round.add(&candidate);
@@ -90,7 +90,7 @@ impl Plan {
         until: u32,
         done: &BTreeSet<u32>,
     ) -> Plan {
-        let mut round = Round::new(parts);
+        let mut round = ReclaimRound::new(parts);
         for candidate in candidates(&parts.records, index, |_, _| true) {
             let garbage = candidate.live_bytes * 100 < candidate.used_bytes * FULL_PERCENT;
             if garbage && candidate.id < until && !done.contains(&candidate.id) {
@@ -133,7 +133,7 @@ fn candidates(
     candidates
 }
 
-struct Round {
+struct ReclaimRound {
     plan: Plan,
     segment_bytes: u64,
     /// There is room for fewer segments of survivors than a round may fill, so the round must
@@ -144,14 +144,14 @@ struct Round {
     garbage_bytes: u64,
 }
 
-impl Round {
-    fn new(parts: &Parts) -> Round {
+impl ReclaimRound {
+    fn new(parts: &Parts) -> ReclaimRound {
         let (log, index) = (&parts.records.log_view.log, &parts.records.index);
         let checkpoint_bytes = directory::checkpoint_bytes(index.index_bytes());
         let room = parts.directory.segments_to_fill(log, checkpoint_bytes);
         let segment_bytes = log.segment_bytes();
         let survivor_bytes_max = ROUND_SEGMENTS.min(room) * usable_bytes(segment_bytes);
-        Round {
+        ReclaimRound {
             plan: Plan::default(),
             segment_bytes,
             is_short: room < ROUND_SEGMENTS,
@@ -198,8 +198,8 @@ fn usable_bytes(segment_bytes: u64) -> u64 {
 struct Move {
     tree: usize,
     key: Vec<u8>,
-    old: Entry,
-    new: Entry,
+    old: IndexEntry,
+    new: IndexEntry,
 }
 
 /// Copies that the index does not know yet.
@@ -325,7 +325,7 @@ impl Copy<'_> {
         &self,
         tree: usize,
         start: Option<&[u8]>,
-    ) -> (Vec<(Vec<u8>, Entry)>, Option<Vec<u8>>) {
+    ) -> (Vec<(Vec<u8>, IndexEntry)>, Option<Vec<u8>>) {
         let mut survivors = Vec::new();
         let trees = self.parts.records.index.reader.pin();
         let start = start.map_or(Bound::Unbounded, Bound::Excluded);
@@ -345,7 +345,7 @@ impl Copy<'_> {
         (survivors, None)
     }
 
-    fn copy_record(&mut self, tree: usize, key: Vec<u8>, old: Entry) -> Result<(), Error> {
+    fn copy_record(&mut self, tree: usize, key: Vec<u8>, old: IndexEntry) -> Result<(), Error> {
         let known = Known::from(old);
         let record_bytes = known.pointer.record_bytes();
         let position = known.pointer.position();

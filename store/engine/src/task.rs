@@ -8,10 +8,10 @@ use std::thread::JoinHandle;
 
 /// Work that was started.
 #[derive(Debug)]
-pub struct Task<T>(State<T>);
+pub struct Task<T>(TaskState<T>);
 
 #[derive(Debug)]
-enum State<T> {
+enum TaskState<T> {
     Thread(JoinHandle<Result<T, Error>>),
     Done(Result<T, Error>),
 }
@@ -30,35 +30,35 @@ impl<T: Send + 'static> Task<T> {
         };
         match worker {
             Worker::Threads | Worker::CallerWithPool => threads::spawn(name, body)
-                .map(|thread| Task(State::Thread(thread)))
+                .map(|thread| Task(TaskState::Thread(thread)))
                 .map_err(failed),
-            Worker::Caller => Ok(Task(State::Done(body()))),
+            Worker::Caller => Ok(Task(TaskState::Done(body()))),
         }
     }
 
     /// Whether [`Task::finish`] would not wait.
     pub fn is_finished(&self) -> bool {
         match &self.0 {
-            State::Thread(thread) => thread.is_finished(),
-            State::Done(_) => true,
+            TaskState::Thread(thread) => thread.is_finished(),
+            TaskState::Done(_) => true,
         }
     }
 
     /// Waits for the outcome. A panic of the work is resumed on this thread.
     pub fn finish(self) -> Result<T, Error> {
         match self.0 {
-            State::Thread(thread) => thread
+            TaskState::Thread(thread) => thread
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            State::Done(outcome) => outcome,
+            TaskState::Done(outcome) => outcome,
         }
     }
 
     /// Waits for the end and ignores the outcome; true after a panic.
     pub fn has_panicked(self) -> bool {
         match self.0 {
-            State::Thread(thread) => thread.join().is_err(),
-            State::Done(_) => false,
+            TaskState::Thread(thread) => thread.join().is_err(),
+            TaskState::Done(_) => false,
         }
     }
 }

@@ -13,7 +13,7 @@
 
 use crate::history_key;
 use crate::record_pointer::RecordPointer;
-use ordered_index::{Entry, Snapshot, Writer};
+use ordered_index::{IndexEntry, Snapshot, Writer};
 
 pub(crate) const CURRENT: usize = 0;
 pub(crate) const HISTORY: usize = 1;
@@ -44,17 +44,17 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    pub(crate) fn entry(self) -> Entry {
+    pub(crate) fn entry(self) -> IndexEntry {
         let mark = if self.tombstone { TOMBSTONE } else { 0 };
-        Entry {
+        IndexEntry {
             value: self.pointer.to_bits(),
             stamp: self.main as u64 | mark,
         }
     }
 }
 
-impl From<Entry> for Known {
-    fn from(entry: Entry) -> Known {
+impl From<IndexEntry> for Known {
+    fn from(entry: IndexEntry) -> Known {
         Known {
             pointer: RecordPointer::from_bits(entry.value),
             main: (entry.stamp & !TOMBSTONE) as i64,
@@ -81,7 +81,7 @@ pub(crate) fn set_compacted(writer: &mut Writer, revision: i64) {
     writer.insert(
         COMPACTION,
         COMPACTED_KEY,
-        Entry {
+        IndexEntry {
             value: 0,
             stamp: revision as u64,
         },
@@ -110,7 +110,7 @@ mod tests {
     fn a_tree_that_was_replaced_goes_without_another_publish() {
         let (mut writer, reader) = ordered_index::new(TREES);
         for number in 0..50_000_u64 {
-            writer.insert(CURRENT, &number.to_be_bytes(), Entry::default());
+            writer.insert(CURRENT, &number.to_be_bytes(), IndexEntry::default());
         }
         writer.publish(1);
         let snapshot = reader.pin();

@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use inkstone::{Batch, Error, KeyValue, Store};
+use inkstone::{Error, KeyValue, Store, WriteBatch};
 
 fn main() -> Result<(), Error> {
     let directory = std::env::args_os().nth(1).map_or_else(
@@ -23,7 +23,7 @@ fn main() -> Result<(), Error> {
     print(&store.prefix("people/").collect()?);
 
     println!("\none batch: two move, one leaves; all of it or nothing, one revision");
-    let batch = Batch::new()
+    let batch = WriteBatch::new()
         .put("people/ada", "Marylebone")
         .put("people/edsger", "Austin")
         .delete("people/grace");

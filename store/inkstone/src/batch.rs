@@ -11,23 +11,23 @@ use revisions::Command;
 /// A key may be written once in a batch, as in an etcd transaction.
 ///
 /// ```
-/// let batch = inkstone::Batch::new().put("from", "90").put("to", "110").delete("pending");
+/// let batch = inkstone::WriteBatch::new().put("from", "90").put("to", "110").delete("pending");
 /// assert_eq!(batch.len(), 3);
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Batch {
+pub struct WriteBatch {
     operations: Vec<RequestOp>,
 }
 
-impl Batch {
+impl WriteBatch {
     /// An empty batch.
-    pub fn new() -> Batch {
-        Batch::default()
+    pub fn new() -> WriteBatch {
+        WriteBatch::default()
     }
 
     /// Adds a put.
     #[must_use]
-    pub fn put(self, key: impl Into<Bytes>, value: impl Into<Bytes>) -> Batch {
+    pub fn put(self, key: impl Into<Bytes>, value: impl Into<Bytes>) -> WriteBatch {
         let put = PutRequest {
             key: key.into(),
             value: value.into(),
@@ -38,7 +38,7 @@ impl Batch {
 
     /// Adds the deletion of one key. It has no effect if the key does not exist.
     #[must_use]
-    pub fn delete(self, key: impl Into<Bytes>) -> Batch {
+    pub fn delete(self, key: impl Into<Bytes>) -> WriteBatch {
         let delete = DeleteRangeRequest {
             key: key.into(),
             ..Default::default()
@@ -56,7 +56,7 @@ impl Batch {
         self.operations.is_empty()
     }
 
-    fn with(mut self, request: Request) -> Batch {
+    fn with(mut self, request: Request) -> WriteBatch {
         self.operations.push(RequestOp {
             request: Some(request),
         });

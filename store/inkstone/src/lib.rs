@@ -70,7 +70,7 @@ mod waiting;
 mod watch;
 
 pub use answer::Answer;
-pub use batch::Batch;
+pub use batch::WriteBatch;
 pub use cluster::Durability;
 pub use cluster::{PeerSecret, SecretError};
 pub use error::{Error, Remedy};

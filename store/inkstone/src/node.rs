@@ -23,7 +23,7 @@ use revisions::{Command, Response};
 use crate::key_range::KeyRange;
 use crate::query::View;
 use crate::requests::{self, Written};
-use crate::{Answer, Batch, Condition, Error, KeyValue, Transacted, Transaction, Watch};
+use crate::{Answer, Condition, Error, KeyValue, Transacted, Transaction, Watch, WriteBatch};
 
 pub use leadership::{Leadership, LeadershipChanges};
 pub use options::NodeOptions;
@@ -173,7 +173,7 @@ impl Node {
         key: impl Into<Bytes>,
         value: impl Into<Bytes>,
     ) -> Answer<'_, Transacted> {
-        let put = Batch::new().put(key, value);
+        let put = WriteBatch::new().put(key, value);
         self.transact(Transaction::new().when(condition).then(put))
     }
 
@@ -194,7 +194,7 @@ impl Node {
     }
 
     /// Applies a batch as one revision. The answer is this revision.
-    pub fn write_batch(&self, batch: Batch) -> Answer<'_, i64> {
+    pub fn write_batch(&self, batch: WriteBatch) -> Answer<'_, i64> {
         let revision = |response| Ok(Written::of(response)?.revision);
         self.answer(batch.into_command(), revision)
     }

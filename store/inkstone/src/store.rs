@@ -10,7 +10,7 @@ use revisions::{Command, Response};
 use crate::key_range::KeyRange;
 use crate::query::{Query, View};
 use crate::requests::{self, Written};
-use crate::{Batch, Error, KeyValue, Options, Transacted, Transaction, Watch};
+use crate::{Error, KeyValue, Options, Transacted, Transaction, Watch, WriteBatch};
 
 /// An open store. Clones share it; dropping the last one closes it.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ impl Store {
 
     /// Applies a batch as one revision and returns it. An empty batch, or one that only
     /// deletes keys that do not exist, changes nothing and returns the current revision.
-    pub fn write_batch(&self, batch: Batch) -> Result<i64, Error> {
+    pub fn write_batch(&self, batch: WriteBatch) -> Result<i64, Error> {
         Ok(self.write(batch.into_command())?.revision)
     }
 

@@ -8,7 +8,7 @@ use etcd_api::etcdserverpb::{Compare, RangeRequest, RequestOp, TxnRequest, TxnRe
 use revisions::{Command, Response};
 
 use crate::requests::unexpected;
-use crate::{Batch, Error, KeyValue};
+use crate::{Error, KeyValue, WriteBatch};
 
 /// A condition on a key, on which a [`Transaction`] depends.
 #[derive(Clone, Debug)]
@@ -69,13 +69,13 @@ impl Condition {
 /// # let directory = tempfile::tempdir().unwrap();
 /// # let store = inkstone::Options::new(directory.path().join("data"))
 /// #     .segment_bytes(1 << 20).open()?;
-/// use inkstone::{Batch, Condition, Transaction};
+/// use inkstone::{WriteBatch, Condition, Transaction};
 ///
 /// // The first worker gets the job; the others learn which worker has it.
 /// let take = |worker: &'static str| {
 ///     Transaction::new()
 ///         .when(Condition::missing("job"))
-///         .then(Batch::new().put("job", worker))
+///         .then(WriteBatch::new().put("job", worker))
 ///         .read("job")
 /// };
 /// assert!(store.transact(take("ada"))?.succeeded);
@@ -88,8 +88,8 @@ impl Condition {
 #[derive(Clone, Debug, Default)]
 pub struct Transaction {
     conditions: Vec<Compare>,
-    then: Batch,
-    otherwise: Batch,
+    then: WriteBatch,
+    otherwise: WriteBatch,
     reads: Vec<RequestOp>,
 }
 
@@ -108,14 +108,14 @@ impl Transaction {
 
     /// Sets the batch that is applied when all conditions hold.
     #[must_use]
-    pub fn then(mut self, batch: Batch) -> Transaction {
+    pub fn then(mut self, batch: WriteBatch) -> Transaction {
         self.then = batch;
         self
     }
 
     /// Sets the batch that is applied when a condition does not hold.
     #[must_use]
-    pub fn otherwise(mut self, batch: Batch) -> Transaction {
+    pub fn otherwise(mut self, batch: WriteBatch) -> Transaction {
         self.otherwise = batch;
         self
     }
@@ -134,7 +134,7 @@ impl Transaction {
     }
 
     pub(crate) fn into_command(self) -> Command {
-        let with_reads = |batch: Batch| {
+        let with_reads = |batch: WriteBatch| {
             let mut operations = batch.into_operations();
             operations.extend(self.reads.iter().cloned());
             operations

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use inkstone::{Batch, Durability, Options, Remedy, Store};
+use inkstone::{Durability, Options, Remedy, Store, WriteBatch};
 
 fn keys(entries: Vec<inkstone::KeyValue>) -> Vec<String> {
     entries
@@ -44,7 +44,7 @@ fn ranges_in_both_directions_read_all_pages_at_one_revision() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let mut model = BTreeMap::new();
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     for number in 0..1500 {
         let key = format!("{number:05}");
         model.insert(key.clone(), number);
@@ -148,16 +148,16 @@ fn a_batch_is_one_revision_and_is_refused_if_it_has_a_key_twice() {
     let store = open(&directory);
     store.put("a", "1").unwrap();
     let revision = store
-        .write_batch(Batch::new().put("b", "2").delete("a"))
+        .write_batch(WriteBatch::new().put("b", "2").delete("a"))
         .unwrap();
     assert_eq!(store.get("b").unwrap().unwrap().mod_revision, revision);
     assert_eq!(store.get("a").unwrap(), None);
     let error = store
-        .write_batch(Batch::new().put("c", "3").put("c", "4"))
+        .write_batch(WriteBatch::new().put("c", "3").put("c", "4"))
         .unwrap_err();
     assert_eq!(error.remedy(), Remedy::CorrectTheCall, "{error}");
     assert_eq!(store.get("c").unwrap(), None);
-    assert_eq!(store.write_batch(Batch::new()).unwrap(), revision);
+    assert_eq!(store.write_batch(WriteBatch::new()).unwrap(), revision);
 }
 
 #[test]

@@ -10,7 +10,7 @@
 )]
 
 use environment::randomness::Random;
-use ordered_index::{Entry, Reader, Writer};
+use ordered_index::{IndexEntry, Reader, Writer};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -127,7 +127,7 @@ struct Cost {
 
 fn standard(keys: &[Vec<u8>], random: &mut Random) -> Cost {
     let before = LIVE_BYTES.load(Ordering::Relaxed);
-    let mut map: BTreeMap<Box<[u8]>, Entry> = BTreeMap::new();
+    let mut map: BTreeMap<Box<[u8]>, IndexEntry> = BTreeMap::new();
     let insert_ns = timed(keys.len(), || {
         for (number, key) in keys.iter().enumerate() {
             map.insert(key.as_slice().into(), entry(number));
@@ -197,8 +197,8 @@ fn ours(keys: &[Vec<u8>], random: &mut Random) -> (Writer, Reader, Cost) {
     )
 }
 
-fn entry(number: usize) -> Entry {
-    Entry {
+fn entry(number: usize) -> IndexEntry {
+    IndexEntry {
         value: number as u64,
         stamp: number as u64,
     }
@@ -246,7 +246,7 @@ fn bulk(keys: &[Vec<u8>]) {
     sorted.dedup();
     let (mut writer, _) = ordered_index::new(1);
     let ns = timed(sorted.len(), || {
-        let pairs = sorted.iter().map(|key| (key, Entry::default()));
+        let pairs = sorted.iter().map(|key| (key, IndexEntry::default()));
         writer
             .bulk_load(0, pairs)
             .expect("the keys are sorted and distinct");

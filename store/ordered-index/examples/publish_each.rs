@@ -12,7 +12,7 @@
 )]
 
 use environment::randomness::Random;
-use ordered_index::{Entry, Writer};
+use ordered_index::{IndexEntry, Writer};
 use std::time::Instant;
 
 const CURRENT: usize = 0;
@@ -84,8 +84,8 @@ fn change_all(writer: &mut Writer, keys: &[Vec<u8>], revision: &mut u64) {
     }
 }
 
-fn entry(number: u64) -> Entry {
-    Entry {
+fn entry(number: u64) -> IndexEntry {
+    IndexEntry {
         value: number,
         stamp: number,
     }

@@ -4,11 +4,11 @@
 //! split every one of them. The leaves are built without the writer: the trees
 //! of an index can be loaded in parallel.
 
-use crate::Entry;
+use crate::IndexEntry;
 use crate::fanout::Fanout;
 use crate::keys::{self, Keys};
-use crate::link::{Batch, Link};
-use crate::node::{Body, Inner, Leaf};
+use crate::link::{Link, Unpublished};
+use crate::node::{Inner, Leaf, NodeBody};
 use crate::tree::Tree;
 use std::fmt;
 use std::mem;
@@ -56,10 +56,10 @@ pub(crate) struct Placed {
 }
 
 impl Placed {
-    pub(crate) fn new(separator: Vec<u8>, body: Body, batch: &mut Batch) -> Placed {
+    pub(crate) fn new(separator: Vec<u8>, body: NodeBody, batch: &mut Unpublished) -> Placed {
         let len = match &body {
-            Body::Leaf(leaf) => leaf.entries.len() as u64,
-            Body::Inner(inner) => inner.counts.iter().sum(),
+            NodeBody::Leaf(leaf) => leaf.entries.len() as u64,
+            NodeBody::Inner(inner) => inner.counts.iter().sum(),
         };
         Placed {
             separator,
@@ -84,7 +84,7 @@ impl BulkLoad {
     }
 
     /// Adds a key greater than all before. A refused key changes nothing.
-    pub fn push(&mut self, key: &[u8], entry: Entry) -> Result<(), OutOfOrder> {
+    pub fn push(&mut self, key: &[u8], entry: IndexEntry) -> Result<(), OutOfOrder> {
         if self.accepted > 0 && key <= self.last.as_slice() {
             return Err(OutOfOrder {
                 accepted: self.accepted,
@@ -130,18 +130,22 @@ impl BulkLoad {
     }
 
     /// The leaves alone; `separator` stands on the left of the first.
-    pub(crate) fn into_leaves(mut self, separator: Vec<u8>, batch: &mut Batch) -> Vec<Placed> {
+    pub(crate) fn into_leaves(
+        mut self,
+        separator: Vec<u8>,
+        batch: &mut Unpublished,
+    ) -> Vec<Placed> {
         if !self.open.entries.is_empty() {
             self.close_leaf();
         }
         if let Some((first, _)) = self.leaves.first_mut() {
             *first = separator;
         }
-        let place = |(separator, leaf)| Placed::new(separator, Body::Leaf(leaf), batch);
+        let place = |(separator, leaf)| Placed::new(separator, NodeBody::Leaf(leaf), batch);
         self.leaves.into_iter().map(place).collect()
     }
 
-    pub(crate) fn finish(self, batch: &mut Batch) -> Tree {
+    pub(crate) fn finish(self, batch: &mut Unpublished) -> Tree {
         let accepted = self.accepted;
         let mut level = self.into_leaves(Vec::new(), batch);
         while level.len() > 1 {
@@ -159,12 +163,12 @@ impl BulkLoad {
 }
 
 /// The level above, of nodes as full as a bulk load fills them.
-pub(crate) fn level_above(below: Vec<Placed>, batch: &mut Batch) -> Vec<Placed> {
+pub(crate) fn level_above(below: Vec<Placed>, batch: &mut Unpublished) -> Vec<Placed> {
     parents(below, Fanout::loaded(batch.fanout.inner), batch)
 }
 
 /// Nodes above these children, each with `width` of them.
-pub(crate) fn parents(children: Vec<Placed>, width: usize, batch: &mut Batch) -> Vec<Placed> {
+pub(crate) fn parents(children: Vec<Placed>, width: usize, batch: &mut Unpublished) -> Vec<Placed> {
     let mut above = Vec::with_capacity(children.len().div_ceil(width.max(1)));
     let mut children = children.into_iter();
     while let Some(first) = children.next() {
@@ -175,7 +179,7 @@ pub(crate) fn parents(children: Vec<Placed>, width: usize, batch: &mut Batch) ->
 
 /// A node above these children. The first child's separator moves up, the others stay
 /// between the children.
-fn parent(first: Placed, others: impl Iterator<Item = Placed>, batch: &mut Batch) -> Placed {
+fn parent(first: Placed, others: impl Iterator<Item = Placed>, batch: &mut Unpublished) -> Placed {
     let mut separators = Keys::default();
     let mut inner = Inner {
         children: vec![first.link],
@@ -191,5 +195,5 @@ fn parent(first: Placed, others: impl Iterator<Item = Placed>, batch: &mut Batch
     inner.children.shrink_to_fit();
     inner.counts.shrink_to_fit();
     inner.assert_aligned();
-    Placed::new(first.separator, Body::Inner(inner), batch)
+    Placed::new(first.separator, NodeBody::Inner(inner), batch)
 }

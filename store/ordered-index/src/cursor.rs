@@ -10,8 +10,8 @@
 //! keys, the ends meet by arithmetic, and `remaining` is known before the first
 //! step: a limited range request gets its full count without a walk.
 
-use crate::Entry;
-use crate::node::{Body, Inner, Leaf};
+use crate::IndexEntry;
+use crate::node::{Inner, Leaf, NodeBody};
 use crate::tree::Tree;
 use std::fmt;
 use std::ops::Bound;
@@ -68,7 +68,7 @@ impl<'a> Cursor<'a> {
         clippy::should_implement_trait,
         reason = "it lends its key, an iterator cannot"
     )]
-    pub fn next(&mut self) -> Option<(&[u8], Entry)> {
+    pub fn next(&mut self) -> Option<(&[u8], IndexEntry)> {
         if self.low == self.high {
             return None;
         }
@@ -82,7 +82,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The greatest key not yet seen.
-    pub fn next_back(&mut self) -> Option<(&[u8], Entry)> {
+    pub fn next_back(&mut self) -> Option<(&[u8], IndexEntry)> {
         if self.low == self.high {
             return None;
         }
@@ -125,14 +125,14 @@ impl<'a> Path<'a> {
         let mut link = &tree.root;
         loop {
             match &link.body {
-                Body::Leaf(leaf) => {
+                NodeBody::Leaf(leaf) => {
                     return Path {
                         above,
                         leaf,
                         slot: n as usize,
                     };
                 }
-                Body::Inner(inner) => {
+                NodeBody::Inner(inner) => {
                     // Past the last key is the end of the last child.
                     let (child, rest) = if n == 0 {
                         (0, 0)
@@ -188,7 +188,7 @@ impl<'a> Path<'a> {
             .checked_add_signed(direction)
             .expect("the turn was checked");
         let mut link = &inner.children[*child];
-        while let Body::Inner(inner) = &link.body {
+        while let NodeBody::Inner(inner) = &link.body {
             let child = if direction > 0 {
                 0
             } else {
@@ -197,7 +197,7 @@ impl<'a> Path<'a> {
             self.above.push((inner, child));
             link = &inner.children[child];
         }
-        let Body::Leaf(leaf) = &link.body else {
+        let NodeBody::Leaf(leaf) = &link.body else {
             unreachable!("the loop ends at a leaf")
         };
         assert!(

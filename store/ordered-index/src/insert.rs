@@ -5,11 +5,11 @@
 //! and most generated names arrive, so leave full nodes behind instead of half
 //! empty ones.
 
-use crate::Entry;
+use crate::IndexEntry;
 use crate::bulk::Placed;
 use crate::keys::Keys;
-use crate::link::{Batch, Link};
-use crate::node::{Body, Inner, Leaf};
+use crate::link::{Link, Unpublished};
+use crate::node::{Inner, Leaf, NodeBody};
 use crate::tree::Tree;
 use std::mem;
 
@@ -17,21 +17,26 @@ use std::mem;
 const SLOTS_INSERTED: usize = 1;
 
 enum Inserted {
-    Replaced(Entry),
+    Replaced(IndexEntry),
     Added,
     /// Added, and the upper part of the node was split off.
     Split(Placed),
 }
 
 impl Tree {
-    pub(crate) fn empty(batch: &mut Batch) -> Tree {
+    pub(crate) fn empty(batch: &mut Unpublished) -> Tree {
         Tree {
-            root: batch.link(Body::Leaf(Leaf::default())),
+            root: batch.link(NodeBody::Leaf(Leaf::default())),
             len: 0,
         }
     }
 
-    pub(crate) fn insert(&mut self, key: &[u8], entry: Entry, batch: &mut Batch) -> Option<Entry> {
+    pub(crate) fn insert(
+        &mut self,
+        key: &[u8],
+        entry: IndexEntry,
+        batch: &mut Unpublished,
+    ) -> Option<IndexEntry> {
         let inserted = insert_below(&mut self.root, key, entry, batch);
         if let Inserted::Replaced(old) = inserted {
             return Some(old);
@@ -44,7 +49,7 @@ impl Tree {
     }
 
     /// Makes a new root above the two halves of a root that has split.
-    fn grow(&mut self, sibling: Placed, batch: &mut Batch) {
+    fn grow(&mut self, sibling: Placed, batch: &mut Unpublished) {
         assert!(
             sibling.len < self.len,
             "{} of {} keys went into the sibling",
@@ -52,23 +57,33 @@ impl Tree {
             self.len
         );
         let mut above = Inner::default();
-        let new_root = batch.link(Body::Inner(Inner::default()));
+        let new_root = batch.link(NodeBody::Inner(Inner::default()));
         above.children.push(mem::replace(&mut self.root, new_root));
         above.counts.push(self.len - sibling.len);
         above.insert_child(1, &sibling.separator, sibling.link, sibling.len);
         self.root
-            .edit(batch, 0, |root, _| root.body = Body::Inner(above));
+            .edit(batch, 0, |root, _| root.body = NodeBody::Inner(above));
     }
 }
 
-fn insert_below(link: &mut Link, key: &[u8], entry: Entry, batch: &mut Batch) -> Inserted {
+fn insert_below(
+    link: &mut Link,
+    key: &[u8],
+    entry: IndexEntry,
+    batch: &mut Unpublished,
+) -> Inserted {
     link.edit(batch, SLOTS_INSERTED, |node, batch| match &mut node.body {
-        Body::Leaf(leaf) => insert_in_leaf(leaf, key, entry, batch),
-        Body::Inner(inner) => insert_in_child(inner, key, entry, batch),
+        NodeBody::Leaf(leaf) => insert_in_leaf(leaf, key, entry, batch),
+        NodeBody::Inner(inner) => insert_in_child(inner, key, entry, batch),
     })
 }
 
-fn insert_in_leaf(leaf: &mut Leaf, key: &[u8], entry: Entry, batch: &mut Batch) -> Inserted {
+fn insert_in_leaf(
+    leaf: &mut Leaf,
+    key: &[u8],
+    entry: IndexEntry,
+    batch: &mut Unpublished,
+) -> Inserted {
     match leaf.keys.search(key) {
         Ok(slot) => Inserted::Replaced(mem::replace(&mut leaf.entries[slot], entry)),
         Err(slot) => {
@@ -81,7 +96,12 @@ fn insert_in_leaf(leaf: &mut Leaf, key: &[u8], entry: Entry, batch: &mut Batch) 
     }
 }
 
-fn insert_in_child(inner: &mut Inner, key: &[u8], entry: Entry, batch: &mut Batch) -> Inserted {
+fn insert_in_child(
+    inner: &mut Inner,
+    key: &[u8],
+    entry: IndexEntry,
+    batch: &mut Unpublished,
+) -> Inserted {
     let child = inner.child_of(key);
     match insert_below(&mut inner.children[child], key, entry, batch) {
         Inserted::Replaced(old) => return Inserted::Replaced(old),
@@ -106,7 +126,7 @@ fn split_point(slots: usize, inserted: usize) -> usize {
     }
 }
 
-fn split_leaf(leaf: &mut Leaf, inserted: usize, batch: &mut Batch) -> Placed {
+fn split_leaf(leaf: &mut Leaf, inserted: usize, batch: &mut Unpublished) -> Placed {
     let slots = leaf.entries.len();
     let at = split_point(slots, inserted);
     assert!(
@@ -120,11 +140,11 @@ fn split_leaf(leaf: &mut Leaf, inserted: usize, batch: &mut Batch) -> Placed {
     };
     leaf.keys = Keys::gather(&[(&leaf.keys, 0..at)]);
     leaf.entries.shrink_to_fit();
-    Placed::new(separator, Body::Leaf(upper), batch)
+    Placed::new(separator, NodeBody::Leaf(upper), batch)
 }
 
 /// Splits an inner node. The separator at the split moves up: it is in neither half.
-fn split_inner(inner: &mut Inner, inserted: usize, batch: &mut Batch) -> Placed {
+fn split_inner(inner: &mut Inner, inserted: usize, batch: &mut Unpublished) -> Placed {
     let slots = inner.children.len();
     let at = split_point(slots, inserted);
     assert!(
@@ -142,5 +162,5 @@ fn split_inner(inner: &mut Inner, inserted: usize, batch: &mut Batch) -> Placed 
     inner.counts.shrink_to_fit();
     inner.assert_aligned();
     upper.assert_aligned();
-    Placed::new(separator, Body::Inner(upper), batch)
+    Placed::new(separator, NodeBody::Inner(upper), batch)
 }

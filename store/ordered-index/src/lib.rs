@@ -1,11 +1,11 @@
 //! A prefix-truncated B+-tree in memory: one writer, readers that never wait, counts in O(log n).
 //!
 //! ```
-//! use ordered_index::Entry;
+//! use ordered_index::IndexEntry;
 //! use std::ops::Bound;
 //!
 //! let (mut writer, reader) = ordered_index::new(1);
-//! writer.insert(0, b"a", Entry { value: 1, stamp: 10 });
+//! writer.insert(0, b"a", IndexEntry { value: 1, stamp: 10 });
 //! assert_eq!(reader.pin().len(0), 0, "not published yet");
 //! writer.publish(10);
 //!
@@ -61,7 +61,7 @@ mod writer;
 
 pub use bulk::{BulkLoad, OutOfOrder};
 pub use cursor::Cursor;
-pub use entry::Entry;
+pub use entry::IndexEntry;
 pub use fanout::Fanout;
 pub use reader::{Reader, Snapshot};
 pub use sorted::Change;

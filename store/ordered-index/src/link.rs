@@ -34,7 +34,7 @@ mod state;
 
 use crate::capacity::{capacity_for, refill, reserve_about};
 use crate::fanout::Fanout;
-use crate::node::{Body, Node};
+use crate::node::{NodeBody, TreeNode};
 use crate::spare::Spare;
 use participant::Participant;
 pub(crate) use state::{Current, Pinned, Published};
@@ -44,7 +44,7 @@ use std::ptr::NonNull;
 
 /// A pointer to a node; see the rules above. Dropping it frees nothing.
 #[derive(Debug)]
-pub(crate) struct Link(NonNull<Node>);
+pub(crate) struct Link(NonNull<TreeNode>);
 
 // SAFETY: a node is plain data (integers, vectors, links). Shared access only
 // reads it (rules 1 and 2), and a node may be freed on any thread.
@@ -53,10 +53,10 @@ unsafe impl Send for Link {}
 unsafe impl Sync for Link {}
 
 impl Deref for Link {
-    type Target = Node;
+    type Target = TreeNode;
 
     #[inline]
-    fn deref(&self) -> &Node {
+    fn deref(&self) -> &TreeNode {
         // SAFETY: rules 3 and 4: the node outlives every borrow of a link to it;
         // rule 1: no mutable reference exists while the link is borrowed.
         unsafe { self.0.as_ref() }
@@ -64,7 +64,7 @@ impl Deref for Link {
 }
 
 impl Link {
-    fn to(node: Box<Node>) -> Link {
+    fn to(node: Box<TreeNode>) -> Link {
         Link(NonNull::from(Box::leak(node)))
     }
 
@@ -79,12 +79,12 @@ impl Link {
 
     /// # Safety
     /// No other link to the node may be used from now on.
-    unsafe fn free(self) -> Box<Node> {
+    unsafe fn free(self) -> Box<TreeNode> {
         // SAFETY: the pointer came from `Box::leak`; the caller holds the last link.
         unsafe { Box::from_raw(self.0.as_ptr()) }
     }
 
-    fn is_fresh(&self, batch: &Batch) -> bool {
+    fn is_fresh(&self, batch: &Unpublished) -> bool {
         self.born == batch.number
     }
 
@@ -92,9 +92,9 @@ impl Link {
     /// replaces it (with room for `more` slots).
     pub(crate) fn edit<R>(
         &mut self,
-        batch: &mut Batch,
+        batch: &mut Unpublished,
         more: usize,
-        change: impl FnOnce(&mut Node, &mut Batch) -> R,
+        change: impl FnOnce(&mut TreeNode, &mut Unpublished) -> R,
     ) -> R {
         if self.is_fresh(batch) {
             batch.live_bytes -= self.heap_bytes();
@@ -111,7 +111,7 @@ impl Link {
     }
 
     /// Takes this node out of the working state (its children may stay in it).
-    pub(crate) fn discard(self, batch: &mut Batch) {
+    pub(crate) fn discard(self, batch: &mut Unpublished) {
         let bytes = self.heap_bytes();
         batch.live_bytes -= bytes;
         if self.is_fresh(batch) {
@@ -124,7 +124,7 @@ impl Link {
     }
 
     /// The same, but returns a copy of its content.
-    pub(crate) fn take(self, batch: &mut Batch) -> Body {
+    pub(crate) fn take(self, batch: &mut Unpublished) -> NodeBody {
         let mut body = self.body.empty_like();
         copy_body(&self, &mut body, self.body.slots());
         self.discard(batch);
@@ -132,8 +132,8 @@ impl Link {
     }
 
     /// Takes this node and all nodes below it out of the working state.
-    pub(crate) fn discard_all(self, batch: &mut Batch) {
-        if let Body::Inner(inner) = &self.body {
+    pub(crate) fn discard_all(self, batch: &mut Unpublished) {
+        if let NodeBody::Inner(inner) = &self.body {
             for child in &inner.children {
                 // SAFETY: the parent that holds the other link is discarded below.
                 unsafe { child.share() }.discard_all(batch);
@@ -144,13 +144,13 @@ impl Link {
 
     /// # Safety
     /// As `free`, for every node below; `keep` is asked before each descent.
-    unsafe fn free_all(self, keep: &impl Fn(&Node) -> bool) {
+    unsafe fn free_all(self, keep: &impl Fn(&TreeNode) -> bool) {
         if keep(&self) {
             return;
         }
         // SAFETY: the caller's promise.
         let node = unsafe { self.free() };
-        if let Body::Inner(inner) = node.body {
+        if let NodeBody::Inner(inner) = node.body {
             // SAFETY: the caller's promise covers the children.
             inner
                 .children
@@ -163,13 +163,13 @@ impl Link {
 /// Replaces the content of `copy`, which is of the same kind, and gives it about
 /// `capacity` slots. The children are shared: callers discard the original, so
 /// that each child stays reachable by one link of the working state.
-fn copy_body(node: &Node, copy: &mut Body, capacity: usize) {
+fn copy_body(node: &TreeNode, copy: &mut NodeBody, capacity: usize) {
     match (&node.body, copy) {
-        (Body::Leaf(leaf), Body::Leaf(copy)) => {
+        (NodeBody::Leaf(leaf), NodeBody::Leaf(copy)) => {
             leaf.keys.copy_to(&mut copy.keys, capacity);
             refill(&mut copy.entries, &leaf.entries, capacity);
         }
-        (Body::Inner(inner), Body::Inner(copy)) => {
+        (NodeBody::Inner(inner), NodeBody::Inner(copy)) => {
             inner.separators.copy_to(&mut copy.separators, capacity);
             share_all(&inner.children, &mut copy.children, capacity);
             refill(&mut copy.counts, &inner.counts, capacity);
@@ -202,7 +202,7 @@ struct Retired {
 
 /// The writer's state since the last publish.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub(crate) struct Unpublished {
     /// Counts publishes; nodes that bear it are the writer's own.
     number: u64,
     /// Nodes of older batches that the working state no longer contains.
@@ -216,9 +216,9 @@ pub(crate) struct Batch {
     pub(crate) fanout: Fanout,
 }
 
-impl Batch {
-    pub(crate) fn new(fanout: Fanout) -> Batch {
-        Batch {
+impl Unpublished {
+    pub(crate) fn new(fanout: Fanout) -> Unpublished {
+        Unpublished {
             number: 1,
             retired: Retired::default(),
             spare: Spare::default(),
@@ -235,8 +235,8 @@ impl Batch {
     }
 
     /// A link to a new node with this content.
-    pub(crate) fn link(&mut self, body: Body) -> Link {
-        let node = Node {
+    pub(crate) fn link(&mut self, body: NodeBody) -> Link {
+        let node = TreeNode {
             born: self.number,
             body,
         };
@@ -246,13 +246,13 @@ impl Batch {
 
     /// A link to a copy with room for `more` slots. The caller discards the
     /// original, and counts the copy's bytes once it has been changed.
-    fn copy(&mut self, original: &Node, more: usize) -> Link {
+    fn copy(&mut self, original: &TreeNode, more: usize) -> Link {
         let capacity = capacity_for(original.body.slots() + more);
         let mut node = self
             .spare
             .node(&original.body, capacity)
             .unwrap_or_else(|| {
-                Box::new(Node {
+                Box::new(TreeNode {
                     born: 0,
                     body: original.body.empty_like(),
                 })

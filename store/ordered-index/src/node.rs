@@ -8,19 +8,19 @@
 //!
 //! The counts make `rank`, `count` and `nth` one walk from the root to a leaf.
 
-use crate::Entry;
+use crate::IndexEntry;
 use crate::keys::{Keys, make_room};
 use crate::link::Link;
 
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct TreeNode {
     /// Number of the batch that made this node. Only that batch may change it.
     pub(crate) born: u64,
-    pub(crate) body: Body,
+    pub(crate) body: NodeBody,
 }
 
 #[derive(Debug)]
-pub(crate) enum Body {
+pub(crate) enum NodeBody {
     Leaf(Leaf),
     Inner(Inner),
 }
@@ -29,7 +29,7 @@ pub(crate) enum Body {
 pub(crate) struct Leaf {
     pub(crate) keys: Keys,
     /// Same slots as `keys`.
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<IndexEntry>,
 }
 
 #[derive(Debug, Default)]
@@ -42,63 +42,63 @@ pub(crate) struct Inner {
     pub(crate) counts: Vec<u64>,
 }
 
-impl Body {
+impl NodeBody {
     /// Keys of a leaf, children of an inner node.
     pub(crate) fn slots(&self) -> usize {
         match self {
-            Body::Leaf(leaf) => leaf.entries.len(),
-            Body::Inner(inner) => inner.children.len(),
+            NodeBody::Leaf(leaf) => leaf.entries.len(),
+            NodeBody::Inner(inner) => inner.children.len(),
         }
     }
 
     /// Slots for which there is room.
     pub(crate) fn capacity(&self) -> usize {
         match self {
-            Body::Leaf(leaf) => leaf.entries.capacity(),
-            Body::Inner(inner) => inner.children.capacity(),
+            NodeBody::Leaf(leaf) => leaf.entries.capacity(),
+            NodeBody::Inner(inner) => inner.children.capacity(),
         }
     }
 
     /// An empty body of the same kind.
-    pub(crate) fn empty_like(&self) -> Body {
+    pub(crate) fn empty_like(&self) -> NodeBody {
         match self {
-            Body::Leaf(_) => Body::Leaf(Leaf::default()),
-            Body::Inner(_) => Body::Inner(Inner::default()),
+            NodeBody::Leaf(_) => NodeBody::Leaf(Leaf::default()),
+            NodeBody::Inner(_) => NodeBody::Inner(Inner::default()),
         }
     }
 
     /// Its keys or separators.
     pub(crate) fn keys(&self) -> &Keys {
         match self {
-            Body::Leaf(leaf) => &leaf.keys,
-            Body::Inner(inner) => &inner.separators,
+            NodeBody::Leaf(leaf) => &leaf.keys,
+            NodeBody::Inner(inner) => &inner.separators,
         }
     }
 }
 
-impl Node {
+impl TreeNode {
     /// Bytes of this node on the heap, its children's not included.
     pub(crate) fn heap_bytes(&self) -> u64 {
         let content = match &self.body {
-            Body::Leaf(leaf) => return leaf.node_bytes(),
-            Body::Inner(inner) => {
+            NodeBody::Leaf(leaf) => return leaf.node_bytes(),
+            NodeBody::Inner(inner) => {
                 inner.separators.heap_bytes()
                     + inner.children.capacity() * size_of::<Link>()
                     + inner.counts.capacity() * size_of::<u64>()
             }
         };
-        (size_of::<Node>() + content) as u64
+        (size_of::<TreeNode>() + content) as u64
     }
 }
 
 impl Leaf {
     /// Bytes on the heap of a node that holds this.
     pub(crate) fn node_bytes(&self) -> u64 {
-        let content = self.keys.heap_bytes() + self.entries.capacity() * size_of::<Entry>();
-        (size_of::<Node>() + content) as u64
+        let content = self.keys.heap_bytes() + self.entries.capacity() * size_of::<IndexEntry>();
+        (size_of::<TreeNode>() + content) as u64
     }
 
-    pub(crate) fn insert(&mut self, slot: usize, key: &[u8], entry: Entry) {
+    pub(crate) fn insert(&mut self, slot: usize, key: &[u8], entry: IndexEntry) {
         self.keys.insert(slot, key);
         make_room(&mut self.entries);
         self.entries.insert(slot, entry);
@@ -109,7 +109,7 @@ impl Leaf {
         );
     }
 
-    pub(crate) fn remove(&mut self, slot: usize) -> Entry {
+    pub(crate) fn remove(&mut self, slot: usize) -> IndexEntry {
         self.keys.remove(slot);
         self.entries.remove(slot)
     }

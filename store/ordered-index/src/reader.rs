@@ -8,7 +8,7 @@
 //! snapshot every few thousand keys, pin again and continue after the last key.
 
 use crate::cursor::Cursor;
-use crate::entry::Entry;
+use crate::entry::IndexEntry;
 use crate::link::{Current, Pinned};
 use crate::tree::Tree;
 use std::fmt;
@@ -57,7 +57,7 @@ impl Snapshot {
 
     /// The entry of `key`.
     #[inline]
-    pub fn get(&self, tree: usize, key: &[u8]) -> Option<Entry> {
+    pub fn get(&self, tree: usize, key: &[u8]) -> Option<IndexEntry> {
         self.tree(tree).get(key)
     }
 
@@ -82,7 +82,7 @@ impl Snapshot {
     }
 
     /// The key with exactly `n` smaller keys, in O(log n).
-    pub fn nth(&self, tree: usize, n: u64) -> Option<(Vec<u8>, Entry)> {
+    pub fn nth(&self, tree: usize, n: u64) -> Option<(Vec<u8>, IndexEntry)> {
         self.tree(tree).nth(n)
     }
 

@@ -4,16 +4,16 @@
 //! neighbour when both together stay below three quarters, so that a tree
 //! under inserts and removals does not split and merge in turns.
 
-use crate::Entry;
+use crate::IndexEntry;
 use crate::fanout::Fanout;
 use crate::keys::Keys;
-use crate::link::{Batch, Link};
-use crate::node::{Body, Inner, Leaf};
+use crate::link::{Link, Unpublished};
+use crate::node::{Inner, Leaf, NodeBody};
 use crate::tree::Tree;
 use std::mem;
 
 impl Tree {
-    pub(crate) fn remove(&mut self, key: &[u8], batch: &mut Batch) -> Option<Entry> {
+    pub(crate) fn remove(&mut self, key: &[u8], batch: &mut Unpublished) -> Option<IndexEntry> {
         // A key that is not there must not cost the copy of a path.
         self.get(key)?;
         let removed = remove_below(&mut self.root, key, batch);
@@ -23,11 +23,11 @@ impl Tree {
     }
 
     /// Replaces a root that has one child by this child.
-    pub(crate) fn shrink(&mut self, batch: &mut Batch) {
-        while matches!(&self.root.body, Body::Inner(inner) if inner.children.len() == 1) {
-            let placeholder = batch.link(Body::Leaf(Leaf::default()));
+    pub(crate) fn shrink(&mut self, batch: &mut Unpublished) {
+        while matches!(&self.root.body, NodeBody::Inner(inner) if inner.children.len() == 1) {
+            let placeholder = batch.link(NodeBody::Leaf(Leaf::default()));
             let root = mem::replace(&mut self.root, placeholder);
-            let Body::Inner(mut inner) = root.take(batch) else {
+            let NodeBody::Inner(mut inner) = root.take(batch) else {
                 panic!("a root with one child is an inner node");
             };
             let (child, len) = inner.remove_child(0);
@@ -45,16 +45,16 @@ impl Tree {
     }
 }
 
-fn remove_below(link: &mut Link, key: &[u8], batch: &mut Batch) -> Entry {
+fn remove_below(link: &mut Link, key: &[u8], batch: &mut Unpublished) -> IndexEntry {
     link.edit(batch, 0, |node, batch| match &mut node.body {
-        Body::Leaf(leaf) => {
+        NodeBody::Leaf(leaf) => {
             let slot = leaf
                 .keys
                 .search(key)
                 .expect("the key was found before the path was copied");
             leaf.remove(slot)
         }
-        Body::Inner(inner) => {
+        NodeBody::Inner(inner) => {
             let child = inner.child_of(key);
             let removed = remove_below(&mut inner.children[child], key, batch);
             assert!(
@@ -69,7 +69,7 @@ fn remove_below(link: &mut Link, key: &[u8], batch: &mut Batch) -> Entry {
 }
 
 /// Drops a child that has become empty, merges one that has become narrow.
-fn mend(inner: &mut Inner, child: usize, batch: &mut Batch) {
+fn mend(inner: &mut Inner, child: usize, batch: &mut Unpublished) {
     let (slots, slots_max) = width(inner, child, batch);
     if slots == 0 {
         let (empty, keys) = inner.remove_child(child);
@@ -91,17 +91,17 @@ fn mend(inner: &mut Inner, child: usize, batch: &mut Batch) {
 }
 
 /// Slots of a child, and how many it may have.
-fn width(inner: &Inner, child: usize, batch: &Batch) -> (usize, usize) {
+fn width(inner: &Inner, child: usize, batch: &Unpublished) -> (usize, usize) {
     let body = &inner.children[child].body;
     let slots_max = match body {
-        Body::Leaf(_) => batch.fanout.leaf,
-        Body::Inner(_) => batch.fanout.inner,
+        NodeBody::Leaf(_) => batch.fanout.leaf,
+        NodeBody::Inner(_) => batch.fanout.inner,
     };
     (body.slots(), slots_max)
 }
 
 /// Child `left + 1` moves into child `left`.
-fn merge(inner: &mut Inner, left: usize, batch: &mut Batch) {
+fn merge(inner: &mut Inner, left: usize, batch: &mut Unpublished) {
     let separator = inner.separators.key(left);
     let (right, keys) = inner.remove_child(left + 1);
     inner.counts[left] += keys;
@@ -109,11 +109,11 @@ fn merge(inner: &mut Inner, left: usize, batch: &mut Batch) {
 }
 
 /// All of `right` moves into its left neighbour, of the same kind.
-pub(crate) fn absorb(left: &mut Link, right: Link, separator: &[u8], batch: &mut Batch) {
+pub(crate) fn absorb(left: &mut Link, right: Link, separator: &[u8], batch: &mut Unpublished) {
     let right = right.take(batch);
     left.edit(batch, 0, |node, _| match (&mut node.body, right) {
-        (Body::Leaf(left), Body::Leaf(right)) => absorb_leaf(left, right),
-        (Body::Inner(left), Body::Inner(right)) => absorb_inner(left, right, separator),
+        (NodeBody::Leaf(left), NodeBody::Leaf(right)) => absorb_leaf(left, right),
+        (NodeBody::Inner(left), NodeBody::Inner(right)) => absorb_inner(left, right, separator),
         (left, right) => panic!("siblings of different kinds: {left:?} and {right:?}"),
     });
 }

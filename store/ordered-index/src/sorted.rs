@@ -9,11 +9,11 @@
 //! Each touched leaf is rebuilt once, where changes one by one would walk from the
 //! root and move the leaf's keys for each of them. That pays from a few changes per leaf on.
 
-use crate::Entry;
+use crate::IndexEntry;
 use crate::bulk::{BulkLoad, Placed, level_above, parents};
 use crate::fanout::Fanout;
-use crate::link::{Batch, Link};
-use crate::node::{Body, Inner, Leaf};
+use crate::link::{Link, Unpublished};
+use crate::node::{Inner, Leaf, NodeBody};
 use crate::remove::absorb;
 use crate::tree::Tree;
 use std::mem;
@@ -24,22 +24,22 @@ pub struct Change<'k> {
     /// The key to change.
     pub key: &'k [u8],
     /// Its entry from now on; `None` removes the key.
-    pub entry: Option<Entry>,
+    pub entry: Option<IndexEntry>,
 }
 
 /// Changes a tree; appends to `before` the entry that each change found.
 pub(crate) fn change(
     tree: &mut Tree,
     changes: &[Change<'_>],
-    before: &mut Vec<Option<Entry>>,
-    batch: &mut Batch,
+    before: &mut Vec<Option<IndexEntry>>,
+    batch: &mut Unpublished,
 ) {
     let in_order = changes.is_sorted_by(|left, right| left.key < right.key);
     assert!(in_order, "changes that are not in the order of their keys");
     if changes.is_empty() {
         return;
     }
-    let placeholder = batch.link(Body::Leaf(Leaf::default()));
+    let placeholder = batch.link(NodeBody::Leaf(Leaf::default()));
     let root = mem::replace(&mut tree.root, placeholder);
     let mut level = change_below(root, Vec::new(), changes, before, batch);
     while level.len() > 1 {
@@ -59,16 +59,16 @@ fn change_below(
     link: Link,
     separator: Vec<u8>,
     changes: &[Change<'_>],
-    before: &mut Vec<Option<Entry>>,
-    batch: &mut Batch,
+    before: &mut Vec<Option<IndexEntry>>,
+    batch: &mut Unpublished,
 ) -> Vec<Placed> {
     match link.take(batch) {
-        Body::Leaf(leaf) => {
+        NodeBody::Leaf(leaf) => {
             let mut load = BulkLoad::with_fanout(batch.fanout);
             change_leaf(&leaf, changes, before, &mut load);
             load.into_leaves(separator, batch)
         }
-        Body::Inner(inner) => {
+        NodeBody::Inner(inner) => {
             let children = change_children(inner, separator, changes, before, batch);
             let children = merge_narrow(children, batch);
             // As few nodes as possible, all of about the same width.
@@ -82,7 +82,7 @@ fn change_below(
 fn change_leaf(
     leaf: &Leaf,
     changes: &[Change<'_>],
-    before: &mut Vec<Option<Entry>>,
+    before: &mut Vec<Option<IndexEntry>>,
     load: &mut BulkLoad,
 ) {
     let (mut copied, mut key) = (0, Vec::new());
@@ -113,8 +113,8 @@ fn change_children(
     inner: Inner,
     separator: Vec<u8>,
     mut changes: &[Change<'_>],
-    before: &mut Vec<Option<Entry>>,
-    batch: &mut Batch,
+    before: &mut Vec<Option<IndexEntry>>,
+    batch: &mut Unpublished,
 ) -> Vec<Placed> {
     let mut children = Vec::with_capacity(inner.children.len());
     let mut separator = Some(separator);
@@ -142,7 +142,7 @@ fn change_children(
 }
 
 /// Merges neighbours of which one has become narrow, as removals of single keys do.
-fn merge_narrow(children: Vec<Placed>, batch: &mut Batch) -> Vec<Placed> {
+fn merge_narrow(children: Vec<Placed>, batch: &mut Unpublished) -> Vec<Placed> {
     let mut merged: Vec<Placed> = Vec::with_capacity(children.len());
     for right in children {
         match merged.last_mut() {
@@ -156,10 +156,10 @@ fn merge_narrow(children: Vec<Placed>, batch: &mut Batch) -> Vec<Placed> {
     merged
 }
 
-fn should_merge(left: &Placed, right: &Placed, batch: &Batch) -> bool {
+fn should_merge(left: &Placed, right: &Placed, batch: &Unpublished) -> bool {
     let slots_max = match &left.link.body {
-        Body::Leaf(_) => batch.fanout.leaf,
-        Body::Inner(_) => batch.fanout.inner,
+        NodeBody::Leaf(_) => batch.fanout.leaf,
+        NodeBody::Inner(_) => batch.fanout.inner,
     };
     let (left, right) = (left.link.body.slots(), right.link.body.slots());
     let narrow = left.min(right) < Fanout::underfull(slots_max).max(1);

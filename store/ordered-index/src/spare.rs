@@ -20,7 +20,7 @@
 )]
 
 use crate::capacity::{SLOTS_IN_CLASS, fits};
-use crate::node::{Body, Node};
+use crate::node::{NodeBody, TreeNode};
 
 /// The last class holds every wider node.
 const CLASSES: usize = 18;
@@ -42,14 +42,14 @@ const DELIVERIES_WAITED: u64 = 8;
 /// Nodes of one kind and class of capacity.
 #[derive(Debug, Default)]
 struct Class {
-    nodes: Vec<Box<Node>>,
+    nodes: Vec<Box<TreeNode>>,
     /// The lowest number of nodes since the last check: that number was never used.
     unused: usize,
 }
 
 impl Class {
     /// Takes a node with fitting bytes if it is among the last few, otherwise the last.
-    fn take(&mut self, bytes: usize) -> Option<Box<Node>> {
+    fn take(&mut self, bytes: usize) -> Option<Box<TreeNode>> {
         let last = self.nodes.len().checked_sub(1)?;
         let mut looked_at = self.nodes.iter().enumerate().rev().take(LOOKED_AT_MAX);
         let fitting = looked_at
@@ -72,10 +72,10 @@ impl Default for Classes {
 }
 
 impl Classes {
-    fn of(&mut self, kind: &Body, capacity: usize) -> &mut Class {
+    fn of(&mut self, kind: &NodeBody, capacity: usize) -> &mut Class {
         let of_kind = match kind {
-            Body::Leaf(_) => 0,
-            Body::Inner(_) => CLASSES,
+            NodeBody::Leaf(_) => 0,
+            NodeBody::Inner(_) => CLASSES,
         };
         &mut self.0[of_kind + (capacity / SLOTS_IN_CLASS).min(CLASSES - 1)]
     }
@@ -91,7 +91,7 @@ pub(crate) struct Spare {
     batch_bytes: u64,
     deliveries: u64,
     /// Empty between two deliveries.
-    pub(crate) delivery: Vec<Box<Node>>,
+    pub(crate) delivery: Vec<Box<TreeNode>>,
 }
 
 impl Spare {
@@ -113,7 +113,7 @@ impl Spare {
     }
 
     /// A node of the kind of `like`, for `capacity` slots; its content is old.
-    pub(crate) fn node(&mut self, like: &Body, capacity: usize) -> Option<Box<Node>> {
+    pub(crate) fn node(&mut self, like: &NodeBody, capacity: usize) -> Option<Box<TreeNode>> {
         let bytes = like.keys().bytes_wanted(capacity);
         let node = self.classes.of(like, capacity).take(bytes)?;
         self.bytes -= node.heap_bytes();

@@ -7,14 +7,14 @@ mod model;
 mod shape;
 mod spare;
 
-use crate::Entry;
+use crate::IndexEntry;
 use environment::randomness::Random;
 
 /// Miri runs the same stories, a hundred times shorter.
 const STEPS: u64 = if cfg!(miri) { 300 } else { 30_000 };
 
-fn entry(number: u64) -> Entry {
-    Entry {
+fn entry(number: u64) -> IndexEntry {
+    IndexEntry {
         value: number,
         stamp: !number,
     }

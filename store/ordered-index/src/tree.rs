@@ -1,8 +1,8 @@
 //! Lookups in one tree: a walk from the root to a leaf, without a lock.
 
-use crate::Entry;
+use crate::IndexEntry;
 use crate::link::Link;
-use crate::node::{Body, Leaf};
+use crate::node::{Leaf, NodeBody};
 
 #[derive(Debug)]
 pub(crate) struct Tree {
@@ -34,14 +34,14 @@ impl Tree {
         let mut link = &self.root;
         loop {
             match &link.body {
-                Body::Leaf(leaf) => return leaf,
-                Body::Inner(inner) => link = &inner.children[inner.child_of(key)],
+                NodeBody::Leaf(leaf) => return leaf,
+                NodeBody::Inner(inner) => link = &inner.children[inner.child_of(key)],
             }
         }
     }
 
     #[inline]
-    pub(crate) fn get(&self, key: &[u8]) -> Option<Entry> {
+    pub(crate) fn get(&self, key: &[u8]) -> Option<IndexEntry> {
         let leaf = self.leaf_of(key);
         let slot = leaf.keys.search(key).ok()?;
         Some(leaf.entries[slot])
@@ -52,7 +52,7 @@ impl Tree {
         let mut before = 0;
         loop {
             match &link.body {
-                Body::Leaf(leaf) => {
+                NodeBody::Leaf(leaf) => {
                     let (slot, found) = match leaf.keys.search(key) {
                         Ok(slot) => (slot, true),
                         Err(slot) => (slot, false),
@@ -60,7 +60,7 @@ impl Tree {
                     before += slot as u64;
                     return Rank { before, found };
                 }
-                Body::Inner(inner) => {
+                NodeBody::Inner(inner) => {
                     let child = inner.child_of(key);
                     before += inner.keys_before(child);
                     link = &inner.children[child];
@@ -75,17 +75,17 @@ impl Tree {
         end.saturating_sub(self.rank(start).before)
     }
 
-    pub(crate) fn nth(&self, mut n: u64) -> Option<(Vec<u8>, Entry)> {
+    pub(crate) fn nth(&self, mut n: u64) -> Option<(Vec<u8>, IndexEntry)> {
         if n >= self.len {
             return None;
         }
         let mut link = &self.root;
         loop {
             match &link.body {
-                Body::Leaf(leaf) => {
+                NodeBody::Leaf(leaf) => {
                     return Some((leaf.keys.key(n as usize), leaf.entries[n as usize]));
                 }
-                Body::Inner(inner) => {
+                NodeBody::Inner(inner) => {
                     let (child, rest) = inner.child_at(n);
                     (link, n) = (&inner.children[child], rest);
                 }

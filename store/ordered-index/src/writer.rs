@@ -2,9 +2,9 @@
 
 use crate::bulk::{BulkLoad, OutOfOrder};
 use crate::cursor::Cursor;
-use crate::entry::Entry;
+use crate::entry::IndexEntry;
 use crate::fanout::Fanout;
-use crate::link::{Batch, Current};
+use crate::link::{Current, Unpublished};
 use crate::returned::SpareStates;
 use crate::sorted::{self, Change};
 use crate::tree::Tree;
@@ -22,7 +22,7 @@ pub struct Writer {
     current: Arc<Current>,
     /// The working state: what the next publish will show.
     pub(crate) trees: Vec<Tree>,
-    pub(crate) batch: Batch,
+    pub(crate) batch: Unpublished,
     spare_states: SpareStates,
 }
 
@@ -32,7 +32,7 @@ impl Writer {
             fanout.leaf >= 4 && fanout.inner >= 4,
             "{fanout:?} is too narrow to split"
         );
-        let mut batch = Batch::new(fanout);
+        let mut batch = Unpublished::new(fanout);
         let trees: Vec<Tree> = (0..trees).map(|_| Tree::empty(&mut batch)).collect();
         let current = Arc::new(Current::new(&trees, &mut batch));
         (
@@ -47,12 +47,12 @@ impl Writer {
     }
 
     /// Sets the entry of `key`; returns the one it replaced.
-    pub fn insert(&mut self, tree: usize, key: &[u8], entry: Entry) -> Option<Entry> {
+    pub fn insert(&mut self, tree: usize, key: &[u8], entry: IndexEntry) -> Option<IndexEntry> {
         self.trees[tree].insert(key, entry, &mut self.batch)
     }
 
     /// Removes `key`; returns its entry.
-    pub fn remove(&mut self, tree: usize, key: &[u8]) -> Option<Entry> {
+    pub fn remove(&mut self, tree: usize, key: &[u8]) -> Option<IndexEntry> {
         self.trees[tree].remove(key, &mut self.batch)
     }
 
@@ -62,20 +62,30 @@ impl Writer {
     /// # Panics
     ///
     /// When the keys do not ascend.
-    pub fn change_sorted(&mut self, tree: usize, changes: &[Change<'_>]) -> Vec<Option<Entry>> {
+    pub fn change_sorted(
+        &mut self,
+        tree: usize,
+        changes: &[Change<'_>],
+    ) -> Vec<Option<IndexEntry>> {
         let mut before = Vec::with_capacity(changes.len());
         sorted::change(&mut self.trees[tree], changes, &mut before, &mut self.batch);
         before
     }
 
     /// The entry of `key`, unpublished changes included.
-    pub fn get(&self, tree: usize, key: &[u8]) -> Option<Entry> {
+    pub fn get(&self, tree: usize, key: &[u8]) -> Option<IndexEntry> {
         self.trees[tree].get(key)
     }
 
     /// Sets the entry `new` only if the key still has `old`; otherwise returns false and changes
     /// nothing.
-    pub fn replace_value(&mut self, tree: usize, key: &[u8], old: Entry, new: Entry) -> bool {
+    pub fn replace_value(
+        &mut self,
+        tree: usize,
+        key: &[u8],
+        old: IndexEntry,
+        new: IndexEntry,
+    ) -> bool {
         let stands = self.get(tree, key) == Some(old);
         if stands {
             self.insert(tree, key, new);
@@ -108,7 +118,7 @@ impl Writer {
     pub fn bulk_load<K: AsRef<[u8]>>(
         &mut self,
         tree: usize,
-        sorted: impl IntoIterator<Item = (K, Entry)>,
+        sorted: impl IntoIterator<Item = (K, IndexEntry)>,
     ) -> Result<u64, OutOfOrder> {
         let mut load = BulkLoad::with_fanout(self.batch.fanout);
         for (key, entry) in sorted {

@@ -2,7 +2,7 @@
 
 use environment::randomness::Random;
 use environment::threads;
-use ordered_index::{Entry, Fanout, Reader, Snapshot, Writer, with_fanout};
+use ordered_index::{Fanout, IndexEntry, Reader, Snapshot, Writer, with_fanout};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ fn change(writer: &mut Writer, random: &mut Random, mark: u64) {
             let removed = writer.remove(0, &key);
             assert_eq!(removed, writer.remove(1, &key));
         } else {
-            let entry = Entry {
+            let entry = IndexEntry {
                 value: mark,
                 stamp: mark,
             };
@@ -144,7 +144,7 @@ fn a_snapshot_outlives_writer_and_readers() {
     let mut random = Random::from_seed(1);
     (1..=20).for_each(|mark| change(&mut writer, &mut random, mark));
     let snapshot = reader.pin();
-    writer.insert(0, b"never published", Entry::default());
+    writer.insert(0, b"never published", IndexEntry::default());
     drop(writer);
     verify(&reader.pin());
     drop(reader);

@@ -11,10 +11,10 @@
 #![cfg(crossbeam_loom)]
 
 use loom::thread;
-use ordered_index::{Entry, Reader, Writer, new};
+use ordered_index::{IndexEntry, Reader, Writer, new};
 
 fn change(writer: &mut Writer, mark: u64) {
-    let entry = Entry {
+    let entry = IndexEntry {
         value: mark,
         stamp: mark,
     };

@@ -2,7 +2,7 @@
 //! because the counting allocator sees the whole process.
 
 use environment::randomness::Random;
-use ordered_index::{Entry, new};
+use ordered_index::{IndexEntry, new};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -65,7 +65,7 @@ fn memory_is_counted_exactly_and_all_of_it_comes_back() {
         writer.insert(
             0,
             &key(random.below(KEYS)),
-            Entry {
+            IndexEntry {
                 value: mark,
                 stamp: mark,
             },
@@ -73,7 +73,7 @@ fn memory_is_counted_exactly_and_all_of_it_comes_back() {
         writer.insert(
             1,
             &key(mark),
-            Entry {
+            IndexEntry {
                 value: mark,
                 stamp: mark,
             },
@@ -105,11 +105,11 @@ fn memory_is_counted_exactly_and_all_of_it_comes_back() {
     assert_eq!(snapshot.len(1), KEYS);
 
     // Retired, and still with the writer when that goes.
-    writer.insert(0, &key(0), Entry::default());
+    writer.insert(0, &key(0), IndexEntry::default());
     writer.publish(KEYS + 2);
     // Never published: the writer itself must free these.
     for number in 0..KEYS {
-        writer.insert(1, &key(number), Entry::default());
+        writer.insert(1, &key(number), IndexEntry::default());
     }
     drop((writer, reader));
     settle();

@@ -11,31 +11,31 @@ use crate::writing::Edit;
 /// one key the last counts.
 ///
 /// ```
-/// let batch = ordered_map::Batch::new().put("from", "90").put("to", "110").delete("pending");
+/// let batch = ordered_map::WriteBatch::new().put("from", "90").put("to", "110").delete("pending");
 /// assert_eq!(batch.len(), 3);
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Batch {
+pub struct WriteBatch {
     /// The new value of each key, `None` for a deletion. Sorted by key, as the index is.
     changes: BTreeMap<Bytes, Option<Bytes>>,
 }
 
-impl Batch {
+impl WriteBatch {
     /// A batch without changes.
-    pub fn new() -> Batch {
-        Batch::default()
+    pub fn new() -> WriteBatch {
+        WriteBatch::default()
     }
 
     /// Adds a put.
     #[must_use]
-    pub fn put(mut self, key: impl Into<Bytes>, value: impl Into<Bytes>) -> Batch {
+    pub fn put(mut self, key: impl Into<Bytes>, value: impl Into<Bytes>) -> WriteBatch {
         self.changes.insert(key.into(), Some(value.into()));
         self
     }
 
     /// Adds the deletion of one key. It is no error if the key does not exist.
     #[must_use]
-    pub fn delete(mut self, key: impl Into<Bytes>) -> Batch {
+    pub fn delete(mut self, key: impl Into<Bytes>) -> WriteBatch {
         self.changes.insert(key.into(), None);
         self
     }
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn the_last_change_of_a_key_counts() {
-        let batch = Batch::new().put("a", "1").delete("a").put("b", "2");
+        let batch = WriteBatch::new().put("a", "1").delete("a").put("b", "2");
         let edits = batch.put("b", "3").into_edits();
         let keys: Vec<(&[u8], bool)> = edits.iter().map(|it| (it.key(), it.deletes())).collect();
         assert_eq!(keys, [(&b"a"[..], true), (&b"b"[..], false)]);

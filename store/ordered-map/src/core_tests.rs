@@ -12,7 +12,7 @@ use crate::pair;
 use crate::snapshot::read;
 use crate::upkeep::Left;
 use crate::writing::{Edit, Operation};
-use crate::{Batch, Error};
+use crate::{Error, WriteBatch};
 
 fn options() -> Options {
     Options {
@@ -68,7 +68,7 @@ fn a_group_larger_than_a_segment_is_written_in_few_frames() {
 #[test]
 fn a_refused_operation_does_not_fail_the_others_of_its_group() {
     let core = open(&SimulatedDisk::new(1));
-    let large = (0..5).fold(Batch::new(), |batch, number| {
+    let large = (0..5).fold(WriteBatch::new(), |batch, number| {
         batch.put(number.to_string(), vec![0; 10_000])
     });
     let together = [

@@ -14,7 +14,7 @@ use crate::pair;
 use crate::snapshot::read;
 use crate::upkeep::Left;
 use crate::writing::{Edit, Operation};
-use crate::{Batch, Error};
+use crate::{Error, WriteBatch};
 
 const DIRECTORY: &str = "/data";
 
@@ -113,7 +113,7 @@ fn operation(random: &mut Random, pairs: &mut Pairs) -> Operation {
         }
         1 => {
             let other = format!("{:03}", random.below(40)).into_bytes();
-            let batch = Batch::new()
+            let batch = WriteBatch::new()
                 .put(key.clone(), value.clone())
                 .delete(other.clone());
             pairs.insert(key, value);

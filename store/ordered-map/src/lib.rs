@@ -1,7 +1,7 @@
 //! Inkstone's engine as a plain ordered map on disk: for programs that embed LevelDB.
 //!
 //! ```
-//! use ordered_map::{Batch, Map};
+//! use ordered_map::{WriteBatch, Map};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let directory = "data";
@@ -9,7 +9,7 @@
 //! # let directory = directory.path().join("data");
 //! let map = Map::open(&directory)?;
 //! map.put("colour/ink", "black")?;
-//! map.write(Batch::new().put("colour/stone", "grey").delete("colour/ink"))?;
+//! map.write(WriteBatch::new().put("colour/stone", "grey").delete("colour/ink"))?;
 //!
 //! assert_eq!(map.get("colour/stone")?.as_deref(), Some(&b"grey"[..]));
 //! assert_eq!(map.get("colour/ink")?, None);
@@ -27,7 +27,7 @@
 //!                  upkeep thread: checkpoints, sweeps, reclaim
 //! ```
 //!
-//! [`Map`] has keys and values of any bytes: put, get, delete, [`Batch`]es that are written
+//! [`Map`] has keys and values of any bytes: put, get, delete, [`WriteBatch`]es that are written
 //! together, ranges in both directions, [`Snapshot`]s. Any number of threads can use it, and
 //! one process has the directory open.
 //!
@@ -61,7 +61,7 @@ mod stamp;
 mod upkeep;
 mod writing;
 
-pub use batch::Batch;
+pub use batch::WriteBatch;
 pub use engine::{Durability, Status};
 pub use error::Error;
 pub use map::Map;

@@ -12,7 +12,7 @@ use crate::core::Core;
 use crate::snapshot::read;
 use crate::upkeep::Upkeep;
 use crate::writing::{Edit, Operation};
-use crate::{Batch, Error, Options, Range, Snapshot, Status, pair};
+use crate::{Error, Options, Range, Snapshot, Status, WriteBatch, pair};
 
 /// An open map. Clones share it. It is closed when the last clone, snapshot and range of it
 /// are dropped.
@@ -65,7 +65,7 @@ impl Map {
 
     /// Makes all of a batch's changes, or none of them; returns the number of existing keys
     /// that it has deleted. Its puts together have the size limit of one [`Map::put`].
-    pub fn write(&self, batch: Batch) -> Result<u64, Error> {
+    pub fn write(&self, batch: WriteBatch) -> Result<u64, Error> {
         self.core.carry_out(Operation::Many(batch.into_edits()))
     }
 

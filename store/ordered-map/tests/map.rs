@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::thread;
 
-use ordered_map::{Batch, Durability, Error, Map, Options};
+use ordered_map::{Durability, Error, Map, Options, WriteBatch};
 
 fn options(directory: &tempfile::TempDir) -> Options {
     Options::new(directory.path().join("data"))
@@ -67,16 +67,16 @@ fn keys_and_values_may_be_empty_long_and_of_any_bytes() {
 fn a_batch_happens_together_and_counts_what_it_deletes() {
     let (_directory, map) = a_map();
     map.put("a", "1").unwrap();
-    let batch = Batch::new().put("b", "2").delete("a").delete("absent");
+    let batch = WriteBatch::new().put("b", "2").delete("a").delete("absent");
     assert_eq!(map.write(batch).unwrap(), 1);
     assert_eq!(keys(map.range::<&str>(..)), ["b"]);
-    assert_eq!(map.write(Batch::new()).unwrap(), 0);
+    assert_eq!(map.write(WriteBatch::new()).unwrap(), 0);
 }
 
 #[test]
 fn ranges_run_in_order_from_both_ends_and_stop_where_these_meet() {
     let (_directory, map) = a_map();
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     for number in 0..1_000 {
         batch = batch.put(format!("{number:04}"), number.to_string());
     }
@@ -213,12 +213,13 @@ fn threads_share_a_map_and_each_reads_what_it_wrote() {
 #[test]
 fn a_batch_is_seen_whole_or_not_at_all() {
     let (_directory, map) = a_map();
-    map.write(Batch::new().put("a", "0").put("z", "0")).unwrap();
+    map.write(WriteBatch::new().put("a", "0").put("z", "0"))
+        .unwrap();
     thread::scope(|scope| {
         let writer = scope.spawn(|| {
             for round in 1..2_000 {
                 let value = round.to_string();
-                map.write(Batch::new().put("a", value.clone()).put("z", value))
+                map.write(WriteBatch::new().put("a", value.clone()).put("z", value))
                     .unwrap();
             }
         });
@@ -240,7 +241,7 @@ fn a_write_that_is_too_large_is_refused_and_loses_nothing() {
         error.to_string().contains("the largest possible is"),
         "{error}"
     );
-    let mut batch = Batch::new().put("a", "2");
+    let mut batch = WriteBatch::new().put("a", "2");
     for number in 0..20 {
         batch = batch.put(number.to_string(), vec![0; 100_000]);
     }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use environment::randomness::Random;
-use ordered_map::{Batch, Durability, Map, Options, Snapshot};
+use ordered_map::{Durability, Map, Options, Snapshot, WriteBatch};
 
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -87,7 +87,7 @@ fn a_map_equals_a_btree_map_after_random_operations() {
                     let (put, deleted) = (key(&mut random), key(&mut random));
                     let value = value(&mut random);
                     map.write(
-                        Batch::new()
+                        WriteBatch::new()
                             .put(put.clone(), value.clone())
                             .delete(deleted.clone()),
                     )

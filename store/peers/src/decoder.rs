@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   socket ──► room() ──► [ header | payl      ]     room for a piece
-//!                         [ header | payload | he ]  next() ──► Frame
+//!                         [ header | payload | he ]  next() ──► WireFrame
 //! ```
 //!
 //! Memory grows with the bytes that have come, not with the announced length: the
@@ -14,7 +14,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 use thiserror::Error;
 
-use crate::format::{FRAME_HEADER_BYTES, Frame, FrameHeader, frame_crc};
+use crate::format::{FRAME_HEADER_BYTES, FrameHeader, WireFrame, frame_crc};
 
 /// Room offered to each read while no large payload is being received.
 const READ_BYTES: usize = 64 << 10;
@@ -72,7 +72,7 @@ impl Decoder {
     }
 
     /// Decodes the next frame. Returns `None` if it has not come completely.
-    pub fn next(&mut self) -> Result<Option<Frame>, Malformed> {
+    pub fn next(&mut self) -> Result<Option<WireFrame>, Malformed> {
         let Some(header) = self.header() else {
             return Ok(None);
         };
@@ -92,7 +92,7 @@ impl Decoder {
         if header.spare != 0 {
             return Err(Malformed::Spare(header.spare));
         }
-        Ok(Some(Frame {
+        Ok(Some(WireFrame {
             kind: header.kind,
             role: header.role,
             payload: self.take_payload(header.length as usize),

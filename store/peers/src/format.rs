@@ -295,13 +295,13 @@ pub(crate) fn frame_crc(frame: &[u8]) -> u32 {
 
 /// A decoded frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Frame {
+pub(crate) struct WireFrame {
     pub kind: u8,
     pub role: u8,
     pub payload: Bytes,
 }
 
-impl Frame {
+impl WireFrame {
     /// Bytes on the wire.
     pub fn wire_bytes(&self) -> usize {
         FRAME_HEADER_BYTES + self.payload.len()

@@ -8,7 +8,7 @@ use tokio::io::AsyncReadExt;
 use tokio::time::Sleep;
 
 use crate::decoder::{Decoder, Malformed};
-use crate::format::Frame;
+use crate::format::WireFrame;
 use crate::intake::{Gate, Room, SMALL_BYTES_MAX};
 use crate::socket::ReadHalf;
 
@@ -53,7 +53,7 @@ impl FrameReader {
 
     /// Waits for the next frame. Returns `None` when the other side has closed the connection
     /// between two frames. Dropping the future loses no bytes.
-    pub async fn next(&mut self) -> Result<Option<Frame>, Ended> {
+    pub async fn next(&mut self) -> Result<Option<WireFrame>, Ended> {
         let mut time = None;
         loop {
             if let Some(frame) = self.decoder.next()? {

@@ -1,7 +1,7 @@
 //! Fuzz targets in `fuzz/`: decoders of bytes that an outsider can send.
 
 use crate::decoder::Decoder;
-use crate::format::{FRAME_HEADER_BYTES, Frame, FrameHeader, Hello, Welcome, frame_crc};
+use crate::format::{FRAME_HEADER_BYTES, FrameHeader, Hello, Welcome, WireFrame, frame_crc};
 
 const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 
@@ -46,7 +46,7 @@ pub fn frames(bytes: &[u8], piece_bytes: usize) {
     );
 }
 
-fn encode(frame: &Frame, wire: &mut Vec<u8>) {
+fn encode(frame: &WireFrame, wire: &mut Vec<u8>) {
     let length = frame.payload.len() as u32;
     let parts = std::iter::once(&frame.payload[..]);
     let header = FrameHeader::encode(frame.kind, frame.role, length, parts);

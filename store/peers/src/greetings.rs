@@ -16,11 +16,11 @@ use crate::lock::lock;
 #[derive(Debug)]
 pub(crate) struct Greetings {
     max: usize,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingGreetings>,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaitingGreetings {
     last_number: u64,
     /// The oldest first.
     places: Vec<Place>,
@@ -73,7 +73,7 @@ impl Greetings {
     }
 }
 
-impl Waiting {
+impl WaitingGreetings {
     /// Index of the oldest connection of the address that has the most.
     fn victim(&self) -> usize {
         let mut counts: HashMap<Option<IpAddr>, usize> = HashMap::new();

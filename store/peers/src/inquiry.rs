@@ -18,7 +18,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 use crate::dial::{connect, introduce, within};
-use crate::format::{Frame, Hello, role};
+use crate::format::{Hello, WireFrame, role};
 use crate::frames::FrameReader;
 use crate::outgoing::Outgoing;
 use crate::shared::Shared;
@@ -93,7 +93,7 @@ async fn question_and_answer(
     question: Bytes,
     limits: &Limits,
     socket: Socket,
-) -> Result<Frame, String> {
+) -> Result<WireFrame, String> {
     let (read, mut write) = socket.into_inner();
     let mut outgoing = Outgoing::default();
     outgoing.push(kind, role::PLAIN, &[question]);

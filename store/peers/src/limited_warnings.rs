@@ -17,11 +17,11 @@ const LINES_MAX: usize = 20;
 /// time. The next line that is written has the number of lines that were left out before it.
 #[derive(Debug, Default)]
 pub struct LimitedWarnings {
-    state: Mutex<State>,
+    state: Mutex<LimiterState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LimiterState {
     /// When each line of the last minute was written.
     written: HashMap<String, Instant>,
     left_out: u64,

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::lock::lock;
-use crate::message_lane::{Batch, MessageLane};
+use crate::message_lane::{MessageBatch, MessageLane};
 use crate::{Lane, Limits, MemberError};
 
 pub(crate) struct Member {
@@ -61,8 +61,8 @@ impl Member {
     /// Ends the lanes; no message is sent afterwards.
     pub fn close(&self) {
         lock(&self.tasks).drain(..).for_each(|task| task.abort());
-        self.urgent.give_up(&mut Batch::default());
-        self.bulk.give_up(&mut Batch::default());
+        self.urgent.give_up(&mut MessageBatch::default());
+        self.bulk.give_up(&mut MessageBatch::default());
     }
 
     /// Wakes the tasks of lanes that have new messages.

@@ -54,12 +54,12 @@ impl Queued {
 /// Messages in order. The parts of all messages are in one list, so that a message needs no
 /// allocation of its own.
 #[derive(Default)]
-pub(crate) struct Batch {
+pub(crate) struct MessageBatch {
     messages: VecDeque<Queued>,
     parts: VecDeque<Bytes>,
 }
 
-impl Batch {
+impl MessageBatch {
     /// Removes the first message and puts its parts into `parts`.
     pub fn pop(&mut self, parts: &mut Vec<Bytes>) -> Option<Queued> {
         let message = self.messages.pop_front()?;
@@ -84,7 +84,7 @@ impl Batch {
 }
 
 struct Queue {
-    waiting: Batch,
+    waiting: MessageBatch,
     /// Cost of the messages that wait, or were taken and are not written.
     bytes: usize,
     reach: Reach,
@@ -108,7 +108,7 @@ impl MessageLane {
             bytes_max,
             age_max,
             queue: Mutex::new(Queue {
-                waiting: Batch::default(),
+                waiting: MessageBatch::default(),
                 bytes: 0,
                 reach: Reach::Hopeful,
             }),
@@ -156,7 +156,7 @@ impl MessageLane {
     }
 
     /// Swaps the waiting messages with `empty`.
-    pub fn take(&self, empty: &mut Batch) {
+    pub fn take(&self, empty: &mut MessageBatch) {
         assert!(
             empty.is_empty(),
             "taken messages are encoded before more are taken"
@@ -178,7 +178,7 @@ impl MessageLane {
 
     /// Drops the waiting messages and those in `taken`, and every message from now on until
     /// [`MessageLane::hope`].
-    pub fn give_up(&self, taken: &mut Batch) {
+    pub fn give_up(&self, taken: &mut MessageBatch) {
         let mut queue = lock(&self.queue);
         queue.reach = Reach::Unreachable;
         let waiting = std::mem::take(&mut queue.waiting);
@@ -219,7 +219,7 @@ mod tests {
         let lane = lane(None);
         assert_eq!(lane.push(1, &message(OVERHEAD), at(0)), Ok(true));
         assert_eq!(lane.push(2, &message(OVERHEAD), at(0)), Ok(false));
-        lane.take(&mut Batch::default());
+        lane.take(&mut MessageBatch::default());
         assert_eq!(lane.push(3, &message(OVERHEAD), at(0)), Ok(true));
     }
 
@@ -227,7 +227,7 @@ mod tests {
     fn bytes_count_until_they_are_written() {
         let lane = lane(None);
         lane.push(1, &message(LIMIT), at(0)).unwrap();
-        let mut taken = Batch::default();
+        let mut taken = MessageBatch::default();
         lane.take(&mut taken);
         assert_eq!(lane.push(1, &message(OVERHEAD), at(0)), Err(Dropped::Full));
         lane.release(LIMIT);
@@ -263,7 +263,7 @@ mod tests {
     fn an_unreachable_member_costs_no_memory() {
         let lane = lane(None);
         lane.push(1, &message(OVERHEAD), at(0)).unwrap();
-        lane.give_up(&mut Batch::default());
+        lane.give_up(&mut MessageBatch::default());
         assert_eq!(lane.queued_bytes(), 0);
         assert_eq!(
             lane.push(1, &message(OVERHEAD), at(0)),
@@ -281,7 +281,7 @@ mod tests {
         lane.push(1, &parts, at(0)).unwrap();
         lane.push(2, &[], at(0)).unwrap();
         lane.push(3, &parts[..1], at(0)).unwrap();
-        let (mut taken, mut out) = (Batch::default(), Vec::new());
+        let (mut taken, mut out) = (MessageBatch::default(), Vec::new());
         lane.take(&mut taken);
         for (kind, parts) in [(1, &parts[..]), (2, &[]), (3, &parts[..1])] {
             assert_eq!(taken.pop(&mut out).unwrap().kind, kind);

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use crate::StreamError;
-use crate::format::{Frame, role};
+use crate::format::{WireFrame, role};
 use crate::frames::FrameReader;
 use crate::outgoing::Outgoing;
 use crate::shared::Shared;
@@ -184,7 +184,7 @@ impl StreamReceiver {
 }
 
 /// Returns the frame for the caller, or `None` for the last frame.
-fn part(frame: Frame) -> Result<Option<StreamFrame>, String> {
+fn part(frame: WireFrame) -> Result<Option<StreamFrame>, String> {
     match frame.role {
         role::PLAIN => Ok(Some(StreamFrame {
             kind: frame.kind,

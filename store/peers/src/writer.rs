@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::io::AsyncReadExt;
 
 use crate::format::role;
-use crate::message_lane::{Batch, MessageLane};
+use crate::message_lane::{MessageBatch, MessageLane};
 use crate::outgoing::Outgoing;
 use crate::shared::Shared;
 use crate::socket::{ReadHalf, Socket};
@@ -18,7 +18,7 @@ pub(crate) const TURN_BYTES: usize = 256 << 10;
 /// encoded are written to the next one.
 pub(crate) struct MessageWriter<'a> {
     pub lane: &'a MessageLane,
-    taken: Batch,
+    taken: MessageBatch,
     parts: Vec<Bytes>,
 }
 
@@ -37,7 +37,7 @@ impl<'a> MessageWriter<'a> {
     pub fn new(lane: &'a MessageLane) -> MessageWriter<'a> {
         MessageWriter {
             lane,
-            taken: Batch::default(),
+            taken: MessageBatch::default(),
             parts: Vec::new(),
         }
     }

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Nothing is decided here: the same batches give the same state everywhere,
-//! at recovery too, which replays them through the same [`Applied::absorb`].
+//! at recovery too, which replays them through the same [`AppliedState::absorb`].
 //! The index comes first, so that a client that receives an event can read its key.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::{Error, checkpoint};
 
 /// Everything applied besides keys.
 #[derive(Debug)]
-pub(crate) struct Applied {
+pub(crate) struct AppliedState {
     /// Leases and the keys that are attached to them.
     pub lessor: Lessor,
     /// Raised alarms.
@@ -33,9 +33,9 @@ pub(crate) struct Applied {
     pub members: Arc<Members>,
 }
 
-impl Applied {
-    pub fn new(clock: Arc<dyn Clock>) -> Applied {
-        Applied {
+impl AppliedState {
+    pub fn new(clock: Arc<dyn Clock>) -> AppliedState {
+        AppliedState {
             lessor: Lessor::new(clock),
             alarms: Alarms::default(),
             compacted: -1,

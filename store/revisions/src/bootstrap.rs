@@ -13,7 +13,7 @@
 
 use engine::{Applier, Batch, Commitment, HardState, Recovered, Unapplied};
 
-use crate::apply::Applied;
+use crate::apply::AppliedState;
 use crate::member::{Member, MemberChange, Members};
 use crate::state::StateRecord;
 use crate::{Error, Options};
@@ -28,7 +28,7 @@ pub(crate) fn is_new(recovered: &Recovered) -> bool {
 /// Writes and applies the entries that a cluster of `options.initial_members` starts with.
 pub(crate) fn run(
     applier: &mut Applier,
-    applied: &mut Applied,
+    applied: &mut AppliedState,
     options: &Options,
     recovered: &mut Recovered,
 ) -> Result<(), Error> {

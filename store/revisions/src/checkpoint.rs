@@ -7,7 +7,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::Error;
-use crate::apply::Applied;
+use crate::apply::AppliedState;
 use crate::fields::{Fields, put_alarm, put_count, put_text, put_texts};
 use crate::member::{Member, Members};
 
@@ -16,7 +16,7 @@ const CHECKPOINT: u8 = 0;
 const FORMAT: u32 = 2;
 
 /// Everything that is remembered besides keys, for a checkpoint.
-pub(crate) fn encode(applied: &Applied, revision: i64) -> Vec<u8> {
+pub(crate) fn encode(applied: &AppliedState, revision: i64) -> Vec<u8> {
     let mut blob = BytesMut::new();
     blob.put_u32_le(FORMAT);
     blob.put_i64_le(revision);
@@ -33,7 +33,7 @@ pub(crate) fn encode(applied: &Applied, revision: i64) -> Vec<u8> {
 }
 
 /// Takes over what [`encode`] wrote.
-pub(crate) fn decode(blob: &[u8], applied: &mut Applied) -> Result<(), Error> {
+pub(crate) fn decode(blob: &[u8], applied: &mut AppliedState) -> Result<(), Error> {
     let mut fields = Fields::of(CHECKPOINT, blob);
     if fields.u32()? != FORMAT {
         return Err(fields.unfit("unknown format"));
@@ -80,7 +80,7 @@ fn members(fields: &mut Fields<'_>) -> Result<Members, Error> {
     Ok(members)
 }
 
-fn put_leases(blob: &mut BytesMut, applied: &Applied) {
+fn put_leases(blob: &mut BytesMut, applied: &AppliedState) {
     let leases: Vec<_> = applied.lessor.all().collect();
     put_count(blob, leases.len());
     for (id, ttl_seconds, keys) in leases {
@@ -94,7 +94,7 @@ fn put_leases(blob: &mut BytesMut, applied: &Applied) {
     }
 }
 
-fn leases(fields: &mut Fields<'_>, applied: &mut Applied) -> Result<(), Error> {
+fn leases(fields: &mut Fields<'_>, applied: &mut AppliedState) -> Result<(), Error> {
     for _ in 0..fields.u32()? {
         let (id, ttl_seconds) = (fields.i64()?, fields.i64()?);
         if id == 0 || applied.lessor.contains(id) {
@@ -124,11 +124,11 @@ mod tests {
     use crate::alarm::Alarm;
     use crate::member::MemberChange;
 
-    fn empty() -> Applied {
-        Applied::new(Arc::new(SimulatedClock::stepped()))
+    fn empty() -> AppliedState {
+        AppliedState::new(Arc::new(SimulatedClock::stepped()))
     }
 
-    fn filled() -> Applied {
+    fn filled() -> AppliedState {
         let mut applied = empty();
         applied.compacted = 7;
         let alarm = Alarm {

@@ -25,7 +25,7 @@ use environment::randomness::Random;
 use environment::{Clock, Disk, Instant};
 use etcd_api::etcdserverpb::LeaseRevokeRequest;
 
-use crate::apply::Applied;
+use crate::apply::AppliedState;
 use crate::bootstrap;
 use crate::lease::Pace;
 use crate::machine_state::{Decided, MachineState};
@@ -74,7 +74,7 @@ impl Machine {
         options: Options,
         clock: Arc<dyn Clock>,
     ) -> Result<(Machine, Reader, Recovered), Error> {
-        let mut applied = Applied::new(Arc::clone(&clock));
+        let mut applied = AppliedState::new(Arc::clone(&clock));
         let mut replay = |replayed: Replayed<'_>| applied.replay(&replayed);
         let (engine, mut applier, mut recovered) =
             Engine::open(disk, directory, options.engine.clone(), &mut replay)?;
@@ -379,7 +379,7 @@ impl Machine {
     pub fn install(&mut self, import: Import) -> Result<Installed, Error> {
         assert!(!self.leading, "what was decided here would be lost");
         let compacted = import.info().map(|info| info.compacted);
-        let mut applied = Applied::new(Arc::clone(&self.clock));
+        let mut applied = AppliedState::new(Arc::clone(&self.clock));
         let installed = self.applier.install(import, &mut |blob| {
             let decoded = checkpoint::decode(blob, &mut applied);
             decoded.map_err(|error| engine::Error::Replay(error.to_string()))?;

@@ -10,7 +10,7 @@ use engine::Engine;
 use environment::Mutex;
 
 use crate::alarm::Alarms;
-use crate::apply::Applied;
+use crate::apply::AppliedState;
 use crate::hash::CompactedHashes;
 use crate::member::Members;
 use crate::overlay::Overlay;
@@ -23,7 +23,7 @@ const STATE_RECORDS_BYTES: u64 = 4096;
 #[derive(Debug)]
 pub(crate) struct MachineState {
     pub engine: Engine,
-    applied: Mutex<Applied>,
+    applied: Mutex<AppliedState>,
     pub hub: Arc<WatchHub>,
     pub compacted_hashes: CompactedHashes,
     pub options: Options,
@@ -46,7 +46,7 @@ pub(crate) struct Decided {
 }
 
 impl MachineState {
-    pub fn new(engine: Engine, applied: Applied, options: Options) -> MachineState {
+    pub fn new(engine: Engine, applied: AppliedState, options: Options) -> MachineState {
         let state = MachineState {
             hub: Arc::new(WatchHub::new(engine.clone(), options.watch)),
             engine,
@@ -61,7 +61,7 @@ impl MachineState {
     }
 
     /// Locks leases, alarms, compaction and members. The guard must be held briefly.
-    pub fn applied(&self) -> MutexGuard<'_, Applied> {
+    pub fn applied(&self) -> MutexGuard<'_, AppliedState> {
         self.applied.lock()
     }
 

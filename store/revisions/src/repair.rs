@@ -7,7 +7,7 @@ use std::sync::Arc;
 use engine::{RepairPlan, Replayed};
 use environment::{Clock, Disk};
 
-use crate::apply::Applied;
+use crate::apply::AppliedState;
 use crate::member::Members;
 use crate::{Error, Options};
 
@@ -19,8 +19,8 @@ pub fn plan_repair(
     options: &Options,
     clock: &Arc<dyn Clock>,
 ) -> Result<Option<(RepairPlan, Arc<Members>)>, Error> {
-    let applied = RefCell::new(Applied::new(Arc::clone(clock)));
-    let mut begin = || *applied.borrow_mut() = Applied::new(Arc::clone(clock));
+    let applied = RefCell::new(AppliedState::new(Arc::clone(clock)));
+    let mut begin = || *applied.borrow_mut() = AppliedState::new(Arc::clone(clock));
     let mut replay = |replayed: Replayed<'_>| applied.borrow_mut().replay(&replayed);
     let plan = RepairPlan::of(disk, directory, &options.engine, &mut begin, &mut replay)?;
     let members = Arc::clone(&applied.borrow().members);

@@ -47,9 +47,9 @@ impl Counter {
     }
 
     /// Adds 1, and subtracts it when the returned guard is dropped.
-    pub(crate) fn hold(&self) -> Held<'_> {
+    pub(crate) fn hold(&self) -> HeldGauge<'_> {
         self.add(1);
-        Held(self)
+        HeldGauge(self)
     }
 
     pub(crate) fn set(&self, number: u64) {
@@ -64,9 +64,9 @@ impl Counter {
 /// Counts 1 in a gauge until it is dropped.
 #[must_use]
 #[derive(Debug)]
-pub(crate) struct Held<'a>(&'a Counter);
+pub(crate) struct HeldGauge<'a>(&'a Counter);
 
-impl Drop for Held<'_> {
+impl Drop for HeldGauge<'_> {
     fn drop(&mut self) {
         self.0.sub(1);
     }

@@ -16,7 +16,7 @@ use crate::backend::Backend;
 const HEALTH_INTERVAL: Duration = Duration::from_secs(5);
 
 /// This member's view of the others.
-struct View<'a> {
+struct MembersView<'a> {
     members: &'a Members,
     own_id: u64,
     /// For how long another member has been connected; `None` if it is not.
@@ -33,7 +33,7 @@ pub(crate) fn check(backend: &Backend, command: &Command) -> Result<(), Refusal>
         let since = backend.node.connected_since(id)?;
         Some(now.saturating_since(since))
     };
-    let view = View {
+    let view = MembersView {
         members: &backend.reader().members(),
         own_id: backend.identity.member,
         connected: &connected,
@@ -49,7 +49,7 @@ pub(crate) fn check(backend: &Backend, command: &Command) -> Result<(), Refusal>
     outcome
 }
 
-impl View<'_> {
+impl MembersView<'_> {
     fn check(&self, command: &Command) -> Result<(), Refusal> {
         // A member that waits for its first snapshot knows of no member at all.
         if self.members.get(self.own_id).is_none() {
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_member_without_its_first_snapshot_refuses_changes_for_now() {
-        let view = View {
+        let view = MembersView {
             members: &Members::default(),
             own_id: 1,
             connected: &|_| Some(HEALTH_INTERVAL * 2),

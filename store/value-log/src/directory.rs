@@ -15,7 +15,7 @@ use crate::format::{
     SEGMENT_HEADER_BYTES, Salt, SealNote, SegmentHeader, Unreadable, VERSION,
 };
 use crate::segment::{Extent, FileName, Segment};
-use crate::window::Window;
+use crate::window::FileWindow;
 use crate::{Error, SEGMENT_BYTES_MAX, SegmentKind};
 
 pub(crate) use home::Home;
@@ -222,7 +222,7 @@ pub(crate) fn measure(segment: &Segment) -> Result<(), Error> {
         sealed: true,
         ..Extent::EMPTY
     };
-    let mut window = Window::new(
+    let mut window = FileWindow::new(
         segment,
         Arc::clone(&segment.file),
         segment.header.segment_bytes,

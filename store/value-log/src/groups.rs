@@ -10,7 +10,7 @@ use crate::log_state::LogState;
 use crate::position::end_of;
 use crate::record;
 use crate::segment::Segment;
-use crate::window::{Found, Window};
+use crate::window::{FileWindow, FoundFrame};
 use crate::{Body, Error, GroupBuffer, Position};
 
 /// Groups in order, up to what is done at each call of `next`. `None` means
@@ -28,7 +28,7 @@ pub struct Groups {
 #[derive(Debug)]
 struct Cursor {
     segment: Arc<Segment>,
-    window: Window,
+    window: FileWindow,
     /// The next frame starts here or at the next block.
     offset: u64,
 }
@@ -102,7 +102,7 @@ impl Iterator for Groups {
 
 impl Cursor {
     fn at_start(segment: Arc<Segment>) -> Cursor {
-        let window = Window::new(&segment, Arc::clone(&segment.file), segment.extent().end);
+        let window = FileWindow::new(&segment, Arc::clone(&segment.file), segment.extent().end);
         Cursor {
             segment,
             window,
@@ -126,7 +126,7 @@ impl Cursor {
         Ok(())
     }
 
-    fn read_frame(&mut self, finisher: &mut Finisher) -> Result<(Found, Bytes), Error> {
+    fn read_frame(&mut self, finisher: &mut Finisher) -> Result<(FoundFrame, Bytes), Error> {
         let found = self.window.header_behind(self.offset, |_| true);
         let read = match found? {
             None => None,
@@ -151,7 +151,7 @@ impl Cursor {
     }
 }
 
-fn group(found: &Found, payload: Bytes) -> GroupBuffer {
+fn group(found: &FoundFrame, payload: Bytes) -> GroupBuffer {
     let segment = found.header.segment;
     let first = found.start + FRAME_HEADER_BYTES as u64;
     let records = record::split(&payload)

@@ -18,7 +18,7 @@ use crate::position::end_of;
 use crate::recovery::{Visit, Walked, Walker};
 use crate::segment::{Extent, FileName, Segment};
 use crate::segment_pool::{PoolParameters, PoolState, SegmentPool};
-use crate::window::Window;
+use crate::window::FileWindow;
 use crate::{Error, Group, Options, Position, Recovered, Sequence, Worker};
 
 /// The epoch of the first opening.
@@ -175,7 +175,7 @@ fn retire_beyond(
 
 fn begins_with_a_frame(segment: &Arc<Segment>) -> Result<bool, Error> {
     let limit = segment.header.segment_bytes;
-    let mut window = Window::new(segment, Arc::clone(&segment.file), limit);
+    let mut window = FileWindow::new(segment, Arc::clone(&segment.file), limit);
     Ok(window.header(FRAMES_START)?.is_some())
 }
 

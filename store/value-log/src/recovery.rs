@@ -38,7 +38,7 @@ use crate::frame::Finisher;
 use crate::position::end_of;
 use crate::record;
 use crate::segment::{Extent, FileName, Segment};
-use crate::window::{Found, Window};
+use crate::window::{FileWindow, FoundFrame};
 use crate::{Error, Group, Options, Position, SegmentKind, Sequence, Tag};
 
 /// How far a segment is searched if no seal note shows that it was entered.
@@ -242,7 +242,7 @@ impl<'a> Walker<'a> {
 
     /// Tag of the first tagged group before `end`.
     fn first_tag(&self, segment: &Segment, end: u64) -> Result<Tag, Error> {
-        let mut window = Window::new(segment, Arc::clone(&segment.file), end);
+        let mut window = FileWindow::new(segment, Arc::clone(&segment.file), end);
         let mut extent = Extent::EMPTY;
         while let Some(found) = window.header_behind(extent.end, |_| true)? {
             extent.end = found.end();
@@ -279,9 +279,9 @@ impl<'a> Walker<'a> {
         Ok(0)
     }
 
-    fn window(&self, segment: &Segment, device: bool) -> Result<Window, Error> {
+    fn window(&self, segment: &Segment, device: bool) -> Result<FileWindow, Error> {
         let file = self.file(segment, device)?;
-        Ok(Window::new(segment, file, segment.header.segment_bytes))
+        Ok(FileWindow::new(segment, file, segment.header.segment_bytes))
     }
 
     fn file(&self, segment: &Segment, device: bool) -> Result<Arc<dyn File>, Error> {
@@ -298,7 +298,7 @@ impl<'a> Walker<'a> {
     fn walk_segment(&mut self, index: usize, device: bool, start: Extent) -> Result<Extent, Error> {
         let segment = Arc::clone(&self.contents.log[index]);
         let file = self.file(&segment, device)?;
-        let mut window = Window::sweeping(&segment, file, segment.header.segment_bytes);
+        let mut window = FileWindow::sweeping(&segment, file, segment.header.segment_bytes);
         let mut extent = start;
         self.reached = (index, extent.end);
         let linked = self.is_linked(index);
@@ -321,7 +321,7 @@ impl<'a> Walker<'a> {
         Ok(extent)
     }
 
-    fn accept(&mut self, found: &Found) {
+    fn accept(&mut self, found: &FoundFrame) {
         let FrameHeader {
             sequence,
             epoch,
@@ -350,10 +350,10 @@ impl<'a> Walker<'a> {
     /// The frame behind `offset` that continues the chain.
     fn next_frame(
         &self,
-        window: &mut Window,
+        window: &mut FileWindow,
         offset: u64,
         chained: bool,
-    ) -> Result<Option<Found>, Error> {
+    ) -> Result<Option<FoundFrame>, Error> {
         let last = self.last;
         window.header_behind(offset, |header| {
             last.is_none_or(|last| follows(&last, header, chained))
@@ -362,7 +362,12 @@ impl<'a> Walker<'a> {
 
     /// Verifies a frame and shows it to the visitor; false when it does not
     /// verify.
-    fn show(&mut self, window: &mut Window, found: &Found, end: Position) -> Result<bool, Error> {
+    fn show(
+        &mut self,
+        window: &mut FileWindow,
+        found: &FoundFrame,
+        end: Position,
+    ) -> Result<bool, Error> {
         let Some(payload) = window.payload(found)? else {
             return Ok(false);
         };
@@ -381,8 +386,8 @@ impl<'a> Walker<'a> {
     fn show_damaged(
         &mut self,
         index: usize,
-        window: &mut Window,
-        (before, found): (u64, &Found),
+        window: &mut FileWindow,
+        (before, found): (u64, &FoundFrame),
         end: Position,
     ) -> Result<bool, Error> {
         if !self.options.shows_damaged_groups || found.header.kind != FrameKind::Group {
@@ -478,7 +483,7 @@ impl<'a> Walker<'a> {
             } else {
                 reach.min(GLANCE_BYTES)
             };
-            let mut window = Window::sweeping(segment, self.file(segment, true)?, limit);
+            let mut window = FileWindow::sweeping(segment, self.file(segment, true)?, limit);
             if let Some(found) = window.search(from, promise)? {
                 return Err(self.damaged(index, end, &found));
             }
@@ -488,7 +493,7 @@ impl<'a> Walker<'a> {
 
     /// Names the place that is damaged: here, or the start of the next segment
     /// when this one was left properly.
-    fn damaged(&self, index: usize, end: u64, witness: &Found) -> Error {
+    fn damaged(&self, index: usize, end: u64, witness: &FoundFrame) -> Error {
         let FrameHeader {
             sequence, segment, ..
         } = witness.header;
@@ -516,7 +521,12 @@ fn follows(last: &Last, header: &FrameHeader, chained: bool) -> bool {
         }
 }
 
-fn group<'a>(found: &Found, end: Position, payload: &'a [u8], damaged: Vec<usize>) -> Group<'a> {
+fn group<'a>(
+    found: &FoundFrame,
+    end: Position,
+    payload: &'a [u8],
+    damaged: Vec<usize>,
+) -> Group<'a> {
     let first = found.start + FRAME_HEADER_BYTES as u64;
     let records = record::walk(payload)
         .map(|(at, header, bytes)| {

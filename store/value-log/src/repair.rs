@@ -25,7 +25,7 @@ use crate::frame::{Chain, Finisher, encode_group};
 use crate::inspect::Link;
 use crate::record::records_bytes;
 use crate::recovery::{Reached, Visit, Walker};
-use crate::window::Window;
+use crate::window::FileWindow;
 use crate::{Body, Error, Group, Options, Position, Record, Sequence, Tag};
 
 /// Bytes copied or cleared at a time.
@@ -99,7 +99,7 @@ fn found(
         let file = disk
             .open(&behind.path, OpenMode::Read)
             .map_err(Error::io("open", &behind.path))?;
-        let mut window = Window::sweeping(behind, file, behind.search_limit(from));
+        let mut window = FileWindow::sweeping(behind, file, behind.search_limit(from));
         let mut offset = from;
         let is_later = |header: &FrameHeader| header.epoch > 0;
         while let Some(found) = window.search(offset, is_later)? {

@@ -20,14 +20,14 @@ const EIO: i32 = 5;
 
 /// A frame header found at an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundFrame {
     pub start: u64,
     pub header: FrameHeader,
     /// CRC of the header: the next frame's `previous_crc`.
     pub crc: u32,
 }
 
-impl Found {
+impl FoundFrame {
     pub fn end(&self) -> u64 {
         self.start + self.header.frame_bytes()
     }
@@ -35,7 +35,7 @@ impl Found {
 
 /// A window over a segment's file.
 #[derive(Debug)]
-pub(crate) struct Window {
+pub(crate) struct FileWindow {
     file: Arc<dyn File>,
     path: PathBuf,
     segment: u32,
@@ -49,10 +49,10 @@ pub(crate) struct Window {
     bytes: Vec<u8>,
 }
 
-impl Window {
+impl FileWindow {
     /// Over `segment`, read through `file` (the cached or the device's view).
-    pub fn new(segment: &Segment, file: Arc<dyn File>, limit: u64) -> Window {
-        Window {
+    pub fn new(segment: &Segment, file: Arc<dyn File>, limit: u64) -> FileWindow {
+        FileWindow {
             file,
             path: segment.path.clone(),
             segment: segment.id(),
@@ -65,10 +65,10 @@ impl Window {
     }
 
     /// The same with long reads.
-    pub fn sweeping(segment: &Segment, file: Arc<dyn File>, limit: u64) -> Window {
-        Window {
+    pub fn sweeping(segment: &Segment, file: Arc<dyn File>, limit: u64) -> FileWindow {
+        FileWindow {
             stride: SWEEP_BYTES,
-            ..Window::new(segment, file, limit)
+            ..FileWindow::new(segment, file, limit)
         }
     }
 
@@ -131,7 +131,7 @@ impl Window {
     }
 
     /// The header of a frame of this segment at `offset`, if there is one.
-    pub fn header(&mut self, offset: u64) -> Result<Option<Found>, Error> {
+    pub fn header(&mut self, offset: u64) -> Result<Option<FoundFrame>, Error> {
         let (segment, salt) = (self.segment, self.salt);
         let Some(bytes) = self.get(offset, FRAME_HEADER_BYTES)? else {
             return Ok(None);
@@ -139,7 +139,7 @@ impl Window {
         let found = FrameHeader::decode(bytes, salt)
             .ok()
             .filter(|(header, _)| header.segment == segment);
-        Ok(found.map(|(header, crc)| Found {
+        Ok(found.map(|(header, crc)| FoundFrame {
             start: offset,
             header,
             crc,
@@ -152,7 +152,7 @@ impl Window {
         &mut self,
         offset: u64,
         accept: impl Fn(&FrameHeader) -> bool,
-    ) -> Result<Option<Found>, Error> {
+    ) -> Result<Option<FoundFrame>, Error> {
         for start in [offset, offset.next_multiple_of(BLOCK_BYTES)] {
             match self.header(start)? {
                 Some(found) if accept(&found.header) => return Ok(Some(found)),
@@ -163,7 +163,7 @@ impl Window {
     }
 
     /// The records of a frame; `None` when they reach beyond the limit.
-    pub fn payload(&mut self, found: &Found) -> Result<Option<&[u8]>, Error> {
+    pub fn payload(&mut self, found: &FoundFrame) -> Result<Option<&[u8]>, Error> {
         let start = found.start + FRAME_HEADER_BYTES as u64;
         self.get(start, found.header.payload_bytes as usize)
     }
@@ -174,7 +174,7 @@ impl Window {
         &mut self,
         mut offset: u64,
         accept: impl Fn(&FrameHeader) -> bool,
-    ) -> Result<Option<Found>, Error> {
+    ) -> Result<Option<FoundFrame>, Error> {
         while let Some(candidate) = self.find_magic(offset)? {
             match self.header(candidate)? {
                 Some(found) if accept(&found.header) => return Ok(Some(found)),

@@ -1,7 +1,7 @@
 //! Target `engine`: Inkstone's engine as an ordered map (crate `ordered-map`), for
 //! comparison with LevelDB and the like.
 
-use ordered_map::{Batch, Durability, Map, Options};
+use ordered_map::{Durability, Map, Options, WriteBatch};
 
 use super::embedded::{Embedded, Failure, Offer, Seen, Session};
 use crate::workload::DurabilityLevel;
@@ -49,7 +49,9 @@ impl Session for &Map {
 
     fn load(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Failure> {
         let pairs = entries.iter().cloned();
-        let batch = pairs.fold(Batch::new(), |batch, (key, value)| batch.put(key, value));
+        let batch = pairs.fold(WriteBatch::new(), |batch, (key, value)| {
+            batch.put(key, value)
+        });
         Ok(self.write(batch).map(drop)?)
     }
 }

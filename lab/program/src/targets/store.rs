@@ -1,7 +1,7 @@
 //! Target `store`: Inkstone embedded (crate `inkstone`), with etcd's revisions.
 
 use bytes::Bytes;
-use inkstone::{Batch, Durability, Options, Store};
+use inkstone::{Durability, Options, Store, WriteBatch};
 
 use super::embedded::{Embedded, Failure, Offer, Seen, Session};
 use crate::workload::DurabilityLevel;
@@ -57,7 +57,9 @@ impl Session for &Store {
 
     fn load(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Failure> {
         let pairs = entries.iter().cloned();
-        let batch = pairs.fold(Batch::new(), |batch, (key, value)| batch.put(key, value));
+        let batch = pairs.fold(WriteBatch::new(), |batch, (key, value)| {
+            batch.put(key, value)
+        });
         Ok(self.write_batch(batch).map(drop)?)
     }
 }

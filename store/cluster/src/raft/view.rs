@@ -22,7 +22,7 @@ use crate::EntryId;
 
 /// An entry's position in the log, and its bytes while they are kept in memory.
 #[derive(Debug)]
-struct Slot {
+struct EntrySlot {
     entry: Entry,
     body: Option<Body>,
 }
@@ -34,7 +34,7 @@ pub(crate) struct View {
     pub conf_state: ConfState,
     /// The entry before the first slot.
     base: EntryId,
-    slots: VecDeque<Slot>,
+    slots: VecDeque<EntrySlot>,
     /// Number of slots at the front without bytes.
     forgotten: usize,
     cached_bytes: u64,
@@ -98,7 +98,7 @@ impl View {
             self.cached_bytes += entry.body_bytes;
         }
         self.kept_bytes += entry.body_bytes;
-        self.slots.push_back(Slot { entry, body });
+        self.slots.push_back(EntrySlot { entry, body });
         self.forget();
     }
 
@@ -196,12 +196,12 @@ impl View {
         self.base.index + 1
     }
 
-    fn slot(&self, index: u64) -> Option<&Slot> {
+    fn slot(&self, index: u64) -> Option<&EntrySlot> {
         self.slots
             .get(index.checked_sub(self.base.index + 1)? as usize)
     }
 
-    fn body(&self, slot: &Slot) -> raft::Result<Body> {
+    fn body(&self, slot: &EntrySlot) -> raft::Result<Body> {
         match &slot.body {
             Some(body) => Ok(body.clone()),
             None => self.engine.body(&slot.entry).map_err(|error| {

@@ -47,7 +47,7 @@ pub(super) enum LeaseRequester {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingQuestion {
     question: LeaseQuestion,
     requester: LeaseRequester,
     deadline: Instant,
@@ -61,7 +61,7 @@ struct Waiting {
 #[derive(Debug, Default)]
 pub(super) struct LeaseQuestions {
     last_number: u64,
-    all: BTreeMap<u64, Waiting>,
+    all: BTreeMap<u64, WaitingQuestion>,
     /// Questions to be sent to the leader, or, at the leader, to wait for a round of reads.
     new: Vec<u64>,
     /// Renewals of leases that have run out and are not revoked: the outcome is open.
@@ -83,7 +83,7 @@ impl LeaseQuestions {
     /// Takes a question about a lease. The leader, here or at another member, answers it.
     pub fn ask(&mut self, core: &Core, question: LeaseQuestion, requester: LeaseRequester) {
         self.last_number += 1;
-        let waiting = Waiting {
+        let waiting = WaitingQuestion {
             question,
             requester,
             deadline: core.deadline(),
@@ -199,7 +199,8 @@ impl LeaseQuestions {
 
     /// Handles the leader's answer to a question of this member.
     pub fn answered(&mut self, core: &mut Core, number: u64, answer: LeaseAnswer) {
-        let is_local = |waiting: &Waiting| matches!(waiting.requester, LeaseRequester::Local(_));
+        let is_local =
+            |waiting: &WaitingQuestion| matches!(waiting.requester, LeaseRequester::Local(_));
         if self.all.get(&number).is_some_and(is_local)
             && let Some(waiting) = self.all.remove(&number)
         {
@@ -213,7 +214,7 @@ impl LeaseQuestions {
         let late = self
             .all
             .extract_if(.., |_, waiting| now >= waiting.deadline);
-        let late: Vec<Waiting> = late.map(|(_, waiting)| waiting).collect();
+        let late: Vec<WaitingQuestion> = late.map(|(_, waiting)| waiting).collect();
         for waiting in late {
             self.answer(core, waiting.requester, Err(timeout()));
         }

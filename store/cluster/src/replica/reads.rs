@@ -40,7 +40,7 @@ pub(super) enum ReadRequester {
 }
 
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct WaitingRead {
     pub requester: ReadRequester,
     deadline: Instant,
 }
@@ -49,20 +49,20 @@ pub(super) struct Waiting {
 struct Round {
     number: u64,
     started: Instant,
-    requesters: Vec<Waiting>,
+    requesters: Vec<WaitingRead>,
 }
 
 /// A read that may be served once the entry `index` is applied.
 #[derive(Debug)]
 pub(super) struct Confirmed {
     pub index: u64,
-    pub waiting: Waiting,
+    pub waiting: WaitingRead,
 }
 
 /// The waiting reads of one member.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingRead>,
     under_way: Option<Round>,
     confirmed: Vec<Confirmed>,
     last_round: u64,
@@ -85,7 +85,7 @@ impl Reads {
 
     /// Adds a read, which is given up at `deadline`.
     pub fn add(&mut self, requester: ReadRequester, deadline: Instant) {
-        self.waiting.push(Waiting {
+        self.waiting.push(WaitingRead {
             requester,
             deadline,
         });
@@ -158,8 +158,8 @@ impl Reads {
 
     /// Takes the reads that are past their deadline.
     pub fn take_late(&mut self, now: Instant) -> Vec<ReadRequester> {
-        let late = |waiting: &mut Waiting| now >= waiting.deadline;
-        let mut requesters: Vec<Waiting> = self.waiting.extract_if(.., late).collect();
+        let late = |waiting: &mut WaitingRead| now >= waiting.deadline;
+        let mut requesters: Vec<WaitingRead> = self.waiting.extract_if(.., late).collect();
         if let Some(round) = &mut self.under_way {
             requesters.extend(round.requesters.extract_if(.., late));
         }
@@ -168,7 +168,8 @@ impl Reads {
             .extract_if(.., |read| now >= read.waiting.deadline);
         requesters.extend(confirmed.map(|read| read.waiting));
         // Other members count their own reads.
-        let own = |waiting: &&Waiting| !matches!(waiting.requester, ReadRequester::Member { .. });
+        let own =
+            |waiting: &&WaitingRead| !matches!(waiting.requester, ReadRequester::Member { .. });
         self.given_up += requesters.iter().filter(own).count() as u64;
         requesters
             .into_iter()

@@ -20,7 +20,7 @@ use crate::Error;
 
 /// A caller that waits until member `to` leads.
 #[derive(Debug)]
-struct Waiting {
+struct WaitingTransfer {
     to: u64,
     caller: ReplySender<()>,
     deadline: Instant,
@@ -28,12 +28,12 @@ struct Waiting {
 
 /// The callers that wait for a transfer.
 #[derive(Debug, Default)]
-pub(super) struct TransferCallers(Vec<Waiting>);
+pub(super) struct TransferCallers(Vec<WaitingTransfer>);
 
 impl TransferCallers {
     /// Lets a caller wait until member `to` leads, or the transfer to it has failed.
     pub fn wait(&mut self, core: &Core, to: u64, caller: ReplySender<()>) {
-        self.0.push(Waiting {
+        self.0.push(WaitingTransfer {
             to,
             caller,
             deadline: core.deadline(),
@@ -48,7 +48,7 @@ impl TransferCallers {
         }
         let (leads, leader) = (core.holds_leadership(), core.leader);
         let other_leads = leader != 0 && leader != core.member_id;
-        let over = |waiting: &mut Waiting| match leads {
+        let over = |waiting: &mut WaitingTransfer| match leads {
             true => transferee != Some(waiting.to),
             false => other_leads,
         };

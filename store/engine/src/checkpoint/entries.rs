@@ -4,7 +4,7 @@ use super::block::BlockWriter;
 use super::format::{BLOCK_BYTES, Kind, put_varint, take_varint};
 use crate::format::u64_at;
 use crate::trees::OF_VERSIONS;
-use ordered_index::Entry;
+use ordered_index::IndexEntry;
 use std::io;
 
 /// Bytes of the tree's number at the start of a block.
@@ -33,7 +33,7 @@ impl EntriesWriter {
         self.payload.len() >= BLOCK_BYTES
     }
 
-    pub(crate) fn push(&mut self, key: &[u8], entry: Entry) {
+    pub(crate) fn push(&mut self, key: &[u8], entry: IndexEntry) {
         let shared = match self.is_empty() {
             true => 0,
             false => shared_bytes(&self.last, key),
@@ -63,7 +63,7 @@ impl EntriesWriter {
 /// Shows the entries of a block: tree, key and entry.
 pub(crate) fn read_entries<E: From<&'static str>>(
     payload: &[u8],
-    mut visit: impl FnMut(usize, &[u8], Entry) -> Result<(), E>,
+    mut visit: impl FnMut(usize, &[u8], IndexEntry) -> Result<(), E>,
 ) -> Result<(), E> {
     let (tree, mut rest) = payload
         .split_at_checked(TREE_BYTES)
@@ -79,7 +79,7 @@ pub(crate) fn read_entries<E: From<&'static str>>(
     Ok(())
 }
 
-fn take_entry(rest: &mut &[u8], key: &mut Vec<u8>) -> Option<Entry> {
+fn take_entry(rest: &mut &[u8], key: &mut Vec<u8>) -> Option<IndexEntry> {
     let shared = usize::try_from(take_varint(rest)?).ok()?;
     let further = usize::try_from(take_varint(rest)?).ok()?;
     if shared > key.len() || further.checked_add(16)? > rest.len() {
@@ -87,7 +87,7 @@ fn take_entry(rest: &mut &[u8], key: &mut Vec<u8>) -> Option<Entry> {
     }
     key.truncate(shared);
     key.extend(&rest[..further]);
-    let entry = Entry {
+    let entry = IndexEntry {
         value: u64_at(rest, further),
         stamp: u64_at(rest, further + 8),
     };

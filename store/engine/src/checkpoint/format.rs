@@ -30,7 +30,7 @@ use crate::HardState;
 use crate::entry::HARD_STATE_BYTES;
 use crate::format::u64_at;
 use crate::trees::{EMPTY_REVISION, Known, NEVER_COMPACTED, OF_VERSIONS};
-use ordered_index::Entry;
+use ordered_index::IndexEntry;
 use std::slice::ChunksExact;
 use value_log::Position;
 
@@ -152,7 +152,7 @@ pub(crate) const FOOT_BYTES: usize = 40;
 
 impl Foot {
     /// Adds an entry.
-    pub(crate) fn count(&mut self, tree: usize, entry: Entry) {
+    pub(crate) fn count(&mut self, tree: usize, entry: IndexEntry) {
         self.entries[tree] += 1;
         self.last_main = self.last_main.max(Known::from(entry).main as u64);
     }

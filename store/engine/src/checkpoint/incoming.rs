@@ -19,7 +19,7 @@ use crate::Error;
 use crate::directory::Directory;
 use crate::trees::OF_VERSIONS;
 use environment::{File, OpenMode};
-use ordered_index::Entry;
+use ordered_index::IndexEntry;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ impl IncomingCheckpoint {
     }
 
     /// Adds an entry of a tree, behind those that it has.
-    pub(crate) fn add(&mut self, tree: usize, key: &[u8], entry: Entry) -> Result<(), Error> {
+    pub(crate) fn add(&mut self, tree: usize, key: &[u8], entry: IndexEntry) -> Result<(), Error> {
         self.foot.count(tree, entry);
         self.write(|blocks, trees| {
             trees[tree].push(key, entry);

@@ -12,7 +12,7 @@ use crate::overruled::Overruled;
 use crate::revision_marks::RevisionMarks;
 use crate::trees::{HIDDEN, HISTORY, Known, OF_VERSIONS};
 use environment::{Disk, OpenMode};
-use ordered_index::{BulkLoad, Entry};
+use ordered_index::{BulkLoad, IndexEntry};
 use std::collections::BTreeSet;
 use std::path::Path;
 use value_log::Position;
@@ -187,7 +187,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    fn push(&mut self, tree: usize, key: &[u8], entry: Entry) -> Result<(), Unusable> {
+    fn push(&mut self, tree: usize, key: &[u8], entry: IndexEntry) -> Result<(), Unusable> {
         let known = Known::from(entry);
         let segment = known.pointer.segment();
         if segment != self.last_present && !self.present.contains(&segment) {

@@ -10,7 +10,7 @@
 
 use super::format::{self, ENVELOPE_BYTES, Envelope, Foot, Kind};
 use super::holds::Hold;
-use super::walk::{Found, From, Walk};
+use super::walk::{FoundVersion, From, Walk};
 use super::{Piece, SnapshotInfo};
 use crate::Error;
 use crate::apply::Index;
@@ -210,7 +210,7 @@ impl Export {
     }
 
     /// Header and kv of a version.
-    fn read(&self, kind: Kind, found: &Found) -> Result<Bytes, Error> {
+    fn read(&self, kind: Kind, found: &FoundVersion) -> Result<Bytes, Error> {
         let records = &self.parts.records;
         let Known { main, pointer, .. } = found.known;
         let read = match kind {
@@ -235,7 +235,7 @@ impl Export {
 }
 
 /// Where a walk that has passed `found` continues.
-fn behind(kind: Kind, found: &Found) -> From {
+fn behind(kind: Kind, found: &FoundVersion) -> From {
     let key = found.key.clone();
     match kind {
         Kind::Hidden => From::Hidden { after: key },

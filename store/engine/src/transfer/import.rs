@@ -36,7 +36,7 @@ pub struct Import {
     order: Order,
     shared: Arc<Shared>,
     /// Takes pieces until the sender is dropped; `None` with [`Worker::Caller`].
-    thread: Option<(Sender<Waiting>, JoinHandle<()>)>,
+    thread: Option<(Sender<WaitingPiece>, JoinHandle<()>)>,
 }
 
 /// How far an import has come.
@@ -52,7 +52,7 @@ pub struct ImportProgress {
 
 /// A piece that is to be written.
 #[derive(Debug)]
-struct Waiting {
+struct WaitingPiece {
     info: SnapshotInfo,
     kind: Kind,
     piece: Bytes,
@@ -97,7 +97,7 @@ impl fmt::Debug for Shared {
 
 impl Shared {
     /// Writes a piece; true when it was the last. A failure drops the intake.
-    fn take(&self, next: &Waiting) -> Result<bool, Error> {
+    fn take(&self, next: &WaitingPiece) -> Result<bool, Error> {
         let mut place = self.intake.lock();
         let closed = || self.parts.records.lifecycle.closed_error();
         let intake = place.as_mut().ok_or_else(closed)?;
@@ -109,7 +109,7 @@ impl Shared {
     }
 
     /// Writes a piece; false when nothing comes after it.
-    fn write(&self, next: &Waiting) -> bool {
+    fn write(&self, next: &WaitingPiece) -> bool {
         let outcome = self.take(next);
         let mut state = self.state.lock();
         state.progress.queued_bytes -= next.piece.len() as u64;
@@ -127,7 +127,7 @@ impl Shared {
     }
 
     /// Body of the import's thread.
-    fn run(&self, pieces: &Receiver<Waiting>) {
+    fn run(&self, pieces: &Receiver<WaitingPiece>) {
         for next in pieces {
             let goes_on = self.write(&next);
             (self.notice)();
@@ -181,7 +181,7 @@ impl Import {
     pub fn offer(&mut self, piece: Bytes) -> Result<(), Error> {
         let kind = self.order.accept(&piece)?;
         let info = self.order.info().expect("a head comes first");
-        let next = Waiting { info, kind, piece };
+        let next = WaitingPiece { info, kind, piece };
         let mut state = self.shared.state.lock();
         if state.failure.is_some() {
             return Ok(());

@@ -47,7 +47,7 @@ impl From {
 
 /// A version, and the key of its entry: the user's key, or that of HIDDEN.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundVersion {
     pub(crate) key: Bytes,
     pub(crate) known: Known,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Found {
 #[derive(Debug)]
 pub(crate) struct Walk {
     moment: SnapshotInfo,
-    ahead: VecDeque<Found>,
+    ahead: VecDeque<FoundVersion>,
     /// Where the next slice begins; `None`: there is none.
     from: Option<From>,
 }
@@ -71,7 +71,7 @@ impl Walk {
     }
 
     /// The next version, if it has been looked up.
-    pub(crate) fn front(&self) -> Option<&Found> {
+    pub(crate) fn front(&self) -> Option<&FoundVersion> {
         self.ahead.front()
     }
 
@@ -103,7 +103,7 @@ impl Walk {
             if found == key {
                 versions.retain(|known| known.main < below);
             }
-            let of_key = |&known: &Known| Found {
+            let of_key = |&known: &Known| FoundVersion {
                 key: found.clone(),
                 known,
             };
@@ -130,7 +130,7 @@ impl Walk {
         while let Some((key, entry)) = cursor.next() {
             let key = Bytes::copy_from_slice(key);
             let known = Known::from(entry);
-            self.ahead.push_back(Found {
+            self.ahead.push_back(FoundVersion {
                 key: key.clone(),
                 known,
             });

@@ -18,13 +18,13 @@ pub struct SimulatedClock {
 
 #[derive(Debug)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<ClockState>,
     /// Signalled whenever the time moves or a sleeper comes.
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct ClockState {
     /// Time since the origin. Only grows.
     elapsed: Duration,
     /// The wall clock. Moves with `elapsed`; a test may set it either way.
@@ -51,7 +51,7 @@ impl SimulatedClock {
     }
 
     fn new(jumping: bool) -> SimulatedClock {
-        let state = State {
+        let state = ClockState {
             elapsed: Duration::ZERO,
             wall: WALL_AT_ORIGIN,
             sleepers: 0,
@@ -89,7 +89,7 @@ impl SimulatedClock {
     }
 }
 
-impl State {
+impl ClockState {
     fn advance(&mut self, length: Duration) {
         self.elapsed += length;
         self.wall += length;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::fault::{Fault, crash_error, input_output_error};
-use super::inode::{Flushed, View};
+use super::inode::{FileView, Flushed};
 use super::names::InodeId;
 use super::state::{Begun, State};
 use super::trace::Action;
@@ -167,8 +167,8 @@ impl File for SimulatedFile {
         let mut state = self.state.lock();
         state.alive()?;
         let view = match self.mode {
-            OpenMode::ReadDevice => View::Device,
-            _ => View::Cached,
+            OpenMode::ReadDevice => FileView::Device,
+            _ => FileView::Cached,
         };
         let read = state
             .inode(self.inode)

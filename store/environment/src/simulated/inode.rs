@@ -35,7 +35,7 @@ static ZEROS: LazyLock<Image> = LazyLock::new(|| Arc::new([0; BLOCK_BYTES as usi
 
 /// Which of a file's views a read wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum View {
+pub(super) enum FileView {
     /// The page cache.
     Cached,
     /// The device, after dirty pages were written back (as `O_DIRECT` does).
@@ -91,10 +91,10 @@ impl Block {
         }
     }
 
-    fn view(&self, view: View) -> &Image {
+    fn view(&self, view: FileView) -> &Image {
         match view {
-            View::Cached => &self.cached,
-            View::Device => self.pending.last().unwrap_or(&self.stable),
+            FileView::Cached => &self.cached,
+            FileView::Device => self.pending.last().unwrap_or(&self.stable),
         }
     }
 
@@ -122,7 +122,7 @@ impl Block {
 impl Inode {
     /// Reads what `view` shows; short at the end of the file. `None` when a
     /// bad sector lies in the way.
-    pub fn read(&self, buffer: &mut [u8], offset: u64, view: View) -> Option<usize> {
+    pub fn read(&self, buffer: &mut [u8], offset: u64, view: FileView) -> Option<usize> {
         let length = self
             .cached_size
             .saturating_sub(offset)
@@ -405,7 +405,7 @@ fn pieces(offset: u64, length: u64) -> impl Iterator<Item = Piece> {
 mod tests {
     use super::*;
 
-    fn bytes_of(inode: &Inode, view: View) -> Vec<u8> {
+    fn bytes_of(inode: &Inode, view: FileView) -> Vec<u8> {
         let mut buffer = vec![7; inode.cached_size as usize];
         assert_eq!(inode.read(&mut buffer, 0, view), Some(buffer.len()));
         buffer
@@ -429,7 +429,7 @@ mod tests {
         inode.write(&[1; 10_000], 0);
         inode.set_size(5_000);
         inode.set_size(10_000);
-        let bytes = bytes_of(&inode, View::Cached);
+        let bytes = bytes_of(&inode, FileView::Cached);
         assert!(bytes[..5_000].iter().all(|&byte| byte == 1));
         assert!(bytes[5_000..].iter().all(|&byte| byte == 0));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use inkstone::{Batch, Condition, KeyValue, Node, Remedy, Transaction};
+use inkstone::{Condition, KeyValue, Node, Remedy, Transaction, WriteBatch};
 
 use crate::three::{Three, get, put, surely};
 
@@ -27,7 +27,7 @@ fn each_kind_of_write_has_the_same_effect_at_a_follower_as_at_the_leader() {
         let prefix = format!("{number}/");
         let key = |name: &str| format!("{prefix}{name}");
         let batch = || {
-            Batch::new()
+            WriteBatch::new()
                 .put(key("a"), "1")
                 .put(key("b"), "2")
                 .put(key("c"), "3")
@@ -43,8 +43,8 @@ fn each_kind_of_write_has_the_same_effect_at_a_follower_as_at_the_leader() {
         let swap = Transaction::new()
             .when(Condition::exists(key("c")))
             .when(Condition::value(key("c"), "3"))
-            .then(Batch::new().delete(key("c")).put("job", key("done")))
-            .otherwise(Batch::new().put("job", "lost"))
+            .then(WriteBatch::new().delete(key("c")).put("job", key("done")))
+            .otherwise(WriteBatch::new().put("job", "lost"))
             .read("job")
             .read(key("c"));
         let done = node.transact(swap).wait().unwrap();

@@ -7,7 +7,7 @@
 //!
 //! The rules are in the module above.
 
-use super::{Batch, Retired};
+use super::{Retired, Unpublished};
 use crate::returned::{Returned, SpareStates};
 use crate::tree::Tree;
 use crossbeam_epoch::{self as epoch, Atomic, Guard, Owned, Shared};
@@ -97,7 +97,7 @@ pub(crate) struct Current {
 
 impl Current {
     /// Publishes the first state.
-    pub(crate) fn new(working: &[Tree], batch: &mut Batch) -> Current {
+    pub(crate) fn new(working: &[Tree], batch: &mut Unpublished) -> Current {
         assert!(
             batch.retired.links.is_empty(),
             "a first batch has nothing to retire"
@@ -125,7 +125,7 @@ impl Current {
         &self,
         mark: u64,
         working: &[Tree],
-        batch: &mut Batch,
+        batch: &mut Unpublished,
         states: &mut SpareStates,
     ) {
         let guard = batch.participant.pin();

@@ -1,11 +1,11 @@
 //! Every invariant of a tree, by a full walk.
 
 use crate::fanout::Fanout;
-use crate::node::{Body, Inner, Leaf, Node};
+use crate::node::{Inner, Leaf, NodeBody, TreeNode};
 use crate::writer::Writer;
 use std::collections::BTreeMap;
 
-use crate::Entry;
+use crate::IndexEntry;
 
 /// Measures of a subtree.
 #[derive(Debug)]
@@ -36,13 +36,13 @@ pub(super) fn check(writer: &Writer) -> Vec<Found> {
     found
 }
 
-fn check_node(node: &Node, bounds: Bounds<'_>, fanout: Fanout, is_root: bool) -> Found {
+fn check_node(node: &TreeNode, bounds: Bounds<'_>, fanout: Fanout, is_root: bool) -> Found {
     assert!(
         is_root || node.body.slots() > 0,
         "an empty node below the root"
     );
     match &node.body {
-        Body::Leaf(leaf) => {
+        NodeBody::Leaf(leaf) => {
             check_leaf(leaf, bounds, fanout);
             let keys = leaf.entries.len() as u64;
             Found {
@@ -52,7 +52,7 @@ fn check_node(node: &Node, bounds: Bounds<'_>, fanout: Fanout, is_root: bool) ->
                 leaves: 1,
             }
         }
-        Body::Inner(inner) => {
+        NodeBody::Inner(inner) => {
             assert!(
                 !is_root || inner.children.len() > 1,
                 "a root with one child"
@@ -137,7 +137,7 @@ fn check_inner(inner: &Inner, (lower, upper): Bounds<'_>, fanout: Fanout) -> Fou
 }
 
 /// The tree holds exactly the model's keys and entries.
-pub(super) fn check_content(writer: &Writer, tree: usize, model: &BTreeMap<Vec<u8>, Entry>) {
+pub(super) fn check_content(writer: &Writer, tree: usize, model: &BTreeMap<Vec<u8>, IndexEntry>) {
     let mut cursor = writer.cursor(tree, std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
     for (key, &entry) in model {
         assert_eq!(cursor.next(), Some((key.as_slice(), entry)));

@@ -1,12 +1,12 @@
 //! Walks from both ends, at every bound.
 
 use super::{any_key, entry};
-use crate::{Cursor, Entry, Fanout, Writer, with_fanout};
+use crate::{Cursor, Fanout, IndexEntry, Writer, with_fanout};
 use environment::randomness::Random;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-type Model = BTreeMap<Vec<u8>, Entry>;
+type Model = BTreeMap<Vec<u8>, IndexEntry>;
 
 fn filled(keys: usize) -> (Writer, Model) {
     let mut random = Random::from_seed(keys as u64);
@@ -33,7 +33,11 @@ fn bounds(model: &Model) -> Vec<Bound<Vec<u8>>> {
     bounds
 }
 
-fn within<'a>(model: &'a Model, start: Bound<&[u8]>, end: Bound<&[u8]>) -> Vec<(&'a [u8], Entry)> {
+fn within<'a>(
+    model: &'a Model,
+    start: Bound<&[u8]>,
+    end: Bound<&[u8]>,
+) -> Vec<(&'a [u8], IndexEntry)> {
     let after_start = |key: &[u8]| match start {
         Bound::Unbounded => true,
         Bound::Included(start) => key >= start,

@@ -2,12 +2,12 @@
 
 use super::check::{check, check_content};
 use super::{STEPS, any_key, entry};
-use crate::{Change, Entry, Fanout, Reader, Snapshot, Writer, with_fanout};
+use crate::{Change, Fanout, IndexEntry, Reader, Snapshot, Writer, with_fanout};
 use environment::randomness::Random;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
-type Model = BTreeMap<Vec<u8>, Entry>;
+type Model = BTreeMap<Vec<u8>, IndexEntry>;
 
 const TREES: usize = 2;
 
@@ -86,7 +86,7 @@ impl History {
             keys.extend(run.take(100).map(|(key, _)| key.clone()));
         }
         let removes_all = self.random.chance(1, 3);
-        let entries: Vec<Option<Entry>> = keys
+        let entries: Vec<Option<IndexEntry>> = keys
             .iter()
             .map(|_| (!removes_all && self.random.below(100) < growth).then(|| entry(step)))
             .collect();

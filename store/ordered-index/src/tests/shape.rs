@@ -2,7 +2,7 @@
 
 use super::check::{check, check_content};
 use super::{any_key, entry};
-use crate::{BulkLoad, Entry, Fanout, OutOfOrder, new, with_fanout};
+use crate::{BulkLoad, Fanout, IndexEntry, OutOfOrder, new, with_fanout};
 use environment::randomness::Random;
 use std::collections::BTreeMap;
 
@@ -113,7 +113,7 @@ fn a_bulk_load_of_any_size_equals_inserts() {
         Fanout::default(),
     ] {
         for size in sizes {
-            let model: BTreeMap<Vec<u8>, Entry> = (0..size)
+            let model: BTreeMap<Vec<u8>, IndexEntry> = (0..size)
                 .map(|number| (any_key(&mut random), entry(number)))
                 .collect();
             let (mut writer, reader) = with_fanout(1, fanout);
@@ -133,7 +133,7 @@ fn a_bulk_load_of_any_size_equals_inserts() {
 #[test]
 fn a_loaded_tree_takes_changes_like_any_other() {
     let (mut writer, _) = new(1);
-    let mut model: BTreeMap<Vec<u8>, Entry> = (0..KEYS)
+    let mut model: BTreeMap<Vec<u8>, IndexEntry> = (0..KEYS)
         .map(|number| (numbered(number * 2), entry(number)))
         .collect();
     let mut load = BulkLoad::new();

@@ -23,7 +23,7 @@ use bytes::Bytes;
 type Reach = Option<Bytes>;
 
 #[derive(Debug)]
-struct Node<T> {
+struct IntervalNode<T> {
     start: Bytes,
     end: Reach,
     /// The farthest end in this subtree.
@@ -35,7 +35,7 @@ struct Node<T> {
     right: Link<T>,
 }
 
-type Link<T> = Option<Box<Node<T>>>;
+type Link<T> = Option<Box<IntervalNode<T>>>;
 
 /// The intervals.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ fn compare_ends(a: Option<&[u8]>, b: Option<&[u8]>) -> Ordering {
     }
 }
 
-impl<T> Node<T> {
+impl<T> IntervalNode<T> {
     fn order(&self, start: &[u8], end: Option<&[u8]>) -> Ordering {
         start
             .cmp(&self.start)
@@ -109,11 +109,17 @@ impl<T> Node<T> {
     }
 }
 
-fn insert<T>(link: Link<T>, start: Bytes, end: Reach, priority: u64, entry: T) -> Box<Node<T>> {
+fn insert<T>(
+    link: Link<T>,
+    start: Bytes,
+    end: Reach,
+    priority: u64,
+    entry: T,
+) -> Box<IntervalNode<T>> {
     let Some(mut node) = link else {
         let reach = end.clone();
         let entries = vec![entry];
-        return Box::new(Node {
+        return Box::new(IntervalNode {
             start,
             end,
             reach,
@@ -140,7 +146,7 @@ fn insert<T>(link: Link<T>, start: Bytes, end: Reach, priority: u64, entry: T) -
 }
 
 /// Rotates the left child up if heap order wants it.
-fn lift_left<T>(mut node: Box<Node<T>>) -> Box<Node<T>> {
+fn lift_left<T>(mut node: Box<IntervalNode<T>>) -> Box<IntervalNode<T>> {
     let mut left = node.left.take().expect("just inserted there");
     if left.priority <= node.priority {
         node.left = Some(left);
@@ -152,7 +158,7 @@ fn lift_left<T>(mut node: Box<Node<T>>) -> Box<Node<T>> {
 }
 
 /// Rotates the right child up if heap order wants it.
-fn lift_right<T>(mut node: Box<Node<T>>) -> Box<Node<T>> {
+fn lift_right<T>(mut node: Box<IntervalNode<T>>) -> Box<IntervalNode<T>> {
     let mut right = node.right.take().expect("just inserted there");
     if right.priority <= node.priority {
         node.right = Some(right);
