@@ -27,7 +27,7 @@ fn cells_have_the_values_of_their_rows() {
 }
 
 #[test]
-fn failed_runs_are_told_apart() {
+fn failed_runs_are_distinguished() {
     let map = parse("result.csv", RESULT).unwrap();
     let cell = &map.cells[1];
     assert_eq!((cell.failures(), cell.iterations.len()), (1, 3));

@@ -111,7 +111,7 @@ impl Dispatch {
     }
 }
 
-/// A call whose request is not decoded yet.
+/// A call before its request is decoded.
 struct Arriving {
     request: Request<RequestBody>,
     client: Arc<Client>,

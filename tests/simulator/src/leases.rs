@@ -62,7 +62,7 @@ impl Leases {
         }
     }
 
-    /// A lease has so many seconds left since a request; fewer than none if it is overdue.
+    /// Notes that a lease had `seconds` left after a request; fewer than none if it is overdue.
     fn remains(&mut self, id: i64, asked: Duration, seconds: i64) {
         let time = Duration::from_secs(seconds.max(0) as u64);
         let until = asked + time * 1000 / self.fastest_permille;

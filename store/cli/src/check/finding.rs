@@ -34,7 +34,7 @@ impl Finding {
         Finding::new(file, Some(0), what, FOREIGN_REMEDY)
     }
 
-    /// Damage whose remedy depends on other files.
+    /// Damage with a remedy that depends on other files.
     pub(super) fn new(
         file: &Path,
         offset: Option<u64>,

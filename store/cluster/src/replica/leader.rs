@@ -59,7 +59,8 @@ pub(super) struct Leader {
 /// Another member may lead by now and have committed newer entries. So the answers wait
 /// for a round of reads that begins after the evaluation: a member that still leads then
 /// had all committed entries when it evaluated the commands. If this member loses its
-/// leadership, the answers are dropped, and the requesters try again at the new leader.
+/// leadership, the answers are dropped: a client of this member gets `leader changed`, and a
+/// follower proposes the command again to the new leader.
 #[derive(Debug)]
 struct UnconfirmedBatch {
     /// Index of the entry after which the commands were evaluated.

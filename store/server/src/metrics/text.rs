@@ -8,7 +8,7 @@ use super::histogram::Histogram;
 #[derive(Default)]
 pub(super) struct Page(String);
 
-/// A metric family, whose help and type are on the page.
+/// A metric family; its help and type are on the page.
 pub(super) struct Family<'a> {
     page: &'a mut String,
     name: &'a str,
