@@ -198,7 +198,8 @@ mod tests {
     #[test]
     fn types_of_the_same_name_in_different_files_are_different_types() {
         let own = "struct A; impl A { fn f() {} }";
-        let four = [("lib", own), ("b", own), ("c", own), ("d", own)];
+        let same = "impl crate::A { fn g() {} }";
+        let four = [("lib", own), ("b", own), ("c", own), ("d", same)];
         assert!(judged(&four, "").is_empty());
     }
 
