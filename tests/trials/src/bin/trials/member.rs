@@ -61,9 +61,14 @@ impl Member {
         let mut config = MemberConfig::on_reserved_ports("server", root)?;
         config.log = outside.join("server.log");
         config.initial_cluster = initial_cluster([&config]);
+        Ok(Member::voter(program, config))
+    }
+
+    /// A voter of a cluster; another owner may run its process.
+    pub fn voter(program: Program, config: MemberConfig) -> Arc<Member> {
         let member = Member::new(program, config);
         member.set_standing(Standing::Voter);
-        Ok(Arc::new(member))
+        Arc::new(member)
     }
 
     /// [`Member::address`] as a URL.

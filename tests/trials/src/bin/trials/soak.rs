@@ -28,7 +28,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::{
     caller::Caller,
-    client,
+    client::{self, Connection},
     live_line::Progress,
     load::{self, Keys, Mix, leases},
     machine::Machine,
@@ -210,8 +210,8 @@ impl Trial<'_> {
             revision: 0,
             serializable: false,
         };
-        let keys = client::send(channel.clone(), &keys).await?.versions.len();
-        Ok((client::leases(channel).await?, keys))
+        let keys = Connection::over(channel.clone()).send(&keys).await?;
+        Ok((client::leases(channel).await?, keys.versions.len()))
     }
 
     /// Errors; empty if the server did not grow.

@@ -98,7 +98,7 @@ pub fn run(options: &Options) -> Outcome {
             }
         }
         let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-        let table = record::table(&heads, rows);
+        let table = crate::report::table(&heads, rows);
         page.push_str(&format!("\n## {}\n\n{table}", scene.name));
     }
     let records = root().join("lab/records");

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::answer::{Answer, Verdict};
-use crate::record::table;
+use crate::report::table;
 
 /// Two election timeouts.
 pub const PROMISED: Duration = Duration::from_secs(2);
