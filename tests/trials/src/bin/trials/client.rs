@@ -287,9 +287,14 @@ pub async fn leases(channel: Channel) -> Result<usize, Status> {
 
 /// A linearizable read of all keys at a revision; 0: the newest.
 pub fn read_of_all(revision: i64) -> Request {
+    read(FIRST_KEY, END_KEY, revision)
+}
+
+/// A linearizable read of a range at a revision; 0: the newest.
+pub fn read(key: &str, end: &str, revision: i64) -> Request {
     Request::Get {
-        key: FIRST_KEY.to_owned(),
-        end: END_KEY.to_owned(),
+        key: key.to_owned(),
+        end: end.to_owned(),
         revision,
         serializable: false,
     }

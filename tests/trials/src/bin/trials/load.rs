@@ -109,12 +109,7 @@ impl Load {
             8..=10 => {
                 let modified = self.modified.get(&key).copied();
                 let recent = modified.filter(|it| self.newest - it < PAST_REVISIONS);
-                Request::Get {
-                    key,
-                    end: String::new(),
-                    revision: recent.unwrap_or(0),
-                    serializable: false,
-                }
+                client::read(&key, "", recent.unwrap_or(0))
             }
             11..=41 => Request::Get {
                 key,

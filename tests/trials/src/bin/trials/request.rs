@@ -38,15 +38,6 @@ impl Client {
         answer.map(Response::into_inner)
     }
 
-    /// Makes a request about the members.
-    async fn ask_cluster<T>(
-        &self,
-        request: impl AsyncFnOnce(ClusterClient<Channel>) -> Result<Response<T>, Status>,
-    ) -> Result<T, Status> {
-        let ask = async |channel| request(ClusterClient::new(channel)).await;
-        self.ask(ask).await
-    }
-
     async fn dial(&self) -> Result<Channel, Status> {
         let away = |_| Status::unavailable("no connection");
         let dialed = client::dial(format!("http://{}", self.address)).await;
@@ -83,8 +74,8 @@ impl Client {
     /// The members, by a linearizable read.
     pub async fn members(&self) -> Result<Vec<Listed>, Status> {
         let request = MemberListRequest { linearizable: true };
-        let list = async |mut it: ClusterClient<_>| it.member_list(request).await;
-        Ok(self.ask_cluster(list).await?.members)
+        let list = async |channel| ClusterClient::new(channel).member_list(request).await;
+        Ok(self.ask(list).await?.members)
     }
 
     /// Adds a member; returns its id.
@@ -93,8 +84,8 @@ impl Client {
             peer_ur_ls: vec![peer_url],
             is_learner,
         };
-        let add = async |mut it: ClusterClient<_>| it.member_add(request).await;
-        let added = self.ask_cluster(add).await?.member;
+        let add = async |channel| ClusterClient::new(channel).member_add(request).await;
+        let added = self.ask(add).await?.member;
         Ok(added.unwrap_or_default().id)
     }
 
@@ -103,20 +94,20 @@ impl Client {
             id,
             peer_ur_ls: vec![peer_url],
         };
-        let update = async |mut it: ClusterClient<_>| it.member_update(request).await;
-        self.ask_cluster(update).await.map(drop)
+        let update = async |channel| ClusterClient::new(channel).member_update(request).await;
+        self.ask(update).await.map(drop)
     }
 
     pub async fn promote(&self, id: u64) -> Result<(), Status> {
         let request = MemberPromoteRequest { id };
-        let promote = async |mut it: ClusterClient<_>| it.member_promote(request).await;
-        self.ask_cluster(promote).await.map(drop)
+        let promote = async |channel| ClusterClient::new(channel).member_promote(request).await;
+        self.ask(promote).await.map(drop)
     }
 
     pub async fn remove(&self, id: u64) -> Result<(), Status> {
         let request = MemberRemoveRequest { id };
-        let remove = async |mut it: ClusterClient<_>| it.member_remove(request).await;
-        self.ask_cluster(remove).await.map(drop)
+        let remove = async |channel| ClusterClient::new(channel).member_remove(request).await;
+        self.ask(remove).await.map(drop)
     }
 
     /// The id of the leader that the server knows; zero for none.

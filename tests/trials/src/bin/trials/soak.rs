@@ -204,12 +204,7 @@ impl Trial<'_> {
     async fn leases_left(&self) -> Outcome<(usize, usize)> {
         let channel = client::dial(self.server.url()).await?;
         let (key, end) = leases::RANGE;
-        let keys = Request::Get {
-            key: key.to_owned(),
-            end: end.to_owned(),
-            revision: 0,
-            serializable: false,
-        };
+        let keys = client::read(key, end, 0);
         let keys = Connection::over(channel.clone()).send(&keys).await?;
         Ok((client::leases(channel).await?, keys.versions.len()))
     }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::{
     etcd,
     machine::Machine,
-    process::{Outcome, capture, inkstone_binary, root, run as run_command},
+    process::{Outcome, capture, go_program, inkstone_binary, root},
     record,
     servers::{self, Servers},
 };
@@ -52,18 +52,11 @@ pub struct Options {
 }
 
 pub fn run(options: &Options) -> Outcome {
-    if Command::new("go").arg("version").output().is_err() {
-        return Err(
-            "SKIPPED: there is no Go on this machine. Install Go 1.26 or newer \
-                    (https://go.dev/dl) and call again."
-                .into(),
-        );
-    }
-    let program = root().join("target/strain/go-client");
-    let mut build = Command::new("go");
-    build.current_dir(root().join("tests/trials/go-client"));
-    build.args(["build", "-buildvcs=false", "-o"]).arg(&program);
-    run_command(build.arg("."))?;
+    let program = go_program("go-client", root().join("target/strain/go-client"))?;
+    let program = program.ok_or(
+        "SKIPPED: there is no Go on this machine. Install Go 1.26 or newer \
+         (https://go.dev/dl) and call again.",
+    )?;
     let mut sides = vec![("inkstone", inkstone_binary(options.binary.as_deref())?)];
     if !options.without_etcd {
         sides.push(("etcd", etcd::binary("etcd")?));
