@@ -34,7 +34,7 @@ use crate::process::{Outcome, inkstone_binary};
 use crate::recorder::Recorder;
 use crate::request::Client;
 use crate::servers::{self, Servers};
-use crate::{client, live_line, peer_secret, record, report};
+use crate::{client, live_line, peer_secret, report};
 use attack::{Attacker, Target};
 use stub::Stub;
 
@@ -143,7 +143,7 @@ pub fn run(options: &Options) -> Outcome {
         options.seed,
         report::table(&HEADS, rows)
     );
-    record::write(options.records.as_deref(), &machine, "hostile", &page)?;
+    report::record(options.records.as_deref(), &machine, "hostile", &page)?;
     match is_right {
         true => Ok(()),
         false => Err("a scene broke a rule, see above".into()),

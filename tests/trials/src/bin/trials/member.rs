@@ -6,11 +6,12 @@ use std::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
+    time::Duration,
 };
 
 use harness::{MemberConfig, Program, Signal, initial_cluster};
 
-use crate::process::Outcome;
+use crate::{process::Outcome, request::Client};
 
 /// Standing of a member in its cluster, as far as the trial knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +75,14 @@ impl Member {
     /// [`Member::address`] as a URL.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// A client with this patience.
+    pub fn client(&self, patience: Duration) -> Client {
+        Client {
+            address: self.address.clone(),
+            patience,
+        }
     }
 
     pub fn standing(&self) -> Standing {

@@ -2,10 +2,14 @@
 
 use std::{
     collections::BTreeMap,
+    fs,
+    path::Path,
     time::{Duration, Instant},
 };
 
 use history::{History, Rule, Violation};
+
+use crate::{machine::Machine, process::Outcome};
 
 /// Most violations of one rule that are printed.
 const SHOWN_MAX: usize = 5;
@@ -17,6 +21,19 @@ pub fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Str
     let mut text = line(&heads) + "|---" + &"|---:".repeat(heads.len() - 1) + "|\n";
     text.extend(rows.into_iter().map(|row| line(&row)));
     text
+}
+
+/// Prints a page, and writes `<date>-<machine>-<name>.md` if a directory is given.
+pub fn record(directory: Option<&Path>, machine: &Machine, name: &str, page: &str) -> Outcome {
+    println!("\n{page}");
+    if let Some(directory) = directory {
+        fs::create_dir_all(directory)?;
+        let (date, machine) = (&machine.date, machine.slug());
+        let path = directory.join(format!("{date}-{machine}-{name}.md"));
+        fs::write(&path, page)?;
+        println!("written to {}", path.display());
+    }
+    Ok(())
 }
 
 /// The smallest time that this part of all does not exceed; zero if there is none.

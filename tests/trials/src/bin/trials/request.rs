@@ -6,7 +6,7 @@ use bytes::Bytes;
 use etcd_api::etcdserverpb::{
     Member as Listed, MemberAddRequest, MemberListRequest, MemberPromoteRequest,
     MemberRemoveRequest, MemberUpdateRequest, MoveLeaderRequest, PutRequest, RangeRequest,
-    StatusRequest, cluster_client::ClusterClient, kv_client::KvClient,
+    StatusRequest, StatusResponse, cluster_client::ClusterClient, kv_client::KvClient,
     maintenance_client::MaintenanceClient,
 };
 use tokio::time::timeout;
@@ -112,9 +112,13 @@ impl Client {
 
     /// The id of the leader that the server knows; zero for none.
     pub async fn leader(&self) -> Result<u64, Status> {
+        Ok(self.status().await?.leader)
+    }
+
+    pub async fn status(&self) -> Result<StatusResponse, Status> {
         let request = StatusRequest::default();
-        let maintenance = async |channel| MaintenanceClient::new(channel).status(request).await;
-        Ok(self.ask(maintenance).await?.leader)
+        let ask = async |channel| MaintenanceClient::new(channel).status(request).await;
+        self.ask(ask).await
     }
 
     pub async fn move_leader(&self, target_id: u64) -> Result<(), Status> {

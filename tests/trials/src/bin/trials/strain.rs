@@ -6,7 +6,7 @@
 //! connections, the waiting time of other clients, whether the leader kept its
 //! lead, and the peak memory of a member.
 
-mod report;
+mod findings;
 mod scenes;
 
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::{
     etcd,
     machine::Machine,
     process::{Outcome, capture, go_program, inkstone_binary, root},
-    record,
+    report,
     servers::{self, Servers},
 };
 use scenes::{Asked, Scene};
@@ -91,12 +91,12 @@ pub fn run(options: &Options) -> Outcome {
             }
         }
         let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-        let table = crate::report::table(&heads, rows);
+        let table = report::table(&heads, rows);
         page.push_str(&format!("\n## {}\n\n{table}", scene.name));
     }
     let records = root().join("lab/records");
     let records = options.records.as_ref().unwrap_or(&records);
-    record::write(Some(records), &machine, "strain", &page)
+    report::record(Some(records), &machine, "strain", &page)
 }
 
 /// One scene on fresh servers.
@@ -112,7 +112,7 @@ fn play(scene: &Scene, program: &Path, binary: &Path, options: &Options) -> Outc
     command.args([scene.verb, asked.client_address()]);
     command.args(&scene.words);
     let printed = while_busy(options.busy, || capture(&mut command))?;
-    let mut findings = report::read(scene.verb, &printed)?;
+    let mut findings = findings::read(scene.verb, &printed)?;
     let peak = servers.resident_bytes_peak()? >> 20;
     findings.add("most memory of a member", format!("{peak} MiB"));
     servers.cluster.stop_all()?;
