@@ -31,7 +31,6 @@ mod peaks;
 pub mod peer;
 pub mod peer_wire;
 pub mod process;
-pub mod record;
 mod requests;
 pub mod servers;
 pub mod slow;

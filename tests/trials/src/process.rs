@@ -62,6 +62,18 @@ pub fn inkstone_binary(given: Option<&Path>) -> Outcome<PathBuf> {
     }
 }
 
+/// Builds the Go program in a folder of `tests/trials`; `None` if there is no Go.
+pub fn go_program(folder: &str, program: PathBuf) -> Outcome<Option<PathBuf>> {
+    if Command::new("go").arg("version").output().is_err() {
+        return Ok(None);
+    }
+    let mut build = Command::new("go");
+    build.current_dir(root().join("tests/trials").join(folder));
+    build.args(["build", "-buildvcs=false", "-o"]).arg(&program);
+    run(build.arg("."))?;
+    Ok(Some(program))
+}
+
 /// True when the process may mount file systems.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()

@@ -27,8 +27,16 @@ enum Pace {
 use Pace::{AtOnce, ByteAfterByte, ThenRest};
 
 const ATTACKS: [(&str, Attack, Pace); 20] = [
-    ("noise", noise, AtOnce),
-    ("noise after the greeting", noise_after_greeting, AtOnce),
+    (
+        "noise",
+        |random, bytes| *bytes = bytes_of(random, 4_000),
+        AtOnce,
+    ),
+    (
+        "noise after the greeting",
+        |random, bytes| bytes.extend(bytes_of(random, 4_000)),
+        AtOnce,
+    ),
     ("random frames", random_frames, AtOnce),
     ("mutated calls", mutated_calls, AtOnce),
     ("mutated calls", mutated_calls, AtOnce),
@@ -70,14 +78,6 @@ fn stream_of(random: &mut Random) -> u32 {
         1 => random.next_u64() as u32,
         _ => 1 + 2 * random.below(8) as u32,
     }
-}
-
-fn noise(random: &mut Random, bytes: &mut Vec<u8>) {
-    *bytes = bytes_of(random, 4_000);
-}
-
-fn noise_after_greeting(random: &mut Random, bytes: &mut Vec<u8>) {
-    bytes.extend(bytes_of(random, 4_000));
 }
 
 /// Frames of any type, with flags, streams and lengths that may be wrong.

@@ -7,7 +7,7 @@ use history::{Operation, Outcome as Known, Request};
 use tonic::transport::Channel;
 
 use crate::{
-    client,
+    client::{self, Connection},
     member::{Member, Standing},
     recorder::Recorder,
 };
@@ -23,7 +23,7 @@ pub struct Caller {
     /// It opens a new connection once in this many calls.
     calls_each: u64,
     /// Number of a member, and the connection to it.
-    connection: Option<(usize, Channel)>,
+    connection: Option<(usize, Connection)>,
 }
 
 impl Caller {
@@ -62,13 +62,23 @@ impl Caller {
     /// Returns `None` if there was no connection, so that nothing was sent.
     pub async fn call(&mut self, request: Request, patience: Duration) -> Option<Operation> {
         if self.connection.is_none() || self.random.chance(1, self.calls_each) {
-            self.connection = self.dial().await;
+            let dialed = self.dial().await;
+            self.connection = dialed.map(|(member, it)| (member, Connection::over(it)));
         }
-        let (member, channel) = self.connection.clone()?;
+        let (member, connection) = self.connection.as_mut()?;
+        let member = *member;
         let life = self.members[member].life();
-        let ids = (self.client, member as u32);
-        let mut operation = client::called(ids, &channel, request, patience, &self.recorder).await;
-        operation.life = (life == self.members[member].life()).then_some(life);
+        let called = self.recorder.moment();
+        let outcome = connection.ask(&request, patience).await;
+        let operation = Operation {
+            client: self.client,
+            member: member as u32,
+            life: (life == self.members[member].life()).then_some(life),
+            called,
+            returned: self.recorder.moment(),
+            request,
+            outcome,
+        };
         // Half of the failed calls make the client change to another member.
         if !matches!(operation.outcome, Known::Done(_)) && self.random.chance(1, 2) {
             self.connection = None;

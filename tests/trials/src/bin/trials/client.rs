@@ -5,19 +5,19 @@ use std::time::Duration;
 use etcd_api::EncodedKeyValue;
 use etcd_api::etcdserverpb::{
     CompactionRequest, Compare, DeleteRangeRequest, HashKvRequest, HashKvResponse,
-    LeaseGrantRequest, LeaseKeepAliveRequest, LeaseLeasesRequest, LeaseRevokeRequest, PutRequest,
-    RangeRequest, RequestOp, ResponseHeader, TxnRequest, WatchCreateRequest, WatchRequest,
-    WatchResponse, compare, kv_client::KvClient, lease_client::LeaseClient,
-    maintenance_client::MaintenanceClient, request_op, response_op::Response,
-    watch_client::WatchClient, watch_request::RequestUnion,
+    LeaseGrantRequest, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseLeasesRequest,
+    LeaseRevokeRequest, PutRequest, RangeRequest, RequestOp, ResponseHeader, TxnRequest,
+    WatchCreateRequest, WatchRequest, WatchResponse, compare, kv_client::KvClient,
+    lease_client::LeaseClient, maintenance_client::MaintenanceClient, request_op,
+    response_op::Response, watch_client::WatchClient, watch_request::RequestUnion,
 };
 use etcd_api::mvccpb::{Event, event::EventType};
-use history::{Answer, Change, Entry, Operation, Outcome as Known, Request, Version};
+use history::{Answer, Change, Entry, Outcome as Known, Request, Version};
 use tokio::{sync::mpsc, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming, transport::Channel};
 
-use crate::{process::Outcome, recorder::Recorder, values};
+use crate::{process::Outcome, values};
 
 /// The range of all keys that trials write.
 pub const FIRST_KEY: &str = "a";
@@ -57,22 +57,81 @@ fn failed(status: &Status) -> Known {
 /// Header of an answer, whether it succeeded, what it shows, and seconds of a lease.
 type Parts = (Option<ResponseHeader>, bool, Vec<Version>, i64);
 
-/// Sends a request once.
-pub async fn send(channel: Channel, request: &Request) -> Result<Answer, Status> {
-    let (header, succeeded, versions, seconds) = match request {
-        Request::Grant { .. } | Request::Revoke { .. } | Request::Renew { .. } => {
-            lease(channel, request).await?
+/// A connection to a member.
+pub struct Connection {
+    channel: Channel,
+    /// The stream of the last renewals, all of one lease.
+    renewals: Option<Renewals>,
+}
+
+struct Renewals {
+    lease: i64,
+    requests: mpsc::Sender<LeaseKeepAliveRequest>,
+    answers: Streaming<LeaseKeepAliveResponse>,
+}
+
+impl Connection {
+    pub fn over(channel: Channel) -> Connection {
+        Connection {
+            channel,
+            renewals: None,
         }
-        Request::Swap { .. } | Request::Batch { .. } => txn(channel, request).await?,
-        _ => single(channel, request).await?,
-    };
-    let header = header.ok_or_else(|| Status::data_loss("an answer without a header"))?;
-    Ok(Answer {
-        revision: header.revision,
-        succeeded,
-        versions,
-        seconds,
-    })
+    }
+
+    /// Sends a request once, and waits no longer than `patience`.
+    pub async fn ask(&mut self, request: &Request, patience: Duration) -> Known {
+        match timeout(patience, self.send(request)).await {
+            Ok(Ok(answer)) => Known::Done(answer),
+            Ok(Err(status)) => failed(&status),
+            Err(_) => Known::unknown(format!("no answer in {} ms", patience.as_millis())),
+        }
+    }
+
+    /// Sends a request once.
+    pub async fn send(&mut self, request: &Request) -> Result<Answer, Status> {
+        let channel = self.channel.clone();
+        let (header, succeeded, versions, seconds) = match request {
+            Request::Renew { lease } => self.renew(*lease).await?,
+            Request::Grant { .. } | Request::Revoke { .. } => lease(channel, request).await?,
+            Request::Swap { .. } | Request::Batch { .. } => txn(channel, request).await?,
+            _ => single(channel, request).await?,
+        };
+        let header = header.ok_or_else(|| Status::data_loss("an answer without a header"))?;
+        Ok(Answer {
+            revision: header.revision,
+            succeeded,
+            versions,
+            seconds,
+        })
+    }
+
+    /// Renews a lease on the stream of its last renewal, or on a new one. A renewal that fails or
+    /// is abandoned ends the stream, so that no late answer is taken for that of the next one.
+    async fn renew(&mut self, lease: i64) -> Result<Parts, Status> {
+        let request = LeaseKeepAliveRequest { id: lease };
+        let mut stream = match self.renewals.take().filter(|it| it.lease == lease) {
+            Some(stream) => {
+                // The answers say why a stream has ended.
+                let _ = stream.requests.try_send(request);
+                stream
+            }
+            None => {
+                let (requests, receiver) = mpsc::channel(1);
+                let _ = requests.try_send(request);
+                let mut client = LeaseClient::new(self.channel.clone());
+                let answers = client.lease_keep_alive(ReceiverStream::new(receiver));
+                Renewals {
+                    lease,
+                    requests,
+                    answers: answers.await?.into_inner(),
+                }
+            }
+        };
+        let answer = stream.answers.message().await?;
+        let answer = answer.ok_or_else(|| Status::unavailable("the stream ended"))?;
+        self.renewals = Some(stream);
+        Ok((answer.header, answer.ttl > 0, Vec::new(), answer.ttl))
+    }
 }
 
 /// A request to the key-value service that is no transaction.
@@ -194,9 +253,10 @@ async fn txn(channel: Channel, request: &Request) -> Result<Parts, Status> {
     Ok((answer.header, answer.succeeded, versions.collect(), 0))
 }
 
+/// The beginning or the end of a lease.
 async fn lease(channel: Channel, request: &Request) -> Result<Parts, Status> {
     let mut client = LeaseClient::new(channel);
-    let (header, succeeded, seconds) = match *request {
+    match *request {
         Request::Grant { lease, seconds } => {
             let grant = LeaseGrantRequest {
                 ttl: seconds,
@@ -206,23 +266,15 @@ async fn lease(channel: Channel, request: &Request) -> Result<Parts, Status> {
             if answer.id != lease {
                 return Err(Status::data_loss("another lease was granted"));
             }
-            (answer.header, true, answer.ttl)
+            Ok((answer.header, true, Vec::new(), answer.ttl))
         }
         Request::Revoke { lease } => {
             let revoke = LeaseRevokeRequest { id: lease };
             let answer = client.lease_revoke(revoke).await?.into_inner();
-            (answer.header, true, 0)
-        }
-        Request::Renew { lease } => {
-            let renew = tokio_stream::once(LeaseKeepAliveRequest { id: lease });
-            let mut answers = client.lease_keep_alive(renew).await?.into_inner();
-            let answer = answers.message().await?;
-            let answer = answer.ok_or_else(|| Status::unavailable("the stream ended"))?;
-            (answer.header, answer.ttl > 0, answer.ttl)
+            Ok((answer.header, true, Vec::new(), 0))
         }
         _ => unreachable!("only what is about leases comes here"),
-    };
-    Ok((header, succeeded, Vec::new(), seconds))
+    }
 }
 
 /// How many leases there are.
@@ -233,49 +285,16 @@ pub async fn leases(channel: Channel) -> Result<usize, Status> {
     Ok(answer.into_inner().leases.len())
 }
 
-/// Sends a request for a client to a member, and records it.
-pub async fn ask(
-    ids: (u32, u32),
-    channel: &Channel,
-    request: Request,
-    patience: Duration,
-    recorder: &Recorder,
-) -> Operation {
-    let operation = called(ids, channel, request, patience, recorder).await;
-    recorder.record(operation.clone());
-    operation
-}
-
-/// Sends a request for a client to a member; the caller records it.
-pub async fn called(
-    (client, member): (u32, u32),
-    channel: &Channel,
-    request: Request,
-    patience: Duration,
-    recorder: &Recorder,
-) -> Operation {
-    let called = recorder.moment();
-    let outcome = match timeout(patience, send(channel.clone(), &request)).await {
-        Ok(Ok(answer)) => Known::Done(answer),
-        Ok(Err(status)) => failed(&status),
-        Err(_) => Known::unknown(format!("no answer in {} ms", patience.as_millis())),
-    };
-    Operation {
-        client,
-        member,
-        life: None,
-        called,
-        returned: recorder.moment(),
-        request,
-        outcome,
-    }
-}
-
 /// A linearizable read of all keys at a revision; 0: the newest.
 pub fn read_of_all(revision: i64) -> Request {
+    read(FIRST_KEY, END_KEY, revision)
+}
+
+/// A linearizable read of a range at a revision; 0: the newest.
+pub fn read(key: &str, end: &str, revision: i64) -> Request {
     Request::Get {
-        key: FIRST_KEY.to_owned(),
-        end: END_KEY.to_owned(),
+        key: key.to_owned(),
+        end: end.to_owned(),
         revision,
         serializable: false,
     }

@@ -13,7 +13,7 @@ use trials::slow::Crowd;
 use trials::{Length, Subject};
 
 use crate::process::{Outcome, inkstone_binary, root};
-use crate::record;
+use crate::report;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -131,7 +131,7 @@ fn play(options: &SharedOptions, kinds: &[Kind], operations: Option<u64>, crowd:
             }
         }
     }
-    println!("{}", record::table(&["trial", "what", "seen"], rows));
+    println!("{}", report::table(&["trial", "what", "seen"], rows));
     match failed.is_empty() {
         true => Ok(()),
         false => Err(format!("found something: {}", failed.join(", ")).into()),

@@ -1,7 +1,7 @@
 //! Three members under load, with attackers at their peer ports.
 //!
 //! ```text
-//!   load ──► a ◄─► b ◄─► c        puts, each counted once it is answered
+//!   load ──► a ◄─► b ◄─► c        reads and writes through any member, all recorded
 //!            ▲     ▲     ▲
 //!            └─────┴─────┴── attackers: bytes, halves of frames, frames drawn at random,
 //!                            altered, replayed, in other members' names
@@ -12,23 +12,29 @@
 //! There are three scenes: attackers without a member's id; attackers with the id of the
 //! learner, which send only messages that no honest member sends; and attackers of both kinds
 //! with all members' ids, against members that share a secret. At the end every member must run,
-//! each answered put must be in the history of every member and nothing else, no member may have
+//! the members' histories must be the same and explain what clients saw, no member may have
 //! taken more than 256 MiB above its idle memory, and no term may have changed.
 
 mod attack;
-mod load;
 mod stub;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use environment::randomness::Random;
+use history::{History, Restarts};
+
+use crate::caller::Caller;
+use crate::load::{self, Keys, Mix, Running};
 use crate::machine::Machine;
+use crate::member::Member;
 use crate::process::{Outcome, inkstone_binary};
 use crate::recorder::Recorder;
 use crate::request::Client;
 use crate::servers::{self, Servers};
-use crate::{live_line, peer_secret, record};
+use crate::{client, live_line, peer_secret, report};
 use attack::{Attacker, Target};
 use stub::Stub;
 
@@ -38,6 +44,13 @@ const ATTACKERS: u64 = 4;
 /// Time limit for adding the learner.
 const MEETING: Duration = Duration::from_secs(10);
 const MEMBERS: usize = 3;
+const CLIENTS: u32 = 4;
+/// Operations per second of all clients together.
+const RATE: u32 = 2_000;
+/// Number of the first client that reads at the end; there is one for each member.
+const READERS: u32 = 1_000;
+/// Longest time for a call, and for the load without an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -83,7 +96,7 @@ const HEADS: [&str; 9] = [
     "connections",
     "let in",
     "frames",
-    "puts answered",
+    "calls answered",
     "term before and after",
     "most memory of a member, idle",
     "the same, attacked",
@@ -128,9 +141,9 @@ pub fn run(options: &Options) -> Outcome {
         machine.line(),
         options.seconds,
         options.seed,
-        record::table(&HEADS, rows)
+        report::table(&HEADS, rows)
     );
-    record::write(options.records.as_deref(), &machine, "hostile", &page)?;
+    report::record(options.records.as_deref(), &machine, "hostile", &page)?;
     match is_right {
         true => Ok(()),
         false => Err("a scene broke a rule, see above".into()),
@@ -157,29 +170,30 @@ fn play(
     let idle_mib = resident_mib(&servers)?;
     let term = runtime.block_on(term_of(&servers))?;
     let counts = &Counts::default();
-    let recorder = &Recorder::new();
-    let url = &servers.cluster.leader().client_url();
-    let mut wrong = Vec::new();
-    let peak_mib = std::thread::scope(|scope| {
+    let recorder = Arc::new(Recorder::new());
+    let members = servers.cluster.members.iter();
+    let members = members.map(|it| Member::voter(it.program.clone(), it.config.clone()));
+    let members: Vec<Arc<Member>> = members.collect();
+    let load = runtime.block_on(async {
+        let mut random = Random::from_seed(options.seed);
+        let mix = Mix::new(CLIENTS, Some(RATE), keys, |_| PATIENCE);
+        mix.start(&members, &recorder, &mut random, &Restarts::default())
+    });
+    let watched = std::thread::scope(|scope| {
         for number in 0..ATTACKERS {
             let attacker = Attacker::new(options.seed * 1000 + number, ids, &targets, &stub);
             scope.spawn(move || attacker.attack(counts));
         }
-        let handle = runtime.handle();
-        let loading = scope.spawn(|| handle.block_on(load::put_until_over(url, counts, recorder)));
-        let watched = watch(name, &servers, (counts, recorder), options.seconds);
+        let watched = watch(name, &servers, (counts, &recorder), options.seconds);
         counts.over.store(true, Ordering::Relaxed);
-        let loaded = loading.join();
-        let loaded = loaded.unwrap_or_else(|_| Err("it panicked".into()));
-        wrong.extend(loaded.err().map(|error| format!("the load ended: {error}")));
-        watched.unwrap_or_else(|error| {
-            wrong.push(error.to_string());
-            0.0
-        })
+        watched
     });
-    if let Err(error) = runtime.block_on(load::judge(&servers, recorder)) {
+    let judged = runtime.block_on(judge(&members, &recorder, load));
+    let mut wrong: Vec<String> = judged.err().iter().map(ToString::to_string).collect();
+    let peak_mib = watched.unwrap_or_else(|error| {
         wrong.push(error.to_string());
-    }
+        0.0
+    });
     let term_after = runtime.block_on(term_of(&servers)).unwrap_or(0);
     if term_after != term {
         wrong.push(format!("the term went from {term} to {term_after}"));
@@ -205,6 +219,43 @@ fn play(
         },
     ];
     Ok((row, wrong))
+}
+
+/// Few keys, so that clients often meet at one.
+fn keys(_: u32, _: &Recorder) -> Keys {
+    Keys {
+        prefix: "k/".to_owned(),
+        many: 20,
+        value_bytes: |random| random.below(30),
+        are_own: false,
+    }
+}
+
+/// Ends the load, reads all keys and all revisions from every member, and judges them with what
+/// clients saw.
+async fn judge(members: &[Arc<Member>], recorder: &Arc<Recorder>, load: Running) -> Outcome {
+    recorder.end();
+    load::join(load.tasks, PATIENCE, "a client's call").await?;
+    for (place, number) in (0..members.len()).zip(READERS..) {
+        let mut reader = Caller::to_one(number, place, members, recorder);
+        let read = reader.call(client::read_of_all(0), PATIENCE).await;
+        if read.as_ref().is_none_or(|it| it.answer().is_none()) {
+            return Err(format!("a last read: {read:?}").into());
+        }
+    }
+    let newest = recorder.revision.load(Ordering::Relaxed);
+    let ledger = load::history_of_all(members, newest).await?;
+    let (operations, watches) = recorder.take();
+    let violations = report::judge(&History {
+        operations,
+        watches,
+        ledger,
+        ..History::default()
+    });
+    match violations.len() {
+        0 => Ok(()),
+        many => Err(format!("{many} violations").into()),
+    }
 }
 
 /// Adds the stub as a learner, and returns the peer ports and ids of the members.
@@ -250,7 +301,7 @@ fn resident_mib(servers: &Servers) -> Outcome<f64> {
 }
 
 /// Reads the members' memory each second and returns the largest value. Fails if a member has
-/// ended.
+/// ended, or the load gets no answers any more.
 fn watch(
     scene: &str,
     servers: &Servers,
@@ -259,6 +310,7 @@ fn watch(
 ) -> Outcome<f64> {
     let began = Instant::now();
     let mut peak: f64 = 0.0;
+    let mut served = (0, began);
     for second in 0.. {
         if began.elapsed() >= Duration::from_secs(seconds) {
             break;
@@ -267,10 +319,15 @@ fn watch(
         let now = resident_mib(servers).map_err(|error| format!("a member has ended: {error}"))?;
         peak = peak.max(now);
         let [connections, let_in, frames] = counts.read();
-        let puts = recorder.acknowledged.load(Ordering::Relaxed);
+        let answers = recorder.acknowledged.load(Ordering::Relaxed);
+        if answers > served.0 {
+            served = (answers, Instant::now());
+        } else if served.1.elapsed() > PATIENCE {
+            return Err(format!("no answer in {} s", PATIENCE.as_secs()).into());
+        }
         let line = format!(
             "{scene}: {second} of {seconds} s, {connections} connections, {let_in} let in, \
-             {frames} frames, {puts} puts, {now:.0} MiB"
+             {frames} frames, {answers} answers, {now:.0} MiB"
         );
         live_line::show(&line, second % 60 == 0);
     }

@@ -12,13 +12,13 @@ pub mod watchers;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use environment::randomness::Random;
-use history::{Answer, Request, Restarts};
+use history::{Answer, Entry, Request, Restarts};
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep_until},
 };
 
-use crate::{caller::Caller, member::Member, process::Outcome, recorder::Recorder, values};
+use crate::{caller::Caller, client, member::Member, process::Outcome, recorder::Recorder, values};
 
 /// Most keys of a read of many.
 const RANGE_KEYS_MAX: u64 = 100;
@@ -109,12 +109,7 @@ impl Load {
             8..=10 => {
                 let modified = self.modified.get(&key).copied();
                 let recent = modified.filter(|it| self.newest - it < PAST_REVISIONS);
-                Request::Get {
-                    key,
-                    end: String::new(),
-                    revision: recent.unwrap_or(0),
-                    serializable: false,
-                }
+                client::read(&key, "", recent.unwrap_or(0))
             }
             11..=41 => Request::Get {
                 key,
@@ -330,6 +325,27 @@ pub async fn join(mut tasks: JoinSet<Outcome>, patience: Duration, what: &str) -
         Ok(ended) => ended,
         Err(_) => Err(format!("{what} has not come to its end in {} s", patience.as_secs()).into()),
     }
+}
+
+/// Every revision from the first write to `newest`. Fails unless all members show the same.
+pub async fn history_of_all(
+    members: impl IntoIterator<Item = &Arc<Member>>,
+    newest: i64,
+) -> Outcome<Vec<Entry>> {
+    let mut known: Option<(&str, Vec<Entry>)> = None;
+    for member in members {
+        let name = &member.name;
+        let shown = client::revisions(client::dial(member.url()).await?, 2, newest).await;
+        let shown = shown.map_err(|error| format!("member {name}: {error}"))?;
+        match &known {
+            Some((first, history)) if *history != shown => {
+                return Err(format!("members {first} and {name} have different histories").into());
+            }
+            Some(_) => {}
+            None => known = Some((name, shown)),
+        }
+    }
+    Ok(known.map(|(_, history)| history).unwrap_or_default())
 }
 
 #[cfg(test)]

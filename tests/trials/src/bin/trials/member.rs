@@ -6,11 +6,12 @@ use std::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
+    time::Duration,
 };
 
 use harness::{MemberConfig, Program, Signal, initial_cluster};
 
-use crate::process::Outcome;
+use crate::{process::Outcome, request::Client};
 
 /// Standing of a member in its cluster, as far as the trial knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,14 +62,27 @@ impl Member {
         let mut config = MemberConfig::on_reserved_ports("server", root)?;
         config.log = outside.join("server.log");
         config.initial_cluster = initial_cluster([&config]);
+        Ok(Member::voter(program, config))
+    }
+
+    /// A voter of a cluster; another owner may run its process.
+    pub fn voter(program: Program, config: MemberConfig) -> Arc<Member> {
         let member = Member::new(program, config);
         member.set_standing(Standing::Voter);
-        Ok(Arc::new(member))
+        Arc::new(member)
     }
 
     /// [`Member::address`] as a URL.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// A client with this patience.
+    pub fn client(&self, patience: Duration) -> Client {
+        Client {
+            address: self.address.clone(),
+            patience,
+        }
     }
 
     pub fn standing(&self) -> Standing {

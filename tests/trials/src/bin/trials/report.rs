@@ -1,8 +1,15 @@
 //! The results of a trial, for people.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use history::{History, Rule, Violation};
+
+use crate::{machine::Machine, process::Outcome};
 
 /// Most violations of one rule that are printed.
 const SHOWN_MAX: usize = 5;
@@ -14,6 +21,27 @@ pub fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Str
     let mut text = line(&heads) + "|---" + &"|---:".repeat(heads.len() - 1) + "|\n";
     text.extend(rows.into_iter().map(|row| line(&row)));
     text
+}
+
+/// Prints a page, and writes `<date>-<machine>-<name>.md` if a directory is given.
+pub fn record(directory: Option<&Path>, machine: &Machine, name: &str, page: &str) -> Outcome {
+    println!("\n{page}");
+    if let Some(directory) = directory {
+        fs::create_dir_all(directory)?;
+        let (date, machine) = (&machine.date, machine.slug());
+        let path = directory.join(format!("{date}-{machine}-{name}.md"));
+        fs::write(&path, page)?;
+        println!("written to {}", path.display());
+    }
+    Ok(())
+}
+
+/// The smallest time that this part of all does not exceed; zero if there is none.
+pub fn quantile(times: &[Duration], percent: usize) -> Duration {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).copied().unwrap_or_default()
 }
 
 /// Judges a history, and prints what it violates.
@@ -43,5 +71,20 @@ pub fn print_violations(violations: &[Violation]) {
         for violation in all.iter().take(SHOWN_MAX) {
             println!("  {violation}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_times_that_were_measured() {
+        let times: Vec<Duration> = (1..=10).map(Duration::from_secs).collect();
+        assert_eq!(quantile(&times, 50), Duration::from_secs(5));
+        assert_eq!(quantile(&times, 90), Duration::from_secs(9));
+        assert_eq!(quantile(&times, 100), Duration::from_secs(10));
+        assert_eq!(quantile(&times[..1], 50), Duration::from_secs(1));
+        assert_eq!(quantile(&[], 50), Duration::ZERO);
     }
 }

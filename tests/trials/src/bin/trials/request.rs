@@ -6,7 +6,7 @@ use bytes::Bytes;
 use etcd_api::etcdserverpb::{
     Member as Listed, MemberAddRequest, MemberListRequest, MemberPromoteRequest,
     MemberRemoveRequest, MemberUpdateRequest, MoveLeaderRequest, PutRequest, RangeRequest,
-    StatusRequest, cluster_client::ClusterClient, kv_client::KvClient,
+    StatusRequest, StatusResponse, cluster_client::ClusterClient, kv_client::KvClient,
     maintenance_client::MaintenanceClient,
 };
 use tokio::time::timeout;
@@ -36,15 +36,6 @@ impl Client {
         let asked = async { request(self.dial().await?).await };
         let answer = timeout(self.patience, asked).await.map_err(late)?;
         answer.map(Response::into_inner)
-    }
-
-    /// Makes a request about the members.
-    async fn ask_cluster<T>(
-        &self,
-        request: impl AsyncFnOnce(ClusterClient<Channel>) -> Result<Response<T>, Status>,
-    ) -> Result<T, Status> {
-        let ask = async |channel| request(ClusterClient::new(channel)).await;
-        self.ask(ask).await
     }
 
     async fn dial(&self) -> Result<Channel, Status> {
@@ -83,8 +74,8 @@ impl Client {
     /// The members, by a linearizable read.
     pub async fn members(&self) -> Result<Vec<Listed>, Status> {
         let request = MemberListRequest { linearizable: true };
-        let list = async |mut it: ClusterClient<_>| it.member_list(request).await;
-        Ok(self.ask_cluster(list).await?.members)
+        let list = async |channel| ClusterClient::new(channel).member_list(request).await;
+        Ok(self.ask(list).await?.members)
     }
 
     /// Adds a member; returns its id.
@@ -93,8 +84,8 @@ impl Client {
             peer_ur_ls: vec![peer_url],
             is_learner,
         };
-        let add = async |mut it: ClusterClient<_>| it.member_add(request).await;
-        let added = self.ask_cluster(add).await?.member;
+        let add = async |channel| ClusterClient::new(channel).member_add(request).await;
+        let added = self.ask(add).await?.member;
         Ok(added.unwrap_or_default().id)
     }
 
@@ -103,27 +94,31 @@ impl Client {
             id,
             peer_ur_ls: vec![peer_url],
         };
-        let update = async |mut it: ClusterClient<_>| it.member_update(request).await;
-        self.ask_cluster(update).await.map(drop)
+        let update = async |channel| ClusterClient::new(channel).member_update(request).await;
+        self.ask(update).await.map(drop)
     }
 
     pub async fn promote(&self, id: u64) -> Result<(), Status> {
         let request = MemberPromoteRequest { id };
-        let promote = async |mut it: ClusterClient<_>| it.member_promote(request).await;
-        self.ask_cluster(promote).await.map(drop)
+        let promote = async |channel| ClusterClient::new(channel).member_promote(request).await;
+        self.ask(promote).await.map(drop)
     }
 
     pub async fn remove(&self, id: u64) -> Result<(), Status> {
         let request = MemberRemoveRequest { id };
-        let remove = async |mut it: ClusterClient<_>| it.member_remove(request).await;
-        self.ask_cluster(remove).await.map(drop)
+        let remove = async |channel| ClusterClient::new(channel).member_remove(request).await;
+        self.ask(remove).await.map(drop)
     }
 
     /// The id of the leader that the server knows; zero for none.
     pub async fn leader(&self) -> Result<u64, Status> {
+        Ok(self.status().await?.leader)
+    }
+
+    pub async fn status(&self) -> Result<StatusResponse, Status> {
         let request = StatusRequest::default();
-        let maintenance = async |channel| MaintenanceClient::new(channel).status(request).await;
-        Ok(self.ask(maintenance).await?.leader)
+        let ask = async |channel| MaintenanceClient::new(channel).status(request).await;
+        self.ask(ask).await
     }
 
     pub async fn move_leader(&self, target_id: u64) -> Result<(), Status> {

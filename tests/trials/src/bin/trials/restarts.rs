@@ -37,6 +37,7 @@ use tokio::{
 use tonic::{Code, transport::Channel};
 
 use crate::{
+    caller::Caller,
     client,
     live_line::Progress,
     load::{self, Keys, Mix},
@@ -261,14 +262,13 @@ impl Trial<'_> {
     async fn restart_and_judge(&mut self, aftermath: Option<Aftermath>) -> Outcome {
         let started = Instant::now();
         self.server.start_and_wait()?;
-        let channel = self.connect().await?;
-        let all = self.read(&channel, 0).await;
+        let all = self.read(0).await?;
         self.totals.restarts.push(started.elapsed());
         let Known::Done(answer) = &all.outcome else {
             return Err(format!("a read of all keys: {:?}", all.outcome).into());
         };
         let newest = answer.revision;
-        let shown = self.shown(channel.clone(), newest).await?;
+        let shown = self.shown(newest).await?;
         let operations = self.operations(aftermath);
         let verdict = self.restarts.judge(operations, shown);
         self.totals.add(&verdict, newest);
@@ -276,7 +276,7 @@ impl Trial<'_> {
             report::print_violations(&verdict.violations);
             return Err(format!("{} violations", verdict.violations.len()).into());
         }
-        self.verify_compaction(&channel).await?;
+        self.verify_compaction().await?;
         let before = self.hash().await?;
         match self.random.chance(1, 2) {
             true => drop(self.server.server().stop()?),
@@ -311,15 +311,17 @@ impl Trial<'_> {
     }
 
     /// Reads all keys at a revision; 0: the newest.
-    async fn read(&self, channel: &Channel, revision: i64) -> Operation {
-        let all = client::read_of_all(revision);
-        client::ask((READER, 0), channel, all, PATIENCE, &self.recorder).await
+    async fn read(&self, revision: i64) -> Outcome<Operation> {
+        let members = [Arc::clone(&self.server)];
+        let mut caller = Caller::to_one(READER, 0, &members, &self.recorder);
+        let called = caller.call(client::read_of_all(revision), PATIENCE).await;
+        called.ok_or_else(|| "no connection for a read of all keys".into())
     }
 
     /// Every revision after the floor.
-    async fn shown(&self, channel: Channel, newest: i64) -> Outcome<Vec<Entry>> {
+    async fn shown(&self, newest: i64) -> Outcome<Vec<Entry>> {
         let first = self.restarts.floor() + 1;
-        let shown = client::revisions(channel, first, newest);
+        let shown = client::revisions(self.connect().await?, first, newest);
         let shown = timeout(PATIENCE, shown).await;
         shown.map_err(|_| format!("the history {first} to {newest} does not come"))?
     }
@@ -332,12 +334,12 @@ impl Trial<'_> {
     }
 
     /// An acknowledged compaction is durable like any other write.
-    async fn verify_compaction(&self, channel: &Channel) -> Outcome {
+    async fn verify_compaction(&self) -> Outcome {
         let Some(compacted) = self.compacted.filter(|revision| *revision > 2) else {
             return Ok(());
         };
         let compacted_code = format!("{:?}", Code::OutOfRange);
-        match self.read(channel, compacted - 1).await.outcome {
+        match self.read(compacted - 1).await?.outcome {
             Known::Refused { reason } if reason.starts_with(&compacted_code) => Ok(()),
             Known::Done(_) => {
                 Err(format!("LOST compaction up to {compacted}, acknowledged").into())

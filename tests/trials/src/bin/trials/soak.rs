@@ -28,7 +28,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::{
     caller::Caller,
-    client,
+    client::{self, Connection},
     live_line::Progress,
     load::{self, Keys, Mix, leases},
     machine::Machine,
@@ -204,14 +204,9 @@ impl Trial<'_> {
     async fn leases_left(&self) -> Outcome<(usize, usize)> {
         let channel = client::dial(self.server.url()).await?;
         let (key, end) = leases::RANGE;
-        let keys = Request::Get {
-            key: key.to_owned(),
-            end: end.to_owned(),
-            revision: 0,
-            serializable: false,
-        };
-        let keys = client::send(channel.clone(), &keys).await?.versions.len();
-        Ok((client::leases(channel).await?, keys))
+        let keys = client::read(key, end, 0);
+        let keys = Connection::over(channel.clone()).send(&keys).await?;
+        Ok((client::leases(channel).await?, keys.versions.len()))
     }
 
     /// Errors; empty if the server did not grow.

@@ -6,7 +6,7 @@
 //! connections, the waiting time of other clients, whether the leader kept its
 //! lead, and the peak memory of a member.
 
-mod report;
+mod findings;
 mod scenes;
 
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::{
     etcd,
     machine::Machine,
-    process::{Outcome, capture, inkstone_binary, root, run as run_command},
-    record,
+    process::{Outcome, capture, go_program, inkstone_binary, root},
+    report,
     servers::{self, Servers},
 };
 use scenes::{Asked, Scene};
@@ -52,18 +52,11 @@ pub struct Options {
 }
 
 pub fn run(options: &Options) -> Outcome {
-    if Command::new("go").arg("version").output().is_err() {
-        return Err(
-            "SKIPPED: there is no Go on this machine. Install Go 1.26 or newer \
-                    (https://go.dev/dl) and call again."
-                .into(),
-        );
-    }
-    let program = root().join("target/strain/go-client");
-    let mut build = Command::new("go");
-    build.current_dir(root().join("tests/trials/go-client"));
-    build.args(["build", "-buildvcs=false", "-o"]).arg(&program);
-    run_command(build.arg("."))?;
+    let program = go_program("go-client", root().join("target/strain/go-client"))?;
+    let program = program.ok_or(
+        "SKIPPED: there is no Go on this machine. Install Go 1.26 or newer \
+         (https://go.dev/dl) and call again.",
+    )?;
     let mut sides = vec![("inkstone", inkstone_binary(options.binary.as_deref())?)];
     if !options.without_etcd {
         sides.push(("etcd", etcd::binary("etcd")?));
@@ -98,12 +91,12 @@ pub fn run(options: &Options) -> Outcome {
             }
         }
         let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-        let table = record::table(&heads, rows);
+        let table = report::table(&heads, rows);
         page.push_str(&format!("\n## {}\n\n{table}", scene.name));
     }
     let records = root().join("lab/records");
     let records = options.records.as_ref().unwrap_or(&records);
-    record::write(Some(records), &machine, "strain", &page)
+    report::record(Some(records), &machine, "strain", &page)
 }
 
 /// One scene on fresh servers.
@@ -119,7 +112,7 @@ fn play(scene: &Scene, program: &Path, binary: &Path, options: &Options) -> Outc
     command.args([scene.verb, asked.client_address()]);
     command.args(&scene.words);
     let printed = while_busy(options.busy, || capture(&mut command))?;
-    let mut findings = report::read(scene.verb, &printed)?;
+    let mut findings = findings::read(scene.verb, &printed)?;
     let peak = servers.resident_bytes_peak()? >> 20;
     findings.add("most memory of a member", format!("{peak} MiB"));
     servers.cluster.stop_all()?;

@@ -28,16 +28,18 @@ mod system;
 mod tally;
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::RefCell,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use futures_util::{TryStreamExt, stream};
 
 use crate::{
-    etcd, live_line,
+    etcd,
+    live_line::Progress,
     machine::Machine,
+    options::until_interrupted,
     peer_secret,
     process::{Outcome, inkstone_binary},
 };
@@ -48,8 +50,6 @@ use system::Program;
 
 const HEARTBEAT_MS: u32 = 100;
 const ELECTION_MS: u32 = 1_000;
-/// How often a line is printed when nothing watches a terminal.
-const LINE_TIME: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Only {
@@ -101,22 +101,13 @@ pub fn run(options: &Options) -> Outcome {
         directory: directory.path().to_owned(),
         first_seed: options.seed,
         walks: options.walks,
-        began: Instant::now(),
-        told: Cell::new(Instant::now()),
+        progress: RefCell::new(Progress::begin()),
         summary: RefCell::new(Summary::default()),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
     let walks = stream::iter(walks.map(Ok));
     let jobs = options.jobs.max(1);
     let walk_all = walks.try_for_each_concurrent(jobs, |walk| trial.walk(walk));
-    let walked = runtime.block_on(async {
-        tokio::select! {
-            walked = walk_all => walked,
-            _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
-        }
-    });
+    let walked = until_interrupted(walk_all);
     let mut summary = trial.summary.borrow_mut();
     println!("\n{}", summary.text());
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -161,9 +152,7 @@ struct Trial {
     directory: PathBuf,
     first_seed: u64,
     walks: u64,
-    began: Instant,
-    /// When the last line went to a log.
-    told: Cell<Instant>,
+    progress: RefCell<Progress>,
     summary: RefCell<Summary>,
 }
 
@@ -190,19 +179,12 @@ impl Trial {
     /// Shows the line about the walk that is under way.
     fn tell(&self, walk: &Walk, number: usize, step: Step) {
         let failed = self.summary.borrow().failed.len();
-        let matters = self.told.get().elapsed() > LINE_TIME;
-        if matters {
-            self.told.set(Instant::now());
-        }
         let (at, of) = (walk.seed - self.first_seed + 1, self.walks);
         let (seed, steps) = (walk.seed, walk.steps.len());
-        let minutes = self.began.elapsed().as_secs_f64() / 60.0;
-        let line = format!(
-            "walk {at} of {of} (seed {seed}), step {} of {steps}: {step}; {failed} failed, \
-             {minutes:.1} min",
+        self.progress.borrow_mut().show(&format!(
+            "walk {at} of {of} (seed {seed}), step {} of {steps}: {step}; {failed} failed",
             number + 1
-        );
-        live_line::show(&line, matters);
+        ));
     }
 }
 

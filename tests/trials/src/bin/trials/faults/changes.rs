@@ -259,10 +259,7 @@ impl<'a> Way<'a> {
     fn voter(&mut self) -> Client {
         let may = |it| it == Standing::Voter || it == Standing::Leaving;
         let place = *self.random.pick(&self.trial.standing(may));
-        Client {
-            address: self.trial.members[place].address.clone(),
-            patience: CALL_TIME,
-        }
+        self.trial.members[place].client(CALL_TIME)
     }
 
     fn tell(&self, words: &str) {

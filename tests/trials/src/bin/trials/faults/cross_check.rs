@@ -5,7 +5,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::process::{Outcome, root, run};
+use crate::process::{Outcome, go_program, root};
 
 /// Porcupine's verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,22 +20,14 @@ pub enum Verdict {
 
 /// Builds porcupine. Returns `None`, with a message, if there is no Go.
 pub fn prepare() -> Outcome<Option<std::path::PathBuf>> {
-    if Command::new("go").arg("version").output().is_err() {
+    let program = go_program("porcupine", root().join("target/faults/porcupine"))?;
+    if program.is_none() {
         eprintln!(
             "NOT CROSS-CHECKED: there is no Go on this machine, so porcupine does not run. \
              Install Go 1.26 or newer (https://go.dev/dl)."
         );
-        return Ok(None);
     }
-    let program = root().join("target/faults/porcupine");
-    let mut build = Command::new("go");
-    build
-        .current_dir(root().join("tests/trials/porcupine"))
-        .args(["build", "-buildvcs=false", "-o"])
-        .arg(&program)
-        .arg(".");
-    run(&mut build)?;
-    Ok(Some(program))
+    Ok(program)
 }
 
 /// Checks a recorded history; porcupine's output goes to the same terminal.

@@ -25,7 +25,7 @@ use super::{
     links::{Flows, PLACES},
     trial::Trial,
 };
-use crate::{caller::Caller, member::Standing, process::Outcome, request::Client, values};
+use crate::{caller::Caller, member::Standing, process::Outcome, values};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const MOVE_TIME: Duration = Duration::from_secs(10);
@@ -64,10 +64,7 @@ pub async fn inject(trial: Arc<Trial>, kind: Kind, mut random: Random) -> Outcom
             let Some((target, _)) = trial.status(to).await else {
                 return Ok(false);
             };
-            let leader = Client {
-                address: trial.members[member].address.clone(),
-                patience: MOVE_TIME,
-            };
+            let leader = trial.members[member].client(MOVE_TIME);
             Ok(leader.move_leader(target).await.is_ok())
         }
         Kind::ReplaceMember => changes::replace(&trial, false, &mut random).await,

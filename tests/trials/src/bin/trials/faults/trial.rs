@@ -8,10 +8,9 @@ use std::{
 };
 
 use etcd_api::etcdserverpb::{
-    AlarmRequest, StatusRequest, StatusResponse, alarm_request::AlarmAction,
-    maintenance_client::MaintenanceClient,
+    AlarmRequest, StatusResponse, alarm_request::AlarmAction, maintenance_client::MaintenanceClient,
 };
-use harness::{MemberConfig, Program};
+use harness::{MemberConfig, Program, initial_cluster};
 use tokio::{net::TcpListener, time::timeout};
 use tonic::transport::Channel;
 
@@ -115,7 +114,7 @@ impl Trial {
         let beside = ground.folder.path();
         let ports = harness::ports::reserve(2 * PLACES)?;
         let (mut members, mut roots, mut clocks) = (Vec::new(), Vec::new(), Vec::new());
-        let mut doors = Vec::new();
+        let (mut doors, mut configs) = (Vec::new(), Vec::new());
         for (place, name) in NAMES.iter().enumerate() {
             let door = TcpListener::bind("127.0.0.1:0").await?;
             let clock = SkewedClock::new(beside.join(format!("{name}.clock")))?;
@@ -136,7 +135,8 @@ impl Trial {
                 advertised_peer: door.local_addr()?.to_string(),
                 ..MemberConfig::alone(name, beside)
             };
-            members.push(Arc::new(Member::new(program, config)));
+            members.push(Arc::new(Member::new(program, config.clone())));
+            configs.push(config);
             roots.push(root);
             clocks.push(clock);
             doors.push((door, peer));
@@ -147,9 +147,7 @@ impl Trial {
         for (place, (door, behind)) in doors.into_iter().enumerate() {
             tokio::spawn(Arc::clone(&links).serve(place, door, behind));
         }
-        let founders = members[..MEMBERS].iter();
-        let founders = founders.map(|it| format!("{}={}", it.name, it.peer_url));
-        let founders = founders.collect::<Vec<_>>().join(",");
+        let founders = initial_cluster(&configs[..MEMBERS]);
         for member in &members[..MEMBERS] {
             member.meet(founders.clone(), false);
             member.set_standing(Standing::Voter);
@@ -266,12 +264,9 @@ impl Trial {
 
     /// The status of a member, and its id.
     pub async fn status(&self, member: usize) -> Option<(u64, StatusResponse)> {
-        let ask = async {
-            let mut client = MaintenanceClient::new(self.dial(member).await.ok()?);
-            let answer = client.status(StatusRequest {}).await.ok()?.into_inner();
-            Some((answer.header.as_ref()?.member_id, answer))
-        };
-        timeout(STATUS_TIME, ask).await.ok()?
+        let status = self.members[member].client(STATUS_TIME).status().await;
+        let status = status.ok()?;
+        Some((status.header.as_ref()?.member_id, status))
     }
 
     /// The leader of the newest term that a member reports.

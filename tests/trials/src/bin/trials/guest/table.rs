@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::record::table;
+use crate::report::table;
 
 /// A place in the table, in its order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

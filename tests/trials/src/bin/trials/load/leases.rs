@@ -5,7 +5,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use history::{Operation, Request};
 
-use crate::{caller::Caller, process::Outcome, values};
+use crate::{caller::Caller, client, process::Outcome, values};
 
 /// The keys of all leases begin so, and the first key behind them.
 pub const RANGE: (&str, &str) = ("l/", "l0");
@@ -61,13 +61,8 @@ impl Holder {
             1 => self.rest(seconds * 1_500).await,
             _ => self.renew(lease, seconds).await,
         }
-        self.call(Request::Get {
-            key: format!("l/{lease:016x}/"),
-            end: format!("l/{lease:016x}0"),
-            revision: 0,
-            serializable: false,
-        })
-        .await;
+        let (key, end) = (format!("l/{lease:016x}/"), format!("l/{lease:016x}0"));
+        self.call(client::read(&key, &end, 0)).await;
     }
 
     /// Renews the lease in time for a while, then perhaps too late.

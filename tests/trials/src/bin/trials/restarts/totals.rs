@@ -46,11 +46,8 @@ impl Totals {
         )
     }
 
-    fn restart(&self, hundredths: usize) -> String {
-        let mut sorted = self.restarts.clone();
-        sorted.sort_unstable();
-        let place = sorted.len().saturating_sub(1) * hundredths / 100;
-        let restart = sorted.get(place).copied().unwrap_or_default();
+    fn restart(&self, percent: usize) -> String {
+        let restart = report::quantile(&self.restarts, percent);
         format!("{} ms", restart.as_millis())
     }
 

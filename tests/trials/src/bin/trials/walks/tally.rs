@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::answer::{Answer, Verdict};
-use crate::record::table;
+use crate::report::{quantile, table};
 
 /// Two election timeouts.
 pub const PROMISED: Duration = Duration::from_secs(2);
@@ -187,33 +187,19 @@ impl Times {
             };
             let over = times.iter().filter(|it| **it > PROMISED).count();
             let counted = [what, name, &times.len().to_string()].map(str::to_owned);
-            let quantiles = [50, 90, 100].map(|percent| quantile(times, percent));
+            let quantiles = [50, 90, 100].map(|percent| {
+                let time = quantile(times, percent);
+                format!("{:.3}", time.as_secs_f64())
+            });
             [&counted[..], &quantiles, &[over.to_string()]].concat()
         };
         self.all.iter().map(row).collect()
     }
 }
 
-/// The smallest time that this part of all does not exceed, in seconds.
-fn quantile(times: &[Duration], percent: usize) -> String {
-    let mut sorted = times.to_vec();
-    sorted.sort_unstable();
-    let rank = (sorted.len() * percent).div_ceil(100).max(1);
-    format!("{:.3}", sorted[rank - 1].as_secs_f64())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn quantiles_are_times_that_were_measured() {
-        let times: Vec<Duration> = (1..=10).map(Duration::from_secs).collect();
-        assert_eq!(quantile(&times, 50), "5.000");
-        assert_eq!(quantile(&times, 90), "9.000");
-        assert_eq!(quantile(&times, 100), "10.000");
-        assert_eq!(quantile(&times[..1], 50), "1.000");
-    }
 
     #[test]
     fn tallies_of_walks_add_up() {

@@ -46,15 +46,11 @@ pub fn read(verb: &str, line: &str) -> Outcome<Report> {
     let mut findings = Report::default();
     match verb {
         "leases" => {
-            let Leases {
-                leases,
-                lost,
-                cuts,
-                renewed,
-            } = serde_json::from_str(line)?;
+            let report: Leases = serde_json::from_str(line)?;
+            let (lost, leases) = (report.lost, report.leases);
             findings.add("leases lost", format!("{lost} of {leases}"));
-            findings.add("connection cut", format!("{cuts} times"));
-            findings.add("renewals answered", renewed.to_string());
+            findings.add("connection cut", format!("{} times", report.cuts));
+            findings.add("renewals answered", report.renewed);
         }
         "watches" => {
             let report: Watches = serde_json::from_str(line)?;
