@@ -12,16 +12,11 @@ use crate::data::Random;
 use crate::record::Record;
 use crate::run::scratch;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Variant {
-    Native,
-    NativeAgain,
-    Preloaded,
-}
+/// Places in a round: native, native again, preloaded.
+const NATIVE: usize = 0;
+const PRELOADED: usize = 2;
 
-const VARIANTS: [Variant; 3] = [Variant::Native, Variant::NativeAgain, Variant::Preloaded];
-
-/// The runs of a round, in the order of [`VARIANTS`].
+/// The runs of a round, by their places.
 type Round = [Record; 3];
 
 pub fn compare(arguments: &Arguments) -> Result<(), String> {
@@ -40,7 +35,7 @@ pub fn compare(arguments: &Arguments) -> Result<(), String> {
             cell.benchmarks = vec![benchmark.clone()];
             cell.threads = vec![threads];
             // The first run of a cell has colder caches, so it does not count.
-            run(Variant::Native, &cell, &database.0, &preload)?;
+            run(NATIVE, &cell, &database.0, &preload)?;
             let rounds: Result<Vec<Round>, String> = (0..arguments.rounds)
                 .map(|_| round(&cell, &database.0, &preload, &mut random))
                 .collect();
@@ -64,7 +59,7 @@ fn round(
     }
     let mut round = Round::default();
     for place in order {
-        let (record, line) = run(VARIANTS[place], cell, database, preload)?;
+        let (record, line) = run(place, cell, database, preload)?;
         println!("{line}");
         round[place] = record;
     }
@@ -72,12 +67,12 @@ fn round(
 }
 
 fn run(
-    variant: Variant,
+    place: usize,
     cell: &Arguments,
     database: &Path,
     preload: &Path,
 ) -> Result<(Record, String), String> {
-    let preload = (variant == Variant::Preloaded).then_some(preload);
+    let preload = (place == PRELOADED).then_some(preload);
     let line = child("run", cell, database, preload)?;
     let record: Record = serde_json::from_str(&line)
         .map_err(|why| format!("the answer of a run, `{line}`: {why}"))?;

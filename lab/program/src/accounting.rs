@@ -16,7 +16,6 @@ mod process;
 
 pub use block::{BlockCounters, device_of, footprint_bytes};
 pub use disturbance::{MachineCounters, dirty_bytes, wait_until_quiet};
-pub use process::ProcessCounters;
 
 /// Error text for counters that cannot be read; it names the file.
 pub type Unaccounted = String;

@@ -177,10 +177,6 @@ impl Embedded for Store {
     fn version(&self) -> Option<String> {
         self.version.clone()
     }
-
-    fn close(self: Box<Self>) -> Result<(), Failure> {
-        Ok(())
-    }
 }
 
 impl Session for &Store {

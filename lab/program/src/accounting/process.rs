@@ -3,42 +3,28 @@
 use super::{Unaccounted, number_after, read};
 use crate::record::ProcessCosts;
 
-/// Resources that a process has used since it started.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct ProcessCounters {
-    user_seconds: f64,
-    system_seconds: f64,
-    run_queue_seconds: f64,
-    voluntary_switches: u64,
-    involuntary_switches: u64,
-    read_call_bytes: u64,
-    write_call_bytes: u64,
-    resident_bytes: u64,
-    resident_bytes_peak: u64,
-}
-
-impl ProcessCounters {
-    /// Reads the present counters of process `pid`. Fails where the process does not exist.
-    pub fn of(pid: u32) -> Result<ProcessCounters, Unaccounted> {
+impl ProcessCosts {
+    /// The costs of process `pid` since it started. Fails where the process does not exist.
+    pub fn of(pid: u32) -> Result<ProcessCosts, Unaccounted> {
         let file = |name: &str| read(&format!("/proc/{pid}/{name}"));
         let status = file("status")?;
-        let (user_seconds, system_seconds) = times(&file("stat")?)
+        let (cpu_user_seconds, cpu_system_seconds) = times(&file("stat")?)
             .ok_or_else(|| format!("/proc/{pid}/stat has no processor times"))?;
         // The kernel may forbid or lack the counters below; zero means unknown.
         let io = file("io").unwrap_or_default();
         let of_io = |label: &str| number_after(&io, label).unwrap_or(0);
         let of_status = |label: &str| number_after(&status, label).unwrap_or(0);
-        let mut counters = ProcessCounters {
-            user_seconds,
-            system_seconds,
+        let mut costs = ProcessCosts {
+            cpu_user_seconds,
+            cpu_system_seconds,
             read_call_bytes: of_io("rchar:"),
             write_call_bytes: of_io("wchar:"),
             resident_bytes: of_status("VmRSS:") << 10,
             resident_bytes_peak: of_status("VmHWM:") << 10,
-            ..ProcessCounters::default()
+            ..ProcessCosts::default()
         };
-        counters.add_threads(pid);
-        Ok(counters)
+        costs.add_threads(pid);
+        Ok(costs)
     }
 
     /// Adds the counters that the kernel has per thread only.
@@ -58,20 +44,19 @@ impl ProcessCounters {
         }
     }
 
-    /// Resources used between `earlier` and these counters.
-    pub fn since(&self, earlier: &ProcessCounters) -> ProcessCosts {
+    /// The costs of the process between `earlier` and now.
+    pub fn since(&self, earlier: &ProcessCosts) -> ProcessCosts {
         // The sums lose the counters of a thread that has ended, so they may fall.
         let less = |now: u64, before: u64| now.saturating_sub(before);
         ProcessCosts {
-            cpu_user_seconds: self.user_seconds - earlier.user_seconds,
-            cpu_system_seconds: self.system_seconds - earlier.system_seconds,
+            cpu_user_seconds: self.cpu_user_seconds - earlier.cpu_user_seconds,
+            cpu_system_seconds: self.cpu_system_seconds - earlier.cpu_system_seconds,
             run_queue_seconds: (self.run_queue_seconds - earlier.run_queue_seconds).max(0.0),
             voluntary_switches: less(self.voluntary_switches, earlier.voluntary_switches),
             involuntary_switches: less(self.involuntary_switches, earlier.involuntary_switches),
             read_call_bytes: less(self.read_call_bytes, earlier.read_call_bytes),
             write_call_bytes: less(self.write_call_bytes, earlier.write_call_bytes),
-            resident_bytes: self.resident_bytes,
-            resident_bytes_peak: self.resident_bytes_peak,
+            ..*self
         }
     }
 }
@@ -103,7 +88,7 @@ mod tests {
 
     #[test]
     fn counters_of_this_process_can_be_read() {
-        let counters = ProcessCounters::of(std::process::id()).unwrap();
+        let counters = ProcessCosts::of(std::process::id()).unwrap();
         assert!(counters.resident_bytes > 0);
         assert!(counters.resident_bytes_peak >= counters.resident_bytes);
         assert_eq!(counters.since(&counters).cpu_seconds(), 0.0);
@@ -111,7 +96,7 @@ mod tests {
 
     #[test]
     fn error_names_a_process_that_does_not_exist() {
-        let error = ProcessCounters::of(u32::MAX).unwrap_err();
+        let error = ProcessCosts::of(u32::MAX).unwrap_err();
         assert!(error.contains("/proc/4294967295/"), "{error}");
     }
 }

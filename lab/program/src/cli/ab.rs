@@ -19,21 +19,36 @@ pub struct Options {
     #[arg(value_name = "B")]
     b: TargetSpec,
     #[command(flatten)]
+    beside: Beside,
+}
+
+/// Workload and measurement of targets that run beside each other.
+#[derive(clap::Args)]
+pub struct Beside {
+    #[command(flatten)]
     workload: WorkloadOptions,
     #[command(flatten)]
     measure: MeasureOptions,
 }
 
 pub fn run(options: &Options) -> super::Outcome {
-    let workload = options.workload.resolve()?;
-    let measurement = Measurement {
-        verb: "ab".into(),
-        title: format!("{} against {}: {}", options.b, options.a, workload.name),
-        points: Point::of(&workload),
-        arms: triple(&options.a, &options.b),
-        pairs: PAIRS,
-    };
-    measurement.run(&options.measure)
+    let Options { a, b, beside } = options;
+    beside.run("ab", &format!("{b} against {a}"), triple(a, b))
+}
+
+impl Beside {
+    /// Measures the sides under the workload, whose name ends the title.
+    pub fn run(&self, verb: &str, title: &str, arms: Vec<Arm>) -> super::Outcome {
+        let workload = self.workload.resolve()?;
+        let measurement = Measurement {
+            verb: verb.into(),
+            title: format!("{title}: {}", workload.name),
+            points: Point::of(&workload),
+            arms,
+            pairs: PAIRS,
+        };
+        measurement.run(&self.measure)
+    }
 }
 
 /// The three sides of a comparison: A, its copy, B.

@@ -42,10 +42,10 @@ fn at(parent: &Path, options: &Options) -> super::Outcome {
     show_machine(&machine);
     let longest = options.longest.as_duration();
     let mut floors = Vec::new();
-    for way in WAYS {
+    for (way, name) in WAYS {
         match measure_floor(way, &directory, machine.device.as_ref(), longest) {
-            Ok(floor) => floors.push(floor),
-            Err(error) => print_line!("{}: not here: {error}", way.name()),
+            Ok(floor) => floors.push((name, floor)),
+            Err(error) => print_line!("{name}: not here: {error}"),
         }
     }
     print_line!("\nOne durable write of 4 KiB, one writer:");
@@ -97,7 +97,7 @@ fn show_machine(machine: &Environment) {
     );
 }
 
-fn floor_table(floors: &[Floor]) -> Table {
+fn floor_table(floors: &[(&str, Floor)]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
     table.set_header([
@@ -110,7 +110,7 @@ fn floor_table(floors: &[Floor]) -> Table {
         "flushes/write",
         "bytes/write",
     ]);
-    for floor in floors {
+    for (name, floor) in floors {
         let latency = |nanoseconds: u64| time(nanoseconds as f64 / 1e3);
         let each = |count: fn(&DeviceWork) -> u64, digits: usize| {
             let device = floor.device.as_ref();
@@ -119,7 +119,7 @@ fn floor_table(floors: &[Floor]) -> Table {
             })
         };
         table.add_row([
-            floor.way.name().to_owned(),
+            (*name).to_owned(),
             floor.writes.to_string(),
             latency(floor.latency.min()),
             latency(floor.latency.percentile(50.0)),

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use crate::heatmap_csv::to_csv;
-use crate::record::Record;
+use crate::record::{Record, replace};
 use crate::report::etcd_csv::to_map;
-use crate::report::files::replace;
 use crate::verdict::Exit;
 
 #[derive(clap::Args)]
@@ -29,7 +28,7 @@ pub fn run(options: &Options) -> super::Outcome {
     match &options.out {
         None => print_text!("{text}"),
         Some(out) => {
-            replace(out, &text).map_err(|error| format!("{}: {error}", out.display()))?;
+            replace(out, text.as_bytes()).map_err(|error| format!("{}: {error}", out.display()))?;
         }
     }
     Ok(Exit::Fine)

@@ -67,13 +67,11 @@ fn measure(
         title,
         command_line: std::env::args().map(without_folder).collect(),
         tool: env!("CARGO_PKG_VERSION").to_owned(),
-        complete: false,
         incomplete_because: Some("it was still running when this was written".into()),
         started_unix_ms: crate::worker::unix_ms(),
         seed: experiment.seed,
         environment: environment(&experiment.parent),
-        schedule: Vec::new(),
-        runs: Vec::new(),
+        ..Record::default()
     };
     if let Some(device) = &mut record.environment.device {
         device.private = experiment.loop_fs.is_some();

@@ -1,13 +1,10 @@
 //! `noise`: a target beside itself. The differences found are the noise of this machine;
 //! no comparison on it can resolve smaller ones.
 
-use super::finish::Measurement;
-use super::options::{MeasureOptions, WorkloadOptions};
+use super::ab::Beside;
 use crate::record::{ARM_A, ARM_A_AGAIN};
-use crate::schedule::{Arm, Point};
+use crate::schedule::Arm;
 use crate::targets::TargetSpec;
-
-const PAIRS: usize = 8;
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -15,21 +12,11 @@ pub struct Options {
     #[arg(value_name = "TARGET")]
     target: TargetSpec,
     #[command(flatten)]
-    workload: WorkloadOptions,
-    #[command(flatten)]
-    measure: MeasureOptions,
+    beside: Beside,
 }
 
 pub fn run(options: &Options) -> super::Outcome {
-    let workload = options.workload.resolve()?;
-    let measurement = Measurement {
-        verb: "noise".into(),
-        title: format!("{} beside itself: {}", options.target, workload.name),
-        points: Point::of(&workload),
-        arms: [ARM_A, ARM_A_AGAIN]
-            .map(|name| Arm::of(name, &options.target))
-            .into(),
-        pairs: PAIRS,
-    };
-    measurement.run(&options.measure)
+    let Options { target, beside } = options;
+    let arms = [ARM_A, ARM_A_AGAIN].map(|name| Arm::of(name, target));
+    beside.run("noise", &format!("{target} beside itself"), arms.into())
 }

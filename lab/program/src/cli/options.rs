@@ -142,29 +142,19 @@ impl Changes {
 
     /// The workload with these changes. Fails where the result is not valid.
     pub fn applied(&self, mut workload: Workload) -> Result<Workload, String> {
-        if let Some(keys) = self.keys {
-            workload.load.keys = keys;
-        }
+        change(&mut workload.load.keys, self.keys);
+        change(&mut workload.clients.connections, self.connections);
+        change(&mut workload.load.value.length, self.value);
+        change(&mut workload.durability.level, self.durability);
+        change(&mut workload.time.warmup, self.warmup);
         if !self.clients.is_empty() {
             workload.clients.clients.clone_from(&self.clients);
-        }
-        if let Some(connections) = self.connections {
-            workload.clients.connections = connections;
-        }
-        if let Some(value) = self.value {
-            workload.load.value.length = value;
-        }
-        if let Some(level) = self.durability {
-            workload.durability.level = level;
         }
         if let Some(measure) = self.measure {
             workload.time.measure = measure;
             let longest = measure.as_seconds() / INTERVALS_MIN;
             let interval = workload.time.interval.as_seconds().min(longest).max(0.01);
             workload.time.interval = Span::seconds(interval);
-        }
-        if let Some(warmup) = self.warmup {
-            workload.time.warmup = warmup;
         }
         if let Some(generator) = &self.generator {
             workload.clients.generator = Some(generator.clone());
@@ -177,6 +167,13 @@ impl Changes {
         let checked = workload.check();
         checked.map_err(|what| format!("workload {}: {what}", workload.name))?;
         Ok(workload)
+    }
+}
+
+/// Sets a field where its option is given.
+fn change<T>(field: &mut T, option: Option<T>) {
+    if let Some(value) = option {
+        *field = value;
     }
 }
 

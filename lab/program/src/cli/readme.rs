@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::report::files::replace;
+use crate::record::replace;
 use crate::report::readme::{PagePaths, rewrite};
 use crate::verdict::Exit;
 
@@ -45,7 +45,7 @@ fn one(page: &Path, options: &Options) -> Result<(), super::Error> {
         )
         .into());
     }
-    replace(page, &made).map_err(|error| format!("{shown}: {error}"))?;
+    replace(page, made.as_bytes()).map_err(|error| format!("{shown}: {error}"))?;
     print_line!("{shown}: written");
     Ok(())
 }

@@ -33,5 +33,5 @@ pub fn run(options: &Options) -> super::Outcome {
         }
         exits.push(finish(&record, folder, options.fail_on)?);
     }
-    Ok(Exit::gravest(exits).unwrap_or(Exit::Fine))
+    Ok(exits.into_iter().max().unwrap_or(Exit::Fine))
 }

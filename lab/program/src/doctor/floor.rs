@@ -35,37 +35,24 @@ pub enum Way {
     DirectDsync,
 }
 
-pub const WAYS: [Way; 5] = [
-    Way::AppendSync,
-    Way::FallocateSync,
-    Way::OverwriteSync,
-    Way::OverwriteDsync,
-    Way::DirectDsync,
+/// All ways, with their names in tables.
+pub const WAYS: [(Way, &str); 5] = [
+    (Way::AppendSync, "append, fdatasync"),
+    (Way::FallocateSync, "fallocated, fdatasync"),
+    (Way::OverwriteSync, "overwrite, fdatasync"),
+    (Way::OverwriteDsync, "overwrite, RWF_DSYNC"),
+    (Way::DirectDsync, "overwrite, O_DIRECT|O_DSYNC"),
 ];
 
 /// Measured cost of one way.
 #[derive(Clone, Debug)]
 pub struct Floor {
-    pub way: Way,
     /// Durable writes of 4 KiB.
     pub writes: u64,
     /// Duration of each write, in nanoseconds.
     pub latency: Histogram,
     /// Device work of all writes together; `None` where there is no device.
     pub device: Option<DeviceWork>,
-}
-
-impl Way {
-    /// Name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Way::AppendSync => "append, fdatasync",
-            Way::FallocateSync => "fallocated, fdatasync",
-            Way::OverwriteSync => "overwrite, fdatasync",
-            Way::OverwriteDsync => "overwrite, RWF_DSYNC",
-            Way::DirectDsync => "overwrite, O_DIRECT|O_DSYNC",
-        }
-    }
 }
 
 /// Measures durable writes in a new file of `directory` for `longest`, or until
@@ -95,7 +82,6 @@ pub fn measure_floor(
     std::fs::remove_file(&path)?;
     let counted = before.zip(after).zip(device);
     Ok(Floor {
-        way,
         writes: latency.count(),
         latency,
         device: counted.map(|((before, after), device)| after.since(&before, device)),

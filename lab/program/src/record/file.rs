@@ -126,16 +126,22 @@ impl Record {
         Ok(())
     }
 
-    /// Writes the record to a new file and renames that to `path`: a reader sees either the
-    /// old record or the whole new one.
+    /// Writes the record as a whole: see [`replace`].
     pub fn save(&self, path: &Path) -> std::io::Result<()> {
         let text = serde_json::to_vec(self).map_err(std::io::Error::other)?;
         let mut file = GzEncoder::new(Vec::new(), Compression::best());
         file.write_all(&text)?;
-        let beside = path.with_extension("gz.new");
-        std::fs::write(&beside, file.finish()?)?;
-        std::fs::rename(&beside, path)
+        replace(path, &file.finish()?)
     }
+}
+
+/// Writes `contents` to a new file and renames that to `path`: a reader sees either the old
+/// contents or all of the new.
+pub fn replace(path: &Path, contents: &[u8]) -> std::io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    std::fs::write(&beside, contents)?;
+    std::fs::rename(&beside, path)
 }
 
 fn read_text(path: &Path) -> std::io::Result<String> {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{ReportError, markdown, page, runs_csv};
-use crate::record::Record;
+use crate::record::{Record, replace};
 
 /// The page, which needs no network and no scripts.
 pub const PAGE: &str = "report.html";
@@ -16,16 +16,7 @@ pub fn write(record: &Record, folder: &Path) -> Result<(), ReportError> {
     let texts = [page::render(record)?, markdown::render(record)?, csv];
     for (name, text) in NAMES.into_iter().zip(texts) {
         let path = folder.join(name);
-        replace(&path, &text).map_err(|error| ReportError::File { path, error })?;
+        replace(&path, text.as_bytes()).map_err(|error| ReportError::File { path, error })?;
     }
     Ok(())
-}
-
-/// Writes `text` to a new file and renames that to `path`: a reader sees either the old
-/// contents or all of the new.
-pub fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    std::fs::write(&beside, text)?;
-    std::fs::rename(&beside, path)
 }

@@ -9,20 +9,17 @@
 //! ```
 
 mod curves;
+mod each_run;
 mod latency;
 mod maps;
-mod over_time;
-mod search;
 
 pub use curves::curves;
+pub use each_run::{over_time, search};
 pub use latency::latency;
 pub use maps::{Facet, facets};
-pub use over_time::over_time;
-pub use search::search;
 
 use super::sides::{Side, sides};
-use super::svg::line_chart::{Point, Series};
-use crate::record::{Cell, Record, Run};
+use crate::record::{Cell, Record};
 
 /// The sides of a cell that are drawn: the generator's ceiling only where it is the only one.
 fn rivals<'a>(record: &'a Record, cell: &Cell) -> Vec<Side<'a>> {
@@ -36,17 +33,4 @@ fn rivals<'a>(record: &'a Record, cell: &Cell) -> Vec<Side<'a>> {
 fn legend(sides: &[Side]) -> Vec<(String, String)> {
     let entry = |side: &Side| (side.class.clone(), side.label.clone());
     sides.iter().map(entry).collect()
-}
-
-/// A line for each run that has points.
-fn each_run(sides: &[Side], points: fn(&Run) -> Vec<Point>) -> Vec<Series> {
-    let lines = sides.iter().flat_map(|side| {
-        side.runs.iter().map(|run| Series {
-            name: format!("{}, run {}", side.label, run.number),
-            class: side.class.clone(),
-            thin: side.runs.len() > 1,
-            points: points(run),
-        })
-    });
-    lines.filter(|line| !line.points.is_empty()).collect()
 }

@@ -36,141 +36,119 @@ pub const THROUGHPUT: &Quantity = &QUANTITIES[0];
 
 /// All quantities, in the order of the columns.
 pub const QUANTITIES: [Quantity; 13] = [
-    Quantity {
-        key: "throughput",
-        head: "ops/s",
-        short: "ops/s",
-        meaning: "operations answered with success, per second",
-        of: |run| Some(run.operations_per_second()),
-        show: grouped,
-        metric: "throughput",
-        of_device: false,
-    },
-    Quantity {
-        key: "p50",
-        head: "p50",
-        short: "p50",
-        meaning: "median response time, from the intended start",
-        of: |run| percentile(run, 50.0),
-        show: time,
-        metric: "p50",
-        of_device: false,
-    },
-    Quantity {
-        key: "p99",
-        head: "p99",
-        short: "p99",
-        meaning: "99 of 100 answers came within this",
-        of: |run| percentile(run, 99.0),
-        show: time,
-        metric: "p99",
-        of_device: false,
-    },
-    Quantity {
-        key: "p99.9",
-        head: "p99.9",
-        short: "p99.9",
-        meaning: "999 of 1,000 answers came within this",
-        of: |run| percentile(run, 99.9),
-        show: time,
-        metric: "p99.9",
-        of_device: false,
-    },
-    Quantity {
-        key: "fairness",
-        head: "fairness",
-        short: "fairness",
-        meaning: "Jain's index over the clients: 1 where all got as much, 1/n where one of n got everything",
-        of: |run| Some(run.load.fairness?.jain),
-        show: |index| format!("{index:.2}"),
-        metric: "",
-        of_device: false,
-    },
-    Quantity {
-        key: "least-most",
-        head: "least/most",
-        short: "least/most",
-        meaning: "operations of the client with the fewest, over those of the one with the most",
-        of: Run::least_over_most,
-        show: |ratio| format!("{ratio:.2}"),
-        metric: "",
-        of_device: false,
-    },
-    Quantity {
-        key: "generator",
-        head: "generator",
-        short: "generator",
-        meaning: "how near the load generator was to its own limit: the rate as a share of the null target's; of servers, how busy the threads were that asked them. No verdict above 50 %",
-        of: |run| Some(run.generator_share()? * 100.0),
-        show: |percent| format!("{percent:.0} %"),
-        metric: "",
-        of_device: false,
-    },
-    Quantity {
-        key: "client-cpu",
-        head: "client CPU/op",
-        short: "CPU/op",
-        meaning: "processor time of the client's process for each operation; an embedded target works in there, too",
+    quantity(
+        ["throughput", "ops/s", "ops/s", "throughput"],
+        "operations answered with success, per second",
+        |run| Some(run.operations_per_second()),
+        grouped,
+    ),
+    quantity(
+        ["p50", "p50", "p50", "p50"],
+        "median response time, from the intended start",
+        |run| percentile(run, 50.0),
+        time,
+    ),
+    quantity(
+        ["p99", "p99", "p99", "p99"],
+        "99 of 100 answers came within this",
+        |run| percentile(run, 99.0),
+        time,
+    ),
+    quantity(
+        ["p99.9", "p99.9", "p99.9", "p99.9"],
+        "999 of 1,000 answers came within this",
+        |run| percentile(run, 99.9),
+        time,
+    ),
+    quantity(
+        ["fairness", "fairness", "fairness", ""],
+        "Jain's index over the clients: 1 where all got as much, 1/n where one of n got everything",
+        |run| Some(run.load.fairness?.jain),
+        |index| format!("{index:.2}"),
+    ),
+    quantity(
+        ["least-most", "least/most", "least/most", ""],
+        "operations of the client with the fewest, over those of the one with the most",
+        Run::least_over_most,
+        |ratio| format!("{ratio:.2}"),
+    ),
+    quantity(
+        ["generator", "generator", "generator", ""],
+        "how near the load generator was to its own limit: the rate as a share of the null target's; of servers, how busy the threads were that asked them. No verdict above 50 %",
+        |run| Some(run.generator_share()? * 100.0),
+        |percent| format!("{percent:.0} %"),
+    ),
+    quantity(
+        ["client-cpu", "client CPU/op", "CPU/op", ""],
+        "processor time of the client's process for each operation; an embedded target works in there, too",
         // Zero means that the run was imported: a measured run used some time.
-        of: |run| Some(run.client_cpu_us_per_operation()).filter(|it| *it > 0.0),
-        show: time,
-        metric: "",
-        of_device: false,
-    },
+        |run| Some(run.client_cpu_us_per_operation()).filter(|it| *it > 0.0),
+        time,
+    ),
+    quantity(
+        ["server-cpu", "server CPU/op", "server/op", "server CPU"],
+        "processor time of all server processes for each operation",
+        Run::server_cpu_us_per_operation,
+        time,
+    ),
     Quantity {
-        key: "server-cpu",
-        head: "server CPU/op",
-        short: "server/op",
-        meaning: "processor time of all server processes for each operation",
-        of: Run::server_cpu_us_per_operation,
-        show: time,
-        metric: "server CPU",
-        of_device: false,
-    },
-    Quantity {
-        key: "flushes",
-        head: "flushes/put",
-        short: "flush/put",
-        meaning: "flushes of the device's cache for each acknowledged put",
-        of: Run::flushes_per_put,
-        show: |count| format!("{count:.3}"),
-        metric: "flushes per put",
         of_device: true,
+        ..quantity(
+            ["flushes", "flushes/put", "flush/put", "flushes per put"],
+            "flushes of the device's cache for each acknowledged put",
+            Run::flushes_per_put,
+            |count| format!("{count:.3}"),
+        )
     },
     Quantity {
-        key: "device-bytes",
-        head: "device B/user B",
-        short: "dev B/B",
-        meaning: "bytes that reached the device for each byte of keys and values written",
-        of: Run::device_bytes_per_user_byte,
-        show: |ratio| format!("{ratio:.2}"),
-        metric: "device bytes per user byte",
         of_device: true,
+        ..quantity(
+            [
+                "device-bytes",
+                "device B/user B",
+                "dev B/B",
+                "device bytes per user byte",
+            ],
+            "bytes that reached the device for each byte of keys and values written",
+            Run::device_bytes_per_user_byte,
+            |ratio| format!("{ratio:.2}"),
+        )
     },
-    Quantity {
-        key: "memory",
-        head: "peak memory",
-        short: "memory",
-        meaning: "the most memory that the servers ever had; of the client's process, where the target lives in it",
-        of: peak_memory,
-        show: bytes,
-        metric: "peak memory",
-        of_device: false,
-    },
-    Quantity {
-        key: "disk",
-        head: "on disk",
-        short: "on disk",
-        meaning: "bytes that the data occupied when the measured part had ended",
-        of: Run::footprint,
-        show: bytes,
-        metric: "on disk",
-        of_device: false,
-    },
+    quantity(
+        ["memory", "peak memory", "memory", "peak memory"],
+        "the most memory that the servers ever had; of the client's process, where the target lives in it",
+        peak_memory,
+        bytes,
+    ),
+    quantity(
+        ["disk", "on disk", "on disk", "on disk"],
+        "bytes that the data occupied when the measured part had ended",
+        Run::footprint,
+        bytes,
+    ),
 ];
 
+/// A quantity: key, heading, short heading and metric; meaning; value of a run; format.
+const fn quantity(
+    [key, head, short, metric]: [&'static str; 4],
+    meaning: &'static str,
+    of: fn(&Run) -> Option<f64>,
+    show: fn(f64) -> String,
+) -> Quantity {
+    Quantity {
+        key,
+        head,
+        short,
+        meaning,
+        of,
+        show,
+        metric,
+        of_device: false,
+    }
+}
+
 /// The quantity with this key.
-pub fn quantity(key: &str) -> Result<&'static Quantity, ReportError> {
+pub fn with_key(key: &str) -> Result<&'static Quantity, ReportError> {
     let known = QUANTITIES.iter().find(|it| it.key == key);
     known.ok_or_else(|| ReportError::NoColumn { key: key.into() })
 }

@@ -13,7 +13,7 @@ use minijinja::context;
 use minijinja::value::Serde;
 
 use super::provenance::Provenance;
-use super::quantity::{Quantity, THROUGHPUT, quantity};
+use super::quantity::{self, Quantity, THROUGHPUT};
 use super::sides::{Side, distinct, label, sides};
 use super::verdicts::{CellVerdicts, map_verdicts, verdicts};
 use super::{ReportError, template};
@@ -90,7 +90,7 @@ fn of_marker(paths: PagePaths, marker: &str) -> Result<String, ReportError> {
     {
         return Err(marker(format!("`{folder}` is no folder below the records")));
     }
-    let columns: Vec<&Quantity> = words.map(quantity).collect::<Result<_, _>>()?;
+    let columns: Vec<&Quantity> = words.map(quantity::with_key).collect::<Result<_, _>>()?;
     let columns = match columns.is_empty() {
         true => vec![THROUGHPUT],
         false => columns,

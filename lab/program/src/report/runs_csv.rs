@@ -1,48 +1,44 @@
 //! `runs.csv`: every run as a row, for spreadsheets.
 
 use crate::record::{Outcome, Record, Run};
-use crate::report::results::failure;
+use crate::report::results::{durable, failure};
 use crate::verdict::evidence::taints_of;
 use crate::verdict::measures::peak_memory;
 
-/// A column: its name, and its text for a run.
-type Column = (&'static str, fn(&Run) -> String);
+/// A column: its name, and its text for a run; `None` is empty.
+type Column = (&'static str, fn(&Run) -> Option<String>);
 
 /// Columns before the measured numbers.
 const IDENTITY: [Column; 18] = [
-    ("run", |run| run.number.to_string()),
-    ("cell", |run| run.cell.name.clone()),
-    ("workload", |run| run.cell.workload.clone()),
-    ("clients", |run| run.cell.clients.to_string()),
-    ("connections", |run| run.cell.connections.to_string()),
-    ("value_bytes", |run| run.cell.value_bytes.to_string()),
-    ("reads_per_write", |run| optional(run.cell.rw_ratio)),
-    ("arm", |run| run.arm.clone()),
-    ("target", |run| run.target.name.clone()),
-    ("product", |run| run.target.product.clone()),
-    ("version", |run| run.target.version.clone()),
-    ("binary_sha1", |run| {
-        optional(run.target.binary.as_ref().map(|it| &it.sha1))
-    }),
-    ("pair", |run| run.pair.to_string()),
-    ("attempt", |run| run.attempt.to_string()),
-    ("replaced", |run| run.replaced.to_string()),
-    ("outcome", |run| {
-        failure(&run.outcome).unwrap_or_else(|| "measured".to_owned())
-    }),
-    ("started_unix_ms", |run| run.started_unix_ms.to_string()),
-    ("seconds", |run| format!("{:.3}", run.load.seconds)),
+    ("run", |run| text(run.number)),
+    ("cell", |run| text(&run.cell.name)),
+    ("workload", |run| text(&run.cell.workload)),
+    ("clients", |run| text(run.cell.clients)),
+    ("connections", |run| text(run.cell.connections)),
+    ("value_bytes", |run| text(run.cell.value_bytes)),
+    ("reads_per_write", |run| text(run.cell.rw_ratio?)),
+    ("arm", |run| text(&run.arm)),
+    ("target", |run| text(&run.target.name)),
+    ("product", |run| text(&run.target.product)),
+    ("version", |run| text(&run.target.version)),
+    ("binary_sha1", |run| text(&run.target.binary.as_ref()?.sha1)),
+    ("pair", |run| text(run.pair)),
+    ("attempt", |run| text(run.attempt)),
+    ("replaced", |run| text(run.replaced)),
+    ("outcome", |run| failure(&run.outcome).or(text("measured"))),
+    ("started_unix_ms", |run| text(run.started_unix_ms)),
+    ("seconds", |run| decimals(run.load.seconds)),
 ];
 
 /// Columns with measured numbers: a run that failed or lost data has none.
 const NUMBERS: [Column; 27] = [
-    ("operations", |run| run.load.operations().to_string()),
-    ("failed", |run| run.load.failed().to_string()),
+    ("operations", |run| text(run.load.operations())),
+    ("failed", |run| text(run.load.failed())),
     ("operations_per_second", |run| {
-        decimals(Some(run.operations_per_second()))
+        decimals(run.operations_per_second())
     }),
-    ("rate_offered", |run| optional(run.load.rate_offered)),
-    ("saturated", |run| run.load.saturated.to_string()),
+    ("rate_offered", |run| text(run.load.rate_offered?)),
+    ("saturated", |run| text(run.load.saturated)),
     ("p50_us", |run| percentile(run, 50.0)),
     ("p90_us", |run| percentile(run, 90.0)),
     ("p99_us", |run| percentile(run, 99.0)),
@@ -53,54 +49,42 @@ const NUMBERS: [Column; 27] = [
     ("service_p99_us", |run| {
         time(run, run.load.service().percentile(99.0) as f64)
     }),
-    ("fairness_jain", |run| {
-        decimals(run.load.fairness.map(|it| it.jain))
-    }),
+    ("fairness_jain", |run| decimals(run.load.fairness?.jain)),
     ("client_operations_least", |run| {
-        optional(run.load.fairness.map(|it| it.least))
+        text(run.load.fairness?.least)
     }),
     ("client_operations_most", |run| {
-        optional(run.load.fairness.map(|it| it.most))
+        text(run.load.fairness?.most)
     }),
-    ("generator_share", |run| decimals(run.generator_share())),
+    ("generator_share", |run| decimals(run.generator_share()?)),
     ("client_cpu_us_per_operation", |run| {
-        decimals(Some(run.client_cpu_us_per_operation()))
+        decimals(run.client_cpu_us_per_operation())
     }),
     ("server_cpu_us_per_operation", |run| {
-        decimals(run.server_cpu_us_per_operation())
+        decimals(run.server_cpu_us_per_operation()?)
     }),
-    ("device_shared", |run| {
-        optional(run.device.as_ref().map(|it| it.shared))
-    }),
-    ("device_flushes", |run| {
-        optional(run.device.as_ref().map(|it| it.flushes))
-    }),
-    ("flushes_per_put", |run| decimals(run.flushes_per_put())),
+    ("device_shared", |run| text(run.device.as_ref()?.shared)),
+    ("device_flushes", |run| text(run.device.as_ref()?.flushes)),
+    ("flushes_per_put", |run| decimals(run.flushes_per_put()?)),
     ("device_written_bytes", |run| {
-        optional(run.device_settled.as_ref().map(|it| it.written_bytes))
+        text(run.device_settled.as_ref()?.written_bytes)
     }),
-    ("user_bytes_written", |run| {
-        run.user_bytes_written.to_string()
-    }),
+    ("user_bytes_written", |run| text(run.user_bytes_written)),
     ("device_bytes_per_user_byte", |run| {
-        decimals(run.device_bytes_per_user_byte())
+        decimals(run.device_bytes_per_user_byte()?)
     }),
-    ("peak_memory_bytes", |run| optional(peak_memory(run))),
-    ("footprint_bytes", |run| optional(run.footprint_bytes)),
+    ("peak_memory_bytes", |run| text(peak_memory(run)?)),
+    ("footprint_bytes", |run| text(run.footprint_bytes?)),
 ];
 
 /// Columns behind the measured numbers.
 const JUDGEMENTS: [Column; 6] = [
-    ("steady", |run| run.steadiness.steady.to_string()),
-    ("disturbed_by", |run| taints_of(run).join("; ")),
-    ("keys_checked", |run| {
-        run.verification.keys_checked.to_string()
-    }),
-    ("keys_missing", |run| {
-        run.verification.keys_missing.to_string()
-    }),
-    ("keys_wrong", |run| run.verification.keys_wrong.to_string()),
-    ("durability", |run| super::results::durable(&[run])),
+    ("steady", |run| text(run.steadiness.steady)),
+    ("disturbed_by", |run| text(taints_of(run).join("; "))),
+    ("keys_checked", |run| text(run.verification.keys_checked)),
+    ("keys_missing", |run| text(run.verification.keys_missing)),
+    ("keys_wrong", |run| text(run.verification.keys_wrong)),
+    ("durability", |run| text(durable(&[run]))),
 ];
 
 /// The text of the file.
@@ -113,7 +97,7 @@ pub fn to_csv(record: &Record) -> Result<String, csv::Error> {
         let is_measured = run.outcome == Outcome::Measured;
         writer.write_record(columns().enumerate().map(|(at, (_, of))| {
             match is_measured || !numbers.contains(&at) {
-                true => of(run),
+                true => of(run).unwrap_or_default(),
                 false => String::new(),
             }
         }))?;
@@ -124,22 +108,20 @@ pub fn to_csv(record: &Record) -> Result<String, csv::Error> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn percentile(run: &Run, percent: f64) -> String {
+fn percentile(run: &Run, percent: f64) -> Option<String> {
     time(run, run.load.response().percentile(percent) as f64)
 }
 
 /// Microseconds; empty where the run was saturated or nothing was answered.
-fn time(run: &Run, nanoseconds: f64) -> String {
-    match run.load.saturated || run.load.response().count() == 0 {
-        true => String::new(),
-        false => format!("{:.3}", nanoseconds / 1e3),
-    }
+fn time(run: &Run, nanoseconds: f64) -> Option<String> {
+    let has_times = !run.load.saturated && run.load.response().count() > 0;
+    decimals(nanoseconds / 1e3).filter(|_| has_times)
 }
 
-fn decimals(value: Option<f64>) -> String {
-    value.map_or(String::new(), |value| format!("{value:.3}"))
+fn decimals(value: f64) -> Option<String> {
+    Some(format!("{value:.3}"))
 }
 
-fn optional(value: Option<impl ToString>) -> String {
-    value.map_or(String::new(), |value| value.to_string())
+fn text(value: impl ToString) -> Option<String> {
+    Some(value.to_string())
 }

@@ -191,7 +191,7 @@ pub fn map_verdicts(record: &Record) -> Option<MapVerdicts> {
         sentence: map_sentence(&verdict, &word, &names(record)[1]),
         tone: verdict.conclusion.tone(),
         word,
-        exit: Exit::gravest(exits).unwrap_or(Exit::Fine),
+        exit: exits.into_iter().max().unwrap_or(Exit::Fine),
         verdict,
     })
 }
@@ -233,5 +233,5 @@ pub fn exit(record: &Record) -> Exit {
     if !record.complete {
         exits.push(Exit::Inconclusive);
     }
-    Exit::gravest(exits).unwrap_or(Exit::Fine)
+    exits.into_iter().max().unwrap_or(Exit::Fine)
 }

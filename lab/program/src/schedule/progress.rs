@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::record::{Outcome, Run};
-use crate::report::number::short;
+use crate::record::Run;
+use crate::report::number::{short, time};
+use crate::report::results::failure;
 use crate::worker::Stage;
 
 /// ProgressDisplay of an experiment.
@@ -112,29 +113,21 @@ impl ProgressDisplay {
 }
 
 fn result(run: &Run) -> String {
-    match &run.outcome {
-        Outcome::Measured => {
-            let p99 = run.load.response().percentile(99.0) as f64 / 1e3;
-            let latency = match run.load.saturated {
-                true => "saturated".into(),
-                false => format!("p99 {}", crate::report::number::time(p99)),
-            };
-            let taints: Vec<String> = run
-                .taints
-                .iter()
-                .map(|taint| format!("{:?}", taint.kind))
-                .collect();
-            let remark = match taints.is_empty() {
-                true => String::new(),
-                false => format!("  (disturbed: {})", taints.join(", ")),
-            };
-            let rate = short(run.operations_per_second());
-            format!("{rate}/s, {latency}{remark}")
-        }
-        Outcome::Failed { because } => format!("failed: {because}"),
-        Outcome::Lost { because } => format!("LOST DATA: {because}"),
-        Outcome::Interrupted => "interrupted".into(),
+    if let Some(failure) = failure(&run.outcome) {
+        return failure;
     }
+    let p99 = run.load.response().percentile(99.0) as f64 / 1e3;
+    let latency = match run.load.saturated {
+        true => "saturated".into(),
+        false => format!("p99 {}", time(p99)),
+    };
+    let taints = run.taints.iter().map(|taint| format!("{:?}", taint.kind));
+    let remark = match Vec::from_iter(taints) {
+        taints if taints.is_empty() => String::new(),
+        taints => format!("  (disturbed: {})", taints.join(", ")),
+    };
+    let rate = short(run.operations_per_second());
+    format!("{rate}/s, {latency}{remark}")
 }
 
 /// Formats a length of time: `4m10s`.

@@ -18,24 +18,14 @@ pub enum Drift {
 }
 
 impl Drift {
-    pub const ALL: [Drift; 5] = [
-        Drift::None,
-        Drift::Linear,
-        Drift::Step,
-        Drift::Decay,
-        Drift::Autoregressive,
+    /// Every drift, with its name in the output.
+    pub const ALL: [(Drift, &str); 5] = [
+        (Drift::None, "no drift"),
+        (Drift::Linear, "linear drift"),
+        (Drift::Step, "a step"),
+        (Drift::Decay, "credits running out"),
+        (Drift::Autoregressive, "autoregressive noise"),
     ];
-
-    /// Name in the output.
-    pub fn name(self) -> &'static str {
-        match self {
-            Drift::None => "no drift",
-            Drift::Linear => "linear drift",
-            Drift::Step => "a step",
-            Drift::Decay => "credits running out",
-            Drift::Autoregressive => "autoregressive noise",
-        }
-    }
 }
 
 /// Share of the last run's noise that the next one keeps.

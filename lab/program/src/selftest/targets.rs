@@ -40,10 +40,6 @@ impl Embedded for Forgetful {
     fn session(&self) -> Result<Box<dyn Session + '_>, Failure> {
         Ok(Box::new(self))
     }
-
-    fn close(self: Box<Self>) -> Result<(), Failure> {
-        Ok(())
-    }
 }
 
 impl Session for &Forgetful {

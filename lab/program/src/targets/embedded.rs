@@ -81,8 +81,10 @@ pub trait Embedded: Send + Sync {
         None
     }
 
-    /// Closes the target; returns when all data is written.
-    fn close(self: Box<Self>) -> Result<(), Failure>;
+    /// Closes the target; returns when all data is written. Dropping it is enough by default.
+    fn close(self: Box<Self>) -> Result<(), Failure> {
+        Ok(())
+    }
 }
 
 /// Result of a range.

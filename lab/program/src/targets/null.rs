@@ -25,10 +25,6 @@ impl Embedded for Null {
     fn session(&self) -> Result<Box<dyn Session + '_>, Failure> {
         Ok(Box::new(Null))
     }
-
-    fn close(self: Box<Self>) -> Result<(), Failure> {
-        Ok(())
-    }
 }
 
 impl Session for Null {

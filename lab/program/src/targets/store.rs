@@ -25,10 +25,6 @@ impl Embedded for Store {
     fn session(&self) -> Result<Box<dyn Session + '_>, Failure> {
         Ok(Box::new(self))
     }
-
-    fn close(self: Box<Self>) -> Result<(), Failure> {
-        Ok(())
-    }
 }
 
 impl Session for &Store {

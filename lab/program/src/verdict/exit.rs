@@ -29,11 +29,6 @@ impl Exit {
             (exit, _) => exit,
         }
     }
-
-    /// The gravest of several codes; `None` of none.
-    pub fn gravest(codes: impl IntoIterator<Item = Exit>) -> Option<Exit> {
-        codes.into_iter().max()
-    }
 }
 
 /// Option `--fail-on`: which results end with another code than 0. Errors and lost data
@@ -57,7 +52,7 @@ pub fn exit_of(verdicts: &[Verdict]) -> Exit {
         .iter()
         .filter(|verdict| verdict.metric.decides || !any_decides)
         .map(|verdict| exit_of_conclusion(&verdict.conclusion));
-    Exit::gravest(codes).unwrap_or(Exit::Inconclusive)
+    codes.max().unwrap_or(Exit::Inconclusive)
 }
 
 /// The code of one conclusion.
@@ -99,7 +94,7 @@ mod tests {
             Exit::Inconclusive,
             Exit::Fine,
         ] {
-            assert_eq!(Exit::gravest(codes.clone()), Some(gravest));
+            assert_eq!(codes.iter().max(), Some(&gravest));
             codes.retain(|code| *code != gravest);
         }
     }

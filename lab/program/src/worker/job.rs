@@ -5,10 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::load::Stage;
-use crate::record::{
-    Binary, BlockDevice, Cell, Disturbance, DurabilityJudgement, Judged, LoadResult, Outcome,
-    ProcessCosts, Run, Steadiness, Verification,
-};
+use crate::record::{Binary, BlockDevice, Cell, DurabilityJudgement, Judged, Run, Verification};
 use crate::schedule::Point;
 use crate::targets::TargetSpec;
 use crate::workload::Workload;
@@ -76,24 +73,10 @@ impl Run {
             arm: job.arm.clone(),
             pair: job.pair,
             attempt: job.attempt,
-            number: 0,
-            replaced: false,
             target: job.target.identity(job.binary.clone()),
             workload,
             seed: job.seed,
             started_unix_ms: unix_ms(),
-            outcome: Outcome::Interrupted,
-            load: LoadResult::default(),
-            ceiling: None,
-            steadiness: Steadiness::default(),
-            client: ProcessCosts::default(),
-            server: None,
-            device: None,
-            device_settled: None,
-            user_bytes_written: 0,
-            footprint_bytes: None,
-            disturbance: Disturbance::default(),
-            taints: Vec::new(),
             verification: Verification {
                 skipped_because: Some(nothing_yet.into()),
                 ..Verification::default()
@@ -102,6 +85,7 @@ impl Run {
                 judged: Judged::Unknown,
                 because: nothing_yet.into(),
             },
+            ..Run::default()
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use harness::Cluster;
 
-use crate::accounting::{BlockCounters, MachineCounters, ProcessCounters};
+use crate::accounting::{BlockCounters, MachineCounters};
 use crate::load::{Edges, Stage};
 use crate::record::{BlockDevice, ProcessCosts, Run};
 use crate::targets::Failure;
@@ -12,8 +12,8 @@ use super::{Line, send};
 /// All counters, read at one moment.
 struct Snapshot {
     machine: MachineCounters,
-    client: Option<ProcessCounters>,
-    servers: Vec<Option<ProcessCounters>>,
+    client: Option<ProcessCosts>,
+    servers: Vec<Option<ProcessCosts>>,
     block: Option<BlockCounters>,
 }
 
@@ -44,8 +44,8 @@ impl<'a> Accounts<'a> {
         let servers = self.servers.iter();
         Snapshot {
             block: self.block(),
-            client: ProcessCounters::of(own).ok(),
-            servers: servers.map(|pid| ProcessCounters::of(*pid).ok()).collect(),
+            client: ProcessCosts::of(own).ok(),
+            servers: servers.map(|pid| ProcessCosts::of(*pid).ok()).collect(),
             machine: MachineCounters::now(&measured),
         }
     }
@@ -62,8 +62,10 @@ impl<'a> Accounts<'a> {
         let Some((before, after)) = self.before.as_ref().zip(self.after.as_ref()) else {
             return;
         };
-        let client = after.client.zip(before.client);
-        run.client = client.map_or_else(ProcessCosts::default, |(now, then)| now.since(&then));
+        let client = after.client.as_ref().zip(before.client.as_ref());
+        run.client = client
+            .map(|(now, then)| now.since(then))
+            .unwrap_or_default();
         run.server = self.server(before, after);
         let work = |now: Option<BlockCounters>| Some(now?.since(&before.block?, self.device?));
         (run.device, run.device_settled) = (work(after.block), work(settled));

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use lab::report::quantity::quantity;
+use lab::report::quantity::with_key;
 use lab::report::readme::{PagePaths, rewrite, section};
 
 use crate::{fixture, golden, repository};
@@ -30,7 +30,7 @@ fn records() -> tempfile::TempDir {
 #[test]
 fn tables_of_a_comparison_and_of_engines_match_the_golden_file() {
     let columns = ["throughput", "p99", "server-cpu", "client-cpu"];
-    let columns = columns.map(|key| quantity(key).unwrap());
+    let columns = columns.map(|key| with_key(key).unwrap());
     let link = "lab/records/2026-11-21-put/summary.md";
     let compared = section(&fixture::comparison(), &columns, link).unwrap();
     let beside = section(&fixture::side_by_side(), &columns[..1], link).unwrap();
