@@ -37,7 +37,7 @@ pub fn run(options: &Options) -> super::Outcome {
 }
 
 impl Beside {
-    /// Measures the sides under the workload, whose name ends the title.
+    /// Measures the sides under the workload; its name ends the title.
     pub fn run(&self, verb: &str, title: &str, arms: Vec<Arm>) -> super::Outcome {
         let workload = self.workload.resolve()?;
         let measurement = Measurement {
