@@ -45,7 +45,7 @@ const RETRY_DOUBLINGS_MAX: u32 = 5;
 /// Pointers swapped in one step.
 const SWAPS_PER_STEP: usize = 4096;
 
-/// What is under way beside the applying thread.
+/// Work that is under way beside the applying thread.
 #[derive(Debug)]
 enum Work {
     Idle,

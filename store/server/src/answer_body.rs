@@ -119,7 +119,7 @@ impl<T> Answered<T> {
     }
 }
 
-/// What a handler returns.
+/// The return value of a handler.
 pub(crate) type Handled<T> = Result<Answered<T>, Status>;
 
 /// Ends a call with an answer of either kind.

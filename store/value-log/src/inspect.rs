@@ -101,7 +101,7 @@ impl SegmentFile {
         self.is_named_by(&header).then_some(header)
     }
 
-    /// What the first bytes are; `None` if they cannot be read.
+    /// The decoded header; `None` if it cannot be read.
     fn decode_header(&self, disk: &dyn Disk) -> Option<Result<SegmentHeader, Unreadable>> {
         let opened = disk.open(&self.path, OpenMode::Read).ok()?;
         match read_all(&opened, SEGMENT_HEADER_BYTES as u64) {

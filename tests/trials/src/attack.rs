@@ -174,7 +174,7 @@ async fn crowd(
     Ok(all)
 }
 
-/// What one connection has done.
+/// Result of the attack over one connection.
 struct Played {
     name: &'static str,
     bytes: u64,

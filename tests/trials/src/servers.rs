@@ -85,7 +85,7 @@ impl Servers {
         Ok(each.into_iter().max().unwrap_or(0))
     }
 
-    /// What each member says of itself and its cluster.
+    /// Each member's own status and its view of the cluster.
     pub async fn statuses(&self) -> Outcome<Vec<StatusResponse>> {
         let mut statuses = Vec::new();
         for member in &self.cluster.members {

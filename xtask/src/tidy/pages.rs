@@ -49,7 +49,7 @@ fn files<'a>(code: &[&'a Source], path: &str) -> Vec<&'a Source> {
     code.iter().filter(means).copied().collect()
 }
 
-/// What is wrong with the functions that `line` names behind a file.
+/// Faults of the functions that `line` names behind a file.
 fn unknown_functions(code: &[&Source], line: &str) -> Vec<String> {
     let mut faults = BTreeSet::new();
     let parts: Vec<&str> = line.split('`').collect();

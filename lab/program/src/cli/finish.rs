@@ -14,7 +14,7 @@ use crate::schedule::run_directory::capture;
 use crate::schedule::{Arm, Experiment, Point, interrupt::Interrupt, leftovers::remove_leftovers};
 use crate::verdict::{Exit, FailOn};
 
-/// What a verb measures.
+/// The measurement of a verb.
 pub struct Measurement {
     pub verb: String,
     pub title: String,

@@ -16,7 +16,7 @@ pub struct ImportReport {
     pub out_of_order: bool,
 }
 
-/// What is known of one transfer: the member's last report, and the end.
+/// State of one transfer: the member's last report, and the end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TransferState {
     /// Number of the member's reports so far.

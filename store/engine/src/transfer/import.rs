@@ -58,7 +58,7 @@ struct WaitingPiece {
     piece: Bytes,
 }
 
-/// What the import, its thread and the closing of the engine share.
+/// State that the import, its thread and the closing of the engine share.
 struct Shared {
     parts: Arc<Parts>,
     /// `None` once it is installed, has failed or must end. Locked while a piece is written.

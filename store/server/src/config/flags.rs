@@ -72,7 +72,7 @@ pub(super) struct Flag {
     /// Its value when no source sets it.
     pub(super) default: &'static str,
     pub(super) support: Support,
-    /// What it does, why it has no effect, or what is missing; a line for `--help`.
+    /// Its effect, why it has none, or what is missing; a line for `--help`.
     pub(super) about: &'static str,
 }
 

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::{Case, answered, leases::Leases};
 use crate::{Change, Entry, Operation, Request, Rule};
 
-/// What a write does, by key: the value and the lease of a put, `None` for a deletion.
+/// Effect of a write, by key: the value and the lease of a put, `None` for a deletion.
 type Effect<'a> = Vec<(&'a str, Option<(&'a str, i64)>)>;
 
 /// Writes of unknown outcome by their effect, with the revision known before each; each list
@@ -104,7 +104,7 @@ fn may(case: &Case<'_>, writer: &Operation, revision: i64) -> bool {
     }
 }
 
-/// What a request asks for; nothing if it is no write.
+/// Effect that a request asks for; none if it is no write.
 fn effect(request: &Request) -> Effect<'_> {
     let (puts, deletes) = match request {
         Request::Put {
@@ -121,7 +121,7 @@ fn effect(request: &Request) -> Effect<'_> {
     sorted(puts.chain(deletes))
 }
 
-/// What an entry of the ledger did.
+/// Effect of an entry of the ledger.
 fn effect_of(entry: &Entry) -> Effect<'_> {
     sorted(entry.changes.iter().map(|change| match change {
         Change::Put(version) => (&version.key[..], Some((&version.value[..], version.lease))),

@@ -201,7 +201,7 @@ fn keys(_: u32, recorder: &Recorder) -> Keys {
     }
 }
 
-/// What was done and not tried, as tables and a line.
+/// Tables of the faults that were injected and not tried, and a line on the run.
 fn tables(trial: &Trial) -> String {
     let recorder = &trial.recorder;
     let missing = trial.missing.lock().expect("no holder panics");

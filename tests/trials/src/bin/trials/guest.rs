@@ -36,7 +36,7 @@ const KERNELS: [&str; 3] = [
 ];
 const LEVELDB: &str = "libleveldb.so.1d";
 const LEVELDB_PACKAGE: &str = "libleveldb1d";
-/// What the guest runs, built here.
+/// Programs that the guest runs, built here.
 const PROGRAMS: [&str; 4] = [
     "handoff",
     "handoff-scheduler",

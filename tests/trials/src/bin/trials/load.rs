@@ -56,7 +56,7 @@ impl Keys {
     }
 }
 
-/// What one client draws, and what it has learned from the answers.
+/// Random choices of one client, and what it has learned from the answers.
 struct Load {
     client: u32,
     /// Numbers its values.

@@ -185,7 +185,7 @@ impl Trial<'_> {
         let mut second = 0;
         loop {
             let left = self.leases_left().await?;
-            // What that took is to be gone too before we look.
+            // Memory and threads that this took must be free again before the last reading.
             tokio::time::sleep(SECOND).await;
             let sample = self.sample()?;
             let is_back = sample.threads <= base.threads

@@ -15,7 +15,7 @@ pub struct Place {
     pub combination: usize,
 }
 
-/// What one run measured, as leveldb-bench prints it.
+/// Figures of one run, as leveldb-bench prints them.
 #[derive(Clone, Copy, Debug, Deserialize)]
 struct Run {
     operations_per_second: f64,

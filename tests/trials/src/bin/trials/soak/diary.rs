@@ -33,7 +33,7 @@ pub struct Diary {
 
 /// A figure of each second.
 type Figure = fn(&Entry) -> f64;
-/// What a minute has of the figures of its seconds.
+/// How the figure of a minute comes from those of its seconds.
 type Minute = fn(&[f64]) -> f64;
 
 /// Columns of the table: name, figure, minute, and digits after the point.

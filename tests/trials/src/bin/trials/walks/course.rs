@@ -89,7 +89,7 @@ impl Walker {
                 return Ok(());
             }
         }
-        // What the steps have left to be done, after answers that the generator did not expect.
+        // Changes that the steps have left open, after answers that the generator did not expect.
         while let Some(step) = self.what_is_left() {
             self.step(step).await?;
             if self.is_over() {

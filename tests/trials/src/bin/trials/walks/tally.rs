@@ -19,7 +19,7 @@ struct Row {
     verdict: Verdict,
 }
 
-/// What took a time.
+/// Subject of a measured time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
     /// From the end of a step to an acknowledged put.
