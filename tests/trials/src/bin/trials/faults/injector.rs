@@ -215,6 +215,10 @@ async fn no_descriptor(trial: &Trial, member: usize, random: &mut Random) -> Out
     let Ok(before) = limit(least) else {
         return Ok(false);
     };
+    // Another fault of this kind holds this member's limit, and restores it.
+    if before.current == least.current {
+        return Ok(false);
+    }
     write_much(trial, member, random).await;
     let _ = limit(before);
     Ok(true)
