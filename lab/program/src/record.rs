@@ -22,7 +22,7 @@ mod run;
 pub use costs::{DeviceWork, ProcessCosts};
 pub use environment::{BlockDevice, Disturbance, Environment};
 pub use file::{FILE, FILE_PLAIN, Unreadable, replace};
-pub use histogram::{Histogram, Tally, Undecodable};
+pub use histogram::{Histogram, Undecodable};
 pub use identity::{Binary, TargetIdentity};
 pub use outcome::{
     DurabilityJudgement, Judged, Outcome, Steadiness, Taint, TaintKind, Verification,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hdrhistogram::Histogram;
 
 use super::{NEVER, Plan};
-use crate::record::{Fairness, Interval, Kind, KindResult, LoadResult, Tally};
+use crate::record::{Fairness, Interval, Kind, KindResult, LoadResult};
 use crate::statistics::jain;
 
 const KINDS: [Kind; 3] = [Kind::Get, Kind::Put, Kind::Range];
@@ -44,18 +44,6 @@ pub struct Recorder {
     recorded: Recorded,
 }
 
-/// One kind of operation of one thread; see [`KindResult`].
-#[derive(Clone, Debug, Default)]
-struct Part {
-    operations: u64,
-    failed: u64,
-    not_found: u64,
-    keys_returned: u64,
-    user_bytes: u64,
-    response: Tally,
-    service: Tally,
-}
-
 /// Operations of one thread in one interval.
 #[derive(Debug)]
 struct IntervalCounts {
@@ -85,7 +73,7 @@ impl Default for IntervalCounts {
 /// Recorded data of one thread, ready to be merged.
 #[derive(Debug, Default)]
 pub struct Recorded {
-    kinds: [Option<Box<Part>>; 3],
+    kinds: [Option<Box<KindResult>>; 3],
     series: Vec<IntervalCounts>,
     backlog_max: u64,
     errors: Vec<String>,
@@ -149,7 +137,8 @@ impl Recorder {
             return false;
         }
         let is_open = self.plan.arrivals.is_some();
-        let result = self.recorded.kinds[kind as usize].get_or_insert_default();
+        let result = self.recorded.kinds[kind as usize]
+            .get_or_insert_with(|| Box::new(KindResult::of_thread(is_open)));
         if failed {
             result.failed += 1;
             return false;
@@ -159,8 +148,8 @@ impl Recorder {
         result.keys_returned += answer.keys_returned;
         result.user_bytes += answer.user_bytes;
         result.response.record(response);
-        if is_open {
-            result.service.record(ended - begun);
+        if let Some(service) = &mut result.service {
+            service.record(ended - begun);
         }
         true
     }
@@ -217,7 +206,6 @@ impl Recorded {
     /// Merges the data of all threads of a run.
     pub fn merge(plan: &Plan, all: Vec<Recorded>) -> LoadResult {
         let (from, until) = plan.measured();
-        let is_open = plan.arrivals.is_some();
         let mut result = LoadResult {
             seconds: (until - from) as f64 / 1e9,
             ..LoadResult::default()
@@ -227,7 +215,7 @@ impl Recorded {
             sum.by_client.extend(recorded.by_client);
             for (kind, part) in KINDS.into_iter().zip(recorded.kinds) {
                 if let Some(part) = part {
-                    add(result.kinds.entry(kind).or_default(), &part, is_open);
+                    add(result.kinds.entry(kind).or_default(), &part);
                 }
             }
             sum.backlog_max = sum.backlog_max.max(recorded.backlog_max);
@@ -253,16 +241,15 @@ fn fairness(by_client: &[u64]) -> Option<Fairness> {
     })
 }
 
-fn add(sum: &mut KindResult, part: &Part, is_open: bool) {
+fn add(sum: &mut KindResult, part: &KindResult) {
     sum.operations += part.operations;
     sum.failed += part.failed;
     sum.not_found += part.not_found;
     sum.keys_returned += part.keys_returned;
     sum.user_bytes += part.user_bytes;
-    sum.response.add_tally(&part.response);
-    if is_open {
-        let service = sum.service.get_or_insert_default();
-        service.add_tally(&part.service);
+    sum.response.add(&part.response);
+    if let Some(service) = &part.service {
+        sum.service.get_or_insert_default().add(service);
     }
 }
 

@@ -20,28 +20,6 @@ pub struct Histogram(hdrhistogram::Histogram<u64>);
 #[error("no histogram in HdrHistogram's V2 encoding: {0}")]
 pub struct Undecodable(String);
 
-/// A histogram that one thread fills. It is only as large as the greatest recorded time
-/// needs: hundreds of them exist in the process of an embedded target, and their memory is
-/// measured with the target's.
-#[derive(Clone, Debug)]
-pub struct Tally(hdrhistogram::Histogram<u64>);
-
-impl Default for Tally {
-    fn default() -> Tally {
-        let mut histogram = hdrhistogram::Histogram::new(DIGITS).expect("the digits are valid");
-        histogram.auto(true);
-        Tally(histogram)
-    }
-}
-
-impl Tally {
-    /// Counts one time; longer ones than an hour count as an hour.
-    pub fn record(&mut self, nanoseconds: u64) {
-        let recorded = self.0.record(nanoseconds.clamp(1, HIGHEST_NS));
-        recorded.expect("a tally grows to the greatest recorded time");
-    }
-}
-
 impl Default for Histogram {
     fn default() -> Histogram {
         Histogram::with_digits(DIGITS)
@@ -49,9 +27,18 @@ impl Default for Histogram {
 }
 
 impl Histogram {
+    /// A histogram that is only as large as the greatest recorded time needs. Each thread of
+    /// clients fills its own: hundreds of them exist in the process of an embedded target, and
+    /// their memory is measured with the target's.
+    pub fn growing() -> Histogram {
+        let growing = hdrhistogram::Histogram::new(DIGITS);
+        Histogram(growing.expect("the digits are valid"))
+    }
+
     /// Counts one time; longer ones than an hour count as an hour.
     pub fn record(&mut self, nanoseconds: u64) {
-        self.0.saturating_record(nanoseconds.max(1));
+        let recorded = self.0.record(nanoseconds.clamp(1, HIGHEST_NS));
+        recorded.expect("a histogram has room for an hour, or grows");
     }
 
     /// Counts the same time `count` times.
@@ -73,19 +60,7 @@ impl Histogram {
     pub fn add(&mut self, other: &Histogram) {
         self.0
             .add(&other.0)
-            .expect("all histograms have the same bounds");
-    }
-
-    /// Adds the counts of a thread.
-    pub fn add_tally(&mut self, tally: &Tally) {
-        self.0
-            .add(&tally.0)
-            .expect("a tally holds nothing above the highest time");
-    }
-
-    /// Removes all counts.
-    pub fn clear(&mut self) {
-        self.0.reset();
+            .expect("no histogram holds a time above the highest");
     }
 
     /// Number of recorded times.
@@ -115,13 +90,6 @@ impl Histogram {
             0 => 0,
             _ => self.0.min(),
         }
-    }
-
-    /// The buckets that are not empty, ascending: upper bound in nanoseconds, and count.
-    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.0
-            .iter_recorded()
-            .map(|bucket| (bucket.value_iterated_to(), bucket.count_at_value()))
     }
 
     /// The same distribution with fewer significant digits, which takes less room.
@@ -186,7 +154,7 @@ mod tests {
             let read = Histogram::try_from(text).unwrap();
             assert_eq!(read.count(), histogram.count());
             assert_eq!(read.percentile(99.9), histogram.percentile(99.9));
-            assert!(read.buckets().eq(histogram.buckets()));
+            assert_eq!(read, histogram);
         }
     }
 
@@ -238,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn a_tally_counts_as_a_histogram_does() {
-        let (mut tally, mut histogram) = (Tally::default(), Histogram::default());
+    fn a_growing_histogram_counts_as_a_whole_one_does() {
+        let (mut growing, mut histogram) = (Histogram::growing(), Histogram::default());
         for time in [0, 1, 999, 1 << 20, 1 << 40, u64::MAX] {
-            tally.record(time);
+            growing.record(time);
             histogram.record(time);
         }
         let mut sum = Histogram::default();
-        sum.add_tally(&tally);
+        sum.add(&growing);
         assert_eq!(sum, histogram);
     }
 }

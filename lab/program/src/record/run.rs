@@ -276,6 +276,15 @@ impl LoadResult {
 }
 
 impl KindResult {
+    /// The part of one thread of clients; in an open loop the service times differ.
+    pub fn of_thread(is_open: bool) -> KindResult {
+        KindResult {
+            response: Histogram::growing(),
+            service: is_open.then(Histogram::growing),
+            ..KindResult::default()
+        }
+    }
+
     /// Times from the start to the answer.
     fn service(&self) -> &Histogram {
         self.service.as_ref().unwrap_or(&self.response)
@@ -291,16 +300,5 @@ impl KindResult {
     pub fn round(&mut self, digits: u8) {
         self.response = self.response.rounded(digits);
         self.service = self.service.take().map(|times| times.rounded(digits));
-    }
-}
-
-impl Kind {
-    /// Name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Get => "get",
-            Kind::Put => "put",
-            Kind::Range => "range",
-        }
     }
 }
