@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::load::{Client, Plan, read_back_embedded};
 use crate::record::{BlockDevice, DeviceWork, DurabilityJudgement, Kind, KindResult, Run};
-use crate::targets::{Embedded, Failure, Seen, Session};
+use crate::targets::{Embedded, Failure, Session};
 use crate::verdict::durability;
 use crate::verify::Ledger;
 use crate::worker::Job;
@@ -57,10 +57,6 @@ impl Session for &Forgetful {
         let found = kept.pairs.get(key);
         value.extend_from_slice(found.map_or(&[], Vec::as_slice));
         Ok(found.is_some())
-    }
-
-    fn range(&mut self, _: &[u8], _: u64) -> Result<Seen, Failure> {
-        Ok(Seen::default())
     }
 }
 

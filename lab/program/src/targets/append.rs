@@ -10,7 +10,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::embedded::{Embedded, Failure, Offer, OpenOptions, Seen, Session, no_ranges};
+use super::embedded::{Embedded, Failure, Offer, OpenOptions, Session};
 use super::plain;
 use crate::workload::DurabilityLevel;
 
@@ -113,10 +113,6 @@ impl Session for AppendingSession<'_> {
 
     fn get(&mut self, _: &[u8], _: &mut Vec<u8>) -> Result<bool, Failure> {
         Err("target append cannot be read: mix.put must be 1".into())
-    }
-
-    fn range(&mut self, _: &[u8], _: u64) -> Result<Seen, Failure> {
-        Err(no_ranges(OFFER.name))
     }
 
     fn load(&mut self, _: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Failure> {

@@ -124,8 +124,11 @@ pub trait Session: Send {
     /// Appends the value of a key to `value`; returns false where the key does not exist.
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Failure>;
 
-    /// Reads up to `limit` pairs in order, beginning at `from`; 0 means all.
-    fn range(&mut self, from: &[u8], limit: u64) -> Result<Seen, Failure>;
+    /// Reads up to `limit` pairs in order, beginning at `from`; 0 means all. Only called where
+    /// the offer has ranges.
+    fn range(&mut self, _from: &[u8], _limit: u64) -> Result<Seen, Failure> {
+        Err("the target keeps no order of keys".into())
+    }
 
     /// Writes many keys before the measurement, by the target's fastest way.
     fn load(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Failure> {
@@ -161,12 +164,4 @@ pub fn offered() -> Vec<Offer> {
     let mut offers = built_in();
     offers.extend(FOREIGN.get().into_iter().flatten());
     offers
-}
-
-/// The error of a target without ranges.
-pub(super) fn no_ranges(target: &str) -> Failure {
-    format!(
-        "target {target} keeps no order of keys: a workload with mix.range.share > 0 cannot run on it"
-    )
-    .into()
 }

@@ -15,8 +15,8 @@ use std::sync::atomic::Ordering;
 
 use value_log::{SegmentKind, Sequence};
 
-use super::embedded::{Failure, Seen, Session, no_ranges};
-use super::log::{OFFER, ValueLog};
+use super::embedded::{Failure, Session};
+use super::log::ValueLog;
 
 /// Appended bytes between two searches for full segments.
 const LOOK_BYTES: u64 = 1 << 20;
@@ -91,9 +91,5 @@ impl Session for GatheringSession<'_> {
             ),
             false => self.log.read(key, value),
         }
-    }
-
-    fn range(&mut self, _: &[u8], _: u64) -> Result<Seen, Failure> {
-        Err(no_ranges(OFFER.name))
     }
 }

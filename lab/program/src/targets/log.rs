@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use environment::real::RealDisk;
 use value_log::{Appended, Durability, Log, Options, Position, Record};
 
-use super::embedded::{Embedded, Failure, Offer, OpenOptions, Seen, Session, no_ranges};
+use super::embedded::{Embedded, Failure, Offer, OpenOptions, Session};
 use super::gathering::GatheringSession;
 use super::index::Index;
 use crate::workload::DurabilityLevel;
@@ -184,10 +184,6 @@ impl Session for &ValueLog {
 
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Failure> {
         self.read(key, value)
-    }
-
-    fn range(&mut self, _: &[u8], _: u64) -> Result<Seen, Failure> {
-        Err(no_ranges(OFFER.name))
     }
 
     fn load(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Failure> {
