@@ -10,6 +10,3 @@ pub mod machine;
 pub mod proofs;
 pub mod targets;
 pub mod verb;
-
-pub use proofs::{Proof, prove};
-pub use verb::selftest;

@@ -35,12 +35,10 @@ pub use judge::{Verdict, effect_min, judge};
 pub use metric::{Better, Metric};
 pub use unpaired::{Unpaired, compare_unpaired};
 
-/// Indices of the arms of a comparison.
+/// Indices of the arms of a comparison; between the two lies the copy of A.
 pub mod arm {
     /// A.
     pub const FIRST: usize = 0;
-    /// The copy of A.
-    pub const COPY: usize = 1;
     /// B.
     pub const SECOND: usize = 2;
     /// Number of arms.
