@@ -108,7 +108,7 @@ impl Watch<'_> {
         // belongs to both parts.
         let from = self.plan.now().next_multiple_of(self.plan.interval_ns);
         self.plan.measure(from, from + measure_ns);
-        sleep_until(self.plan, from);
+        std::thread::sleep(self.plan.left_until(from));
         edges.begins();
         self.look();
         while self.plan.now() < from + measure_ns {
@@ -201,11 +201,4 @@ impl Watch<'_> {
         }
         Ok(())
     }
-}
-
-fn sleep_until(plan: &Plan, at_ns: u64) {
-    std::thread::sleep(
-        plan.instant(at_ns)
-            .saturating_duration_since(std::time::Instant::now()),
-    );
 }

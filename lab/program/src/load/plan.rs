@@ -1,7 +1,7 @@
 //! The plan of a load, which all clients of a run share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Arrivals;
 use crate::workload::{KeySpec, Values, Workload};
@@ -72,9 +72,9 @@ impl Plan {
         self.origin.elapsed().as_nanos() as u64
     }
 
-    /// The moment that lies `at_ns` nanoseconds after the origin.
-    pub fn instant(&self, at_ns: u64) -> Instant {
-        self.origin + std::time::Duration::from_nanos(at_ns)
+    /// The time that is left until `at_ns` nanoseconds after the origin.
+    pub fn left_until(&self, at_ns: u64) -> Duration {
+        Duration::from_nanos(at_ns).saturating_sub(self.origin.elapsed())
     }
 
     /// Takes the next operation of an open loop and returns its number.

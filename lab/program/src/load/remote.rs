@@ -11,7 +11,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use etcd_api::etcdserverpb::{
@@ -170,8 +170,7 @@ async fn drive(
         }
         client.draw();
         if let Due::At(at) = due {
-            let left = plan.instant(at).saturating_duration_since(Instant::now());
-            timer.sleep(left).await?;
+            timer.sleep(plan.left_until(at)).await?;
         }
         let request = Asked::of(&client, &plan);
         let begun = plan.now();

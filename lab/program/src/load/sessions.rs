@@ -1,7 +1,6 @@
 //! Load on embedded targets: one thread for each client.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::threads::{Ended, Measured, run_threads};
 use super::timer::wake_precisely;
@@ -42,7 +41,7 @@ fn drive(mut client: Client, mut recorder: Recorder, mut session: Box<dyn Sessio
         }
         client.draw();
         if let Due::At(at) = due {
-            wait_until(&plan, at);
+            std::thread::sleep(plan.left_until(at));
         }
         read.clear();
         let begun = plan.now();
@@ -51,17 +50,6 @@ fn drive(mut client: Client, mut recorder: Recorder, mut session: Box<dyn Sessio
     }
     recorder.client_ended(client.operations);
     (recorder.into_recorded(), vec![client.acknowledged])
-}
-
-fn wait_until(plan: &Plan, at_ns: u64) {
-    let moment = plan.instant(at_ns);
-    loop {
-        let left = moment.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return;
-        }
-        std::thread::sleep(left);
-    }
 }
 
 fn perform(
