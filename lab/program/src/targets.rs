@@ -26,5 +26,5 @@ pub use embedded::{
     Embedded, Failure, Offer, Open, OpenOptions, Seen, Session, built_in, offer_also, offered,
 };
 pub use identity::Programs;
-pub use server::{command_line, server_program};
+pub use server::{command_line, server_program, without_folder};
 pub use spec::{HANDOFF, TargetKind, TargetSpec, UNDER_HANDOFF};

@@ -12,6 +12,7 @@ use crate::record::{FILE, FORMAT, Record};
 use crate::report::{files, terminal, verdicts};
 use crate::schedule::run_directory::capture;
 use crate::schedule::{Arm, Experiment, Point, interrupt::Interrupt, leftovers::remove_leftovers};
+use crate::targets::without_folder;
 use crate::verdict::{Exit, FailOn};
 
 /// The measurement of a verb.
@@ -65,7 +66,7 @@ fn measure(
         format: FORMAT,
         verb: verb.to_owned(),
         title,
-        command_line: std::env::args().map(without_folder).collect(),
+        command_line: std::env::args().map(|it| without_folder(&it)).collect(),
         tool: env!("CARGO_PKG_VERSION").to_owned(),
         incomplete_because: Some("it was still running when this was written".into()),
         started_unix_ms: crate::worker::unix_ms(),
@@ -118,25 +119,13 @@ fn now() -> String {
     capture(Command::new("date").args(["-u", "+%F-%H%M%S"])).unwrap_or_default()
 }
 
-/// A word of the command line with file names instead of paths, because records are
-/// published and the user's folders are private.
-fn without_folder(word: String) -> String {
-    match word.rsplit_once('/') {
-        Some((front, file)) if !word.contains("://") => {
-            let kept = front.rfind([':', '=', '@']).map_or("", |at| &front[..=at]);
-            format!("{kept}{file}")
-        }
-        _ => word,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_command_line_keeps_names_and_loses_folders() {
-        let kept = |word: &str| without_folder(word.to_owned());
+        let kept = without_folder;
         assert_eq!(kept("/builds/x/inkstone-lab"), "inkstone-lab");
         assert_eq!(kept("server:/a/b/etcd,members=3"), "server:etcd,members=3");
         assert_eq!(kept("old=engine@/a/lab"), "old=engine@lab");

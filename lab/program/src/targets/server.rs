@@ -25,16 +25,25 @@ pub fn command_line(cluster: &Cluster) -> Vec<String> {
     let command = member.program.command(&member.config);
     std::iter::once(command.get_program())
         .chain(command.get_args())
-        .map(|word| without_folders(&word.to_string_lossy()))
+        .map(|word| recorded(&word.to_string_lossy()))
         .collect()
 }
 
-fn without_folders(word: &str) -> String {
-    if word.starts_with("--data-dir=") {
-        return "--data-dir=DIRECTORY".to_owned();
+fn recorded(word: &str) -> String {
+    match word.starts_with("--data-dir=") {
+        true => "--data-dir=DIRECTORY".to_owned(),
+        false => without_folder(word),
     }
+}
+
+/// A word of a command line with file names instead of paths, because records are published
+/// and the user's folders are private.
+pub fn without_folder(word: &str) -> String {
     match word.rsplit_once('/') {
-        Some((folder, file)) if !folder.contains("http:") => file.to_owned(),
+        Some((front, file)) if !word.contains("://") => {
+            let kept = front.rfind([':', '=', '@']).map_or("", |at| &front[..=at]);
+            format!("{kept}{file}")
+        }
         _ => word.to_owned(),
     }
 }
@@ -45,9 +54,9 @@ mod tests {
 
     #[test]
     fn a_recorded_command_names_no_folder() {
-        assert_eq!(without_folders("/home/a/target/inkstone"), "inkstone");
-        assert_eq!(without_folders("--data-dir=/tmp/a"), "--data-dir=DIRECTORY");
+        assert_eq!(recorded("/home/a/target/inkstone"), "inkstone");
+        assert_eq!(recorded("--data-dir=/tmp/a"), "--data-dir=DIRECTORY");
         let url = "--listen-client-urls=http://127.0.0.1:2379";
-        assert_eq!(without_folders(url), url);
+        assert_eq!(recorded(url), url);
     }
 }
