@@ -60,9 +60,7 @@ impl Session for &Fjall {
 
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Failure> {
         let found = self.pairs.get(key)?;
-        if let Some(found) = &found {
-            value.extend_from_slice(found);
-        }
+        value.extend_from_slice(found.as_deref().unwrap_or_default());
         Ok(found.is_some())
     }
 

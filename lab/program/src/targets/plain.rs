@@ -2,25 +2,20 @@
 //! engine: a durable overwrite of it is one write and one flush.
 
 use std::fs::File;
-use std::io::{Error, ErrorKind, IoSlice, Result, Write as _};
+use std::io::{BufWriter, Error, ErrorKind, IoSlice, Read as _, Result, copy, repeat};
 use std::path::Path;
 
 use rustix::io::{ReadWriteFlags, pwritev2};
 
-const ZEROS_BYTES: u64 = 1 << 20;
+const ZEROS_BYTES: usize = 1 << 20;
 
 /// Makes a file of `bytes` zeros, which have reached the device.
 pub fn zeroed(path: &Path, bytes: u64) -> Result<File> {
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(true);
-    let mut file = options.open(path)?;
-    let zeros = vec![0; ZEROS_BYTES as usize];
-    let mut left = bytes;
-    while left > 0 {
-        let now = left.min(ZEROS_BYTES);
-        file.write_all(&zeros[..now as usize])?;
-        left -= now;
-    }
+    let mut file = BufWriter::with_capacity(ZEROS_BYTES, options.open(path)?);
+    copy(&mut repeat(0).take(bytes), &mut file)?;
+    let file = file.into_inner()?;
     file.sync_all()?;
     Ok(file)
 }

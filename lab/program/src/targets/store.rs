@@ -35,9 +35,7 @@ impl Session for &Store {
 
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Failure> {
         let found = Store::get(self, key)?;
-        if let Some(found) = &found {
-            value.extend_from_slice(&found.value);
-        }
+        value.extend_from_slice(found.as_ref().map_or(&[], |found| &found.value));
         Ok(found.is_some())
     }
 
