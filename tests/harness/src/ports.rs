@@ -97,7 +97,6 @@ fn chosen_by_the_kernel(count: usize) -> io::Result<Vec<u16>> {
 struct Claim {
     port: u16,
     /// The kernel lets one process have a name, and frees it when the process ends.
-    #[cfg(target_os = "linux")]
     _name: std::os::unix::net::UnixListener,
 }
 
@@ -109,7 +108,6 @@ impl Claim {
         Some(claim)
     }
 
-    #[cfg(target_os = "linux")]
     fn of(port: u16) -> Option<Claim> {
         use std::os::linux::net::SocketAddrExt;
         use std::os::unix::net::{SocketAddr, UnixListener};
@@ -117,16 +115,6 @@ impl Claim {
         let name = SocketAddr::from_abstract_name(name).ok()?;
         let _name = UnixListener::bind_addr(&name).ok()?;
         Some(Claim { port, _name })
-    }
-
-    /// Elsewhere ports are only claimed within the process.
-    #[cfg(not(target_os = "linux"))]
-    fn of(port: u16) -> Option<Claim> {
-        static NEXT: Mutex<Vec<u16>> = Mutex::new(Vec::new());
-        let mut claimed = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = !claimed.contains(&port);
-        claimed.push(port);
-        is_new.then_some(Claim { port })
     }
 }
 
