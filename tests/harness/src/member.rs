@@ -51,13 +51,22 @@ impl MemberConfig {
     /// A member with reserved ports for clients and for other members.
     pub fn on_reserved_ports(name: &str, directory: &Path) -> Outcome<MemberConfig> {
         let ports = ports::reserve(2)?;
-        let peer = format!("127.0.0.1:{}", ports[1]);
-        Ok(MemberConfig {
-            client: format!("127.0.0.1:{}", ports[0]),
+        Ok(MemberConfig::on_ports(
+            name,
+            directory,
+            [ports[0], ports[1]],
+        ))
+    }
+
+    /// A member of a cluster on a port for clients and one for members.
+    pub fn on_ports(name: &str, directory: &Path, [client, peer]: [u16; 2]) -> MemberConfig {
+        let peer = format!("127.0.0.1:{peer}");
+        MemberConfig {
+            client: format!("127.0.0.1:{client}"),
             advertised_peer: peer.clone(),
             peer,
             ..MemberConfig::alone(name, directory)
-        })
+        }
     }
 
     pub fn peer_url(&self) -> String {

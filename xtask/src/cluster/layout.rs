@@ -94,14 +94,8 @@ impl Layout {
     }
 
     fn config(&self, number: usize) -> MemberConfig {
-        let client_port = usize::from(self.base_port) + 2 * number;
-        let peer = format!("127.0.0.1:{}", client_port + 1);
-        MemberConfig {
-            client: format!("127.0.0.1:{client_port}"),
-            advertised_peer: peer.clone(),
-            peer,
-            ..MemberConfig::alone(NAMES[number], &self.directory)
-        }
+        let client = self.base_port + 2 * number as u16;
+        MemberConfig::on_ports(NAMES[number], &self.directory, [client, client + 1])
     }
 }
 
