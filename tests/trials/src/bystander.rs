@@ -5,14 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use etcd_api::etcdserverpb::kv_client::KvClient;
-use etcd_api::etcdserverpb::{PutRequest, RangeRequest};
 use harness::Member;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tonic::transport::Channel;
 
 use crate::servers::channel;
-use crate::{Outcome, Report};
+use crate::{Outcome, Report, requests};
 
 /// Long enough that only a server that stands still exceeds it, not a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -80,17 +79,9 @@ async fn put_and_get(
 async fn pair(client: &mut KvClient<Channel>, number: usize) -> Outcome {
     let key = bytes::Bytes::from_static(b"bystander");
     let value = bytes::Bytes::from(number.to_string());
-    let put = PutRequest {
-        key: key.clone(),
-        value: value.clone(),
-        ..PutRequest::default()
-    };
+    let put = requests::put(key.clone(), value.clone());
     timeout(PATIENCE, client.put(put)).await??;
-    let get = RangeRequest {
-        key,
-        ..RangeRequest::default()
-    };
-    let answer = timeout(PATIENCE, client.range(get)).await??;
+    let answer = timeout(PATIENCE, client.range(requests::range(key))).await??;
     match answer.into_inner().kvs.first() {
         Some(entry) if entry.value() == value => Ok(()),
         other => Err(format!("{value:?} was put and {other:?} came").into()),

@@ -31,7 +31,7 @@ mod peaks;
 pub mod peer;
 pub mod peer_wire;
 pub mod process;
-mod requests;
+pub mod requests;
 pub mod servers;
 pub mod slow;
 pub mod watch;

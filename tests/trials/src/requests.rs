@@ -1,7 +1,8 @@
 //! Parts of requests and answers that several trials need.
 
+use bytes::Bytes;
 use etcd_api::etcdserverpb::request_op::Request;
-use etcd_api::etcdserverpb::{DeleteRangeRequest, PutRequest, RequestOp};
+use etcd_api::etcdserverpb::{DeleteRangeRequest, PutRequest, RangeRequest, RequestOp};
 
 /// An operation of a transaction.
 pub fn operation(request: Request) -> RequestOp {
@@ -10,21 +11,28 @@ pub fn operation(request: Request) -> RequestOp {
     }
 }
 
-/// A put in a transaction.
-pub fn put(key: impl Into<bytes::Bytes>, value: impl Into<bytes::Bytes>) -> RequestOp {
-    operation(Request::RequestPut(PutRequest {
+pub fn put(key: impl Into<Bytes>, value: impl Into<Bytes>) -> PutRequest {
+    PutRequest {
         key: key.into(),
         value: value.into(),
         ..PutRequest::default()
-    }))
+    }
 }
 
-/// The deletion of a key in a transaction.
-pub fn delete(key: impl Into<bytes::Bytes>) -> RequestOp {
-    operation(Request::RequestDeleteRange(DeleteRangeRequest {
+/// The deletion of one key.
+pub fn delete(key: impl Into<Bytes>) -> DeleteRangeRequest {
+    DeleteRangeRequest {
         key: key.into(),
         ..DeleteRangeRequest::default()
-    }))
+    }
+}
+
+/// A linearizable read of one key.
+pub fn range(key: impl Into<Bytes>) -> RangeRequest {
+    RangeRequest {
+        key: key.into(),
+        ..RangeRequest::default()
+    }
 }
 
 /// A refusal as text, to be compared.

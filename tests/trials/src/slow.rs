@@ -29,7 +29,7 @@ use crate::bystander::{Bystander, PATIENCE};
 use crate::peaks::{Idle, KEPT_BYTES_MAX, mebibytes, peak_during};
 use crate::servers::{Servers, channel};
 use crate::wire::{self, CONNECTION, frame, kind};
-use crate::{Length, Outcome, Report, Subject};
+use crate::{Length, Outcome, Report, Subject, requests};
 
 /// Number of values that one range reads.
 const VALUES: u64 = 10;
@@ -127,11 +127,7 @@ async fn fill(servers: &Servers) -> Outcome {
 }
 
 fn large_put(key: &str) -> PutRequest {
-    PutRequest {
-        key: key.to_owned().into(),
-        value: vec![b'v'; VALUE_BYTES].into(),
-        ..PutRequest::default()
-    }
+    requests::put(key.to_owned(), vec![b'v'; VALUE_BYTES])
 }
 
 async fn all_at_once(servers: &Servers, length: Length, crowd: Crowd) -> Outcome {
@@ -180,9 +176,8 @@ fn wide_open() -> Vec<u8> {
 async fn read_slowly(address: SocketAddr, deadline: Instant) -> Outcome {
     let mut socket = connect(address).await?;
     let range = RangeRequest {
-        key: Bytes::from_static(b"large/"),
-        range_end: Bytes::from_static(b"large0"),
-        ..RangeRequest::default()
+        range_end: "large0".into(),
+        ..requests::range("large/")
     };
     let mut bytes = wide_open();
     bytes.extend(wire::call(

@@ -78,11 +78,7 @@ fn spoil_transaction(txn: &mut TxnRequest, random: &mut Random) {
             txn.success.extend(again);
         }
         _ => {
-            let range = RangeRequest {
-                key: Bytes::from_static(b"k0"),
-                ..RangeRequest::default()
-            };
-            let read = requests::operation(Request::RequestRange(range));
+            let read = requests::operation(Request::RequestRange(requests::range("k0")));
             txn.success = vec![read; *random.pick(&OPERATIONS)];
         }
     }

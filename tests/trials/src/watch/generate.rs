@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use environment::randomness::Random;
+use etcd_api::etcdserverpb::request_op::Request;
 use etcd_api::etcdserverpb::watch_create_request::FilterType;
-use etcd_api::etcdserverpb::{RangeRequest, RequestOp, TxnRequest, WatchCreateRequest};
+use etcd_api::etcdserverpb::{RangeRequest, TxnRequest, WatchCreateRequest};
 
 use crate::requests;
 
@@ -53,8 +54,8 @@ pub fn write(random: &mut Random) -> TxnRequest {
     let success = (first..first + count).map(|number| {
         let key = format!("w/{}", number % KEYS);
         match random.below(4) {
-            0 => requests::delete(key),
-            _ => requests::put(key, value(random, large)),
+            0 => Request::RequestDeleteRange(requests::delete(key)),
+            _ => Request::RequestPut(requests::put(key, value(random, large))),
         }
     });
     transaction(success.collect())
@@ -63,14 +64,14 @@ pub fn write(random: &mut Random) -> TxnRequest {
 /// A put or the deletion of a key.
 pub fn touch(key: &Bytes, delete: bool) -> TxnRequest {
     transaction(vec![match delete {
-        true => requests::delete(key.clone()),
-        false => requests::put(key.clone(), Bytes::new()),
+        true => Request::RequestDeleteRange(requests::delete(key.clone())),
+        false => Request::RequestPut(requests::put(key.clone(), Bytes::new())),
     }])
 }
 
-fn transaction(success: Vec<RequestOp>) -> TxnRequest {
+fn transaction(success: Vec<Request>) -> TxnRequest {
     TxnRequest {
-        success,
+        success: success.into_iter().map(requests::operation).collect(),
         ..TxnRequest::default()
     }
 }

@@ -9,8 +9,7 @@ use etcd_api::etcdserverpb::kv_client::KvClient;
 use etcd_api::etcdserverpb::watch_create_request::FilterType;
 use etcd_api::etcdserverpb::watch_request::RequestUnion;
 use etcd_api::etcdserverpb::{
-    CompactionRequest, RangeRequest, TxnRequest, WatchCancelRequest, WatchCreateRequest,
-    WatchProgressRequest,
+    CompactionRequest, TxnRequest, WatchCancelRequest, WatchCreateRequest, WatchProgressRequest,
 };
 use harness::Member;
 use tonic::transport::Channel;
@@ -19,7 +18,7 @@ use super::generate;
 use super::range_stream;
 use super::stream::{Change, History, Seen, Stream};
 use crate::Outcome;
-use crate::requests::refusal;
+use crate::requests::{self, refusal};
 use crate::servers::channel;
 
 const STREAMS_MAX: usize = 3;
@@ -353,11 +352,7 @@ impl Side {
         let answer = self.kv.compact(request).await;
         answer.map(drop).map_err(|status| refusal(&status))?;
         // After a read that follows it, watches see the compaction.
-        let read = RangeRequest {
-            key: Bytes::from_static(b"w/0"),
-            ..RangeRequest::default()
-        };
-        let read = self.kv.range(read).await;
+        let read = self.kv.range(requests::range("w/0")).await;
         read.map(drop).map_err(|status| refusal(&status))
     }
 

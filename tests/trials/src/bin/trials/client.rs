@@ -6,10 +6,10 @@ use etcd_api::EncodedKeyValue;
 use etcd_api::etcdserverpb::{
     CompactionRequest, Compare, DeleteRangeRequest, HashKvRequest, HashKvResponse,
     LeaseGrantRequest, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseLeasesRequest,
-    LeaseRevokeRequest, PutRequest, RangeRequest, RequestOp, ResponseHeader, TxnRequest,
-    WatchCreateRequest, WatchRequest, WatchResponse, compare, kv_client::KvClient,
-    lease_client::LeaseClient, maintenance_client::MaintenanceClient, request_op,
-    response_op::Response, watch_client::WatchClient, watch_request::RequestUnion,
+    LeaseRevokeRequest, PutRequest, RangeRequest, ResponseHeader, TxnRequest, WatchCreateRequest,
+    WatchRequest, WatchResponse, compare, kv_client::KvClient, lease_client::LeaseClient,
+    maintenance_client::MaintenanceClient, request_op, response_op::Response,
+    watch_client::WatchClient, watch_request::RequestUnion,
 };
 use etcd_api::mvccpb::{Event, event::EventType};
 use history::{Answer, Change, Entry, Outcome as Known, Request, Version};
@@ -17,7 +17,7 @@ use tokio::{sync::mpsc, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming, transport::Channel};
 
-use crate::{process::Outcome, values};
+use crate::{process::Outcome, requests, values};
 
 /// The range of all keys that trials write.
 pub const FIRST_KEY: &str = "a";
@@ -148,7 +148,7 @@ async fn single(channel: Channel, request: &Request) -> Result<Parts, Status> {
             let put = PutRequest {
                 lease: *lease,
                 prev_kv: *previous,
-                ..put(key, value)
+                ..requests::put(key.clone(), values::whole(value))
             };
             let answer = kv.put(put).await?.into_inner();
             Ok((answer.header, true, seen(answer.prev_kv.as_slice()), 0))
@@ -156,7 +156,7 @@ async fn single(channel: Channel, request: &Request) -> Result<Parts, Status> {
         Request::Delete { key } => {
             let delete = DeleteRangeRequest {
                 prev_kv: true,
-                ..delete(key)
+                ..requests::delete(key.clone())
             };
             let answer = kv.delete_range(delete).await?.into_inner();
             let versions = seen(&answer.prev_kvs);
@@ -172,7 +172,7 @@ async fn single(channel: Channel, request: &Request) -> Result<Parts, Status> {
                 range_end: end.clone().into(),
                 revision: *revision,
                 serializable: *serializable,
-                ..range(key)
+                ..requests::range(key.clone())
             };
             let answer = kv.range(range).await?.into_inner();
             Ok((answer.header, true, seen(&answer.kvs), 0))
@@ -189,28 +189,6 @@ async fn single(channel: Channel, request: &Request) -> Result<Parts, Status> {
     }
 }
 
-fn put(key: &str, value: &str) -> PutRequest {
-    PutRequest {
-        key: key.to_owned().into(),
-        value: values::whole(value),
-        ..PutRequest::default()
-    }
-}
-
-fn delete(key: &str) -> DeleteRangeRequest {
-    DeleteRangeRequest {
-        key: key.to_owned().into(),
-        ..DeleteRangeRequest::default()
-    }
-}
-
-fn range(key: &str) -> RangeRequest {
-    RangeRequest {
-        key: key.to_owned().into(),
-        ..RangeRequest::default()
-    }
-}
-
 /// A comparison with puts, or puts and deletes.
 async fn txn(channel: Channel, request: &Request) -> Result<Parts, Status> {
     let (compared, puts, deletes) = match request {
@@ -222,13 +200,14 @@ async fn txn(channel: Channel, request: &Request) -> Result<Parts, Status> {
         Request::Batch { puts, deletes } => (None, puts, &deletes[..]),
         other => unreachable!("{other:?} is no transaction"),
     };
-    let puts = puts
-        .iter()
-        .map(|(key, value)| request_op::Request::RequestPut(put(key, value)));
-    let deletes = deletes
-        .iter()
-        .map(|key| request_op::Request::RequestDeleteRange(delete(key)));
-    let read = compared.map(|(key, _)| request_op::Request::RequestRange(range(key)));
+    let puts = puts.iter().map(|(key, value)| {
+        let put = requests::put(key.clone(), values::whole(value));
+        request_op::Request::RequestPut(put)
+    });
+    let deletes = deletes.iter().cloned().map(requests::delete);
+    let deletes = deletes.map(request_op::Request::RequestDeleteRange);
+    let read = compared.map(|(key, _)| requests::range(key.clone()));
+    let read = read.map(request_op::Request::RequestRange);
     let compare = compared.map(|(key, expected)| Compare {
         result: compare::CompareResult::Equal.into(),
         target: compare::CompareTarget::Mod.into(),
@@ -236,13 +215,10 @@ async fn txn(channel: Channel, request: &Request) -> Result<Parts, Status> {
         target_union: Some(compare::TargetUnion::ModRevision(expected)),
         ..Compare::default()
     });
-    let operation = |request| RequestOp {
-        request: Some(request),
-    };
     let txn = TxnRequest {
         compare: compare.into_iter().collect(),
-        success: puts.chain(deletes).map(operation).collect(),
-        failure: read.into_iter().map(operation).collect(),
+        success: puts.chain(deletes).map(requests::operation).collect(),
+        failure: read.into_iter().map(requests::operation).collect(),
     };
     let answer = kv(channel).txn(txn).await?.into_inner();
     let responses = answer.responses.iter();

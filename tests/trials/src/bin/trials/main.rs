@@ -39,7 +39,7 @@ mod volume;
 mod walks;
 
 use clap::{Parser, Subcommand};
-use trials::{etcd, machine, packages, process, servers};
+use trials::{etcd, machine, packages, process, requests, servers};
 
 #[derive(Parser)]
 #[command(

@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use etcd_api::etcdserverpb::{
     Member as Listed, MemberAddRequest, MemberListRequest, MemberPromoteRequest,
-    MemberRemoveRequest, MemberUpdateRequest, MoveLeaderRequest, PutRequest, RangeRequest,
-    StatusRequest, StatusResponse, cluster_client::ClusterClient, kv_client::KvClient,
+    MemberRemoveRequest, MemberUpdateRequest, MoveLeaderRequest, RangeRequest, StatusRequest,
+    StatusResponse, cluster_client::ClusterClient, kv_client::KvClient,
     maintenance_client::MaintenanceClient,
 };
 use tokio::time::timeout;
 use tonic::{Response, Status, transport::Channel};
 
-use crate::client;
+use crate::{client, requests};
 
 /// The keys of a walk begin so.
 pub const PREFIX: &str = "walk/";
@@ -46,11 +45,7 @@ impl Client {
 
     /// Puts a key, with itself as its value.
     pub async fn put(&self, key: &str) -> Result<(), Status> {
-        let request = PutRequest {
-            key: Bytes::copy_from_slice(key.as_bytes()),
-            value: Bytes::copy_from_slice(key.as_bytes()),
-            ..PutRequest::default()
-        };
+        let request = requests::put(key.to_owned(), key.to_owned());
         let put = async |channel: Channel| KvClient::new(channel).put(request).await;
         self.ask(put).await.map(drop)
     }
@@ -58,10 +53,9 @@ impl Client {
     /// All keys of the walk that have themselves as their values.
     pub async fn keys(&self, serializable: bool) -> Result<Vec<String>, Status> {
         let request = RangeRequest {
-            key: Bytes::from_static(PREFIX.as_bytes()),
-            range_end: Bytes::from_static(PREFIX_END.as_bytes()),
+            range_end: PREFIX_END.into(),
             serializable,
-            ..RangeRequest::default()
+            ..requests::range(PREFIX)
         };
         let range = async |channel: Channel| KvClient::new(channel).range(request).await;
         let pairs = self.ask(range).await?.kvs;
