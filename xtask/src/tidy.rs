@@ -21,6 +21,12 @@ pub use sources::{Source, read};
 
 use crate::process::Outcome;
 
+/// The lines at the top of a table that explain it.
+fn comments(table: &str) -> Vec<String> {
+    let comments = table.lines().filter(|line| line.starts_with('#'));
+    comments.map(str::to_owned).collect()
+}
+
 /// All faults of the repository at `root`.
 pub fn faults(root: &Path) -> Outcome<Vec<String>> {
     let sources = read(root)?;

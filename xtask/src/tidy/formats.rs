@@ -13,7 +13,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use super::{Source, read};
+use super::{Source, comments, read};
 use crate::process::Outcome;
 
 const TABLE: &str = "xtask/formats.txt";
@@ -51,11 +51,7 @@ pub fn record(root: &Path) -> Outcome<Vec<String>> {
     let text = std::fs::read_to_string(root.join(TABLE))?;
     let recorded = parse(&text)?;
     let (current, mut faults) = pairs(&read(root)?);
-    let mut rows: Vec<String> = text
-        .lines()
-        .filter(|line| line.starts_with('#'))
-        .map(str::to_owned)
-        .collect();
+    let mut rows = comments(&text);
     for (path, mut pair) in current {
         if let Some(old) = recorded.get(&path)
             && forgotten(old, &pair)

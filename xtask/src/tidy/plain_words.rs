@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{Source, read};
+use super::{Source, comments, read};
 use crate::process::Outcome;
 
 const TABLE: &str = "xtask/plain_words.txt";
@@ -72,11 +72,7 @@ pub fn record(root: &Path) -> Outcome {
     let text = std::fs::read_to_string(root.join(TABLE))?;
     let allowed = parse(&text)?;
     let counts = count(&read(root)?);
-    let mut rows: Vec<String> = text
-        .lines()
-        .filter(|line| line.starts_with('#'))
-        .map(str::to_owned)
-        .collect();
+    let mut rows = comments(&text);
     for (area, most) in allowed {
         let found = counts.get(&area).copied().unwrap_or(0);
         if found > 0 {
