@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   /proc/PID/{stat,status,io,schedstat}   processor, memory, waiting
-//!   /sys/block/DEV/stat                    writes, bytes, flushes, the journal's included
+//!   /proc/diskstats                        writes, bytes, flushes, the journal's included
 //!   /proc/{stat,pressure,vmstat}           load of everything else on the machine
 //! ```
 //!
@@ -15,17 +15,6 @@ mod disturbance;
 mod process;
 
 pub use block::{BlockCounters, device_of, footprint_bytes};
-pub use disturbance::{MachineCounters, dirty_bytes, wait_until_quiet};
-
-/// Error text for counters that cannot be read; it names the file.
-pub type Unaccounted = String;
-
-fn read(path: &str) -> Result<String, Unaccounted> {
-    std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))
-}
-
-/// The number behind `label` in lines of `label number`.
-fn number_after(text: &str, label: &str) -> Option<u64> {
-    let row = text.lines().find_map(|row| row.strip_prefix(label))?;
-    row.split_whitespace().next()?.parse().ok()
-}
+pub use disturbance::{
+    FOREIGN_SHARE_MAX, MachineCounters, STEAL_SHARE_MAX, dirty_bytes, wait_until_quiet,
+};

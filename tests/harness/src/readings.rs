@@ -1,59 +1,48 @@
 //! Resources of a process, from `/proc`.
 
+use procfs::process::{LimitValue, Process, Status};
+
 use crate::Outcome;
 
 /// Memory that is in RAM now.
 pub fn resident_bytes(pid: u32) -> Outcome<u64> {
-    status_bytes(pid, "VmRSS:")
+    memory_bytes(pid, |status| status.vmrss)
 }
 
 /// The most memory that was ever in RAM.
 pub fn resident_bytes_peak(pid: u32) -> Outcome<u64> {
-    status_bytes(pid, "VmHWM:")
+    memory_bytes(pid, |status| status.vmhwm)
 }
 
 pub fn threads(pid: u32) -> Outcome<u64> {
-    status(pid, "Threads:")
+    Ok(process(pid)?.status()?.threads)
 }
 
 pub fn open_files(pid: u32) -> Outcome<u64> {
-    let files = std::fs::read_dir(format!("/proc/{pid}/fd"))?;
-    Ok(files.count() as u64)
+    Ok(process(pid)?.fd_count()? as u64)
 }
 
 /// The soft limit of open files.
 pub fn open_files_max(pid: u32) -> Outcome<u64> {
-    number(pid, "limits", "Max open files")
+    match process(pid)?.limits()?.max_open_files.soft_limit {
+        LimitValue::Value(files) => Ok(files),
+        LimitValue::Unlimited => Err(format!("process {pid} has no limit of open files").into()),
+    }
 }
 
 /// Processor time since the start, user's and system's.
 pub fn processor_seconds(pid: u32) -> Outcome<f64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name may contain spaces and brackets; what follows its last bracket does not.
-    let (_, fields) = text.rsplit_once(')').ok_or("no name in /proc/PID/stat")?;
-    // Fields 14 and 15 of proc(5), counted from the third.
-    let ticks = fields.split_whitespace().skip(11).take(2);
-    let ticks: u64 = ticks.map(str::parse::<u64>).sum::<Result<u64, _>>()?;
-    Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+    let stat = process(pid)?.stat()?;
+    Ok((stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64)
 }
 
-fn status_bytes(pid: u32, label: &str) -> Outcome<u64> {
-    Ok(status(pid, label)? << 10)
+fn memory_bytes(pid: u32, of: fn(&Status) -> Option<u64>) -> Outcome<u64> {
+    let kibibytes = of(&process(pid)?.status()?);
+    Ok(kibibytes.ok_or_else(|| format!("process {pid} has ended: it has no memory"))? << 10)
 }
 
-fn status(pid: u32, label: &str) -> Outcome<u64> {
-    number(pid, "status", label)
-}
-
-/// The number after a label in a file of the process.
-fn number(pid: u32, file: &str, label: &str) -> Outcome<u64> {
-    let path = format!("/proc/{pid}/{file}");
-    let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-    let row = text.lines().find_map(|row| row.strip_prefix(label));
-    let number = row.and_then(|row| row.split_whitespace().next());
-    Ok(number
-        .ok_or_else(|| format!("{path} has no {label}"))?
-        .parse()?)
+fn process(pid: u32) -> Outcome<Process> {
+    Ok(Process::new_with_root(format!("/proc/{pid}").into())?)
 }
 
 #[cfg(test)]
@@ -69,6 +58,6 @@ mod tests {
         assert!(open_files_max(pid).unwrap() >= 3);
         assert!(processor_seconds(pid).unwrap() >= 0.0);
         let error = resident_bytes(u32::MAX).unwrap_err().to_string();
-        assert!(error.contains("/proc/4294967295/"), "{error}");
+        assert!(error.contains("/proc/4294967295"), "{error}");
     }
 }

@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use procfs::{CpuInfo, Current as _};
+
 use crate::process::{Outcome, capture, root};
 
 /// Where and when something was measured.
@@ -53,9 +55,7 @@ fn commit() -> Outcome<String> {
 }
 
 fn processor() -> Outcome<String> {
-    let text = std::fs::read_to_string("/proc/cpuinfo")?;
-    let row = text.lines().find(|row| row.starts_with("model name"));
-    let name = row.and_then(|row| row.split_once(':'));
-    let name = name.map_or("unknown processor", |(_, name)| name.trim());
+    let processors = CpuInfo::current()?;
+    let name = processors.model_name(0).unwrap_or("unknown processor");
     Ok(name.to_owned())
 }

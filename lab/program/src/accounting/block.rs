@@ -3,7 +3,8 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{Unaccounted, read};
+use procfs::DiskStat;
+
 use crate::record::{BlockDevice, DeviceWork};
 
 /// The kernel counts in sectors of this size, independent of the device's own.
@@ -22,11 +23,12 @@ pub struct BlockCounters {
 }
 
 impl BlockCounters {
-    /// Reads the present counters from `/sys/block/DEVICE/stat`. Fails where the kernel
-    /// counts no flushes (before Linux 5.5).
-    pub fn of(device: &str) -> Result<BlockCounters, Unaccounted> {
-        let path = format!("/sys/block/{device}/stat");
-        parse(&read(&path)?).ok_or_else(|| format!("{path}: flushes are counted from Linux 5.5 on"))
+    /// Reads the present counters; `None` where the kernel counts no flushes (before Linux
+    /// 5.5).
+    pub fn of(device: &str) -> Option<BlockCounters> {
+        let mut disks = procfs::diskstats().ok()?.into_iter();
+        // The names differ where a device has a folder of its own in `/dev`.
+        counters(&disks.find(|disk| disk.name.replace('/', "!") == device)?)
     }
 
     /// The work between `earlier` and these counters.
@@ -45,22 +47,15 @@ impl BlockCounters {
     }
 }
 
-/// Fields as the kernel's Documentation/block/stat.rst lists them, from 1.
-fn parse(stat: &str) -> Option<BlockCounters> {
-    let fields: Vec<u64> = stat
-        .split_whitespace()
-        .map(str::parse)
-        .collect::<Result<_, _>>()
-        .ok()?;
-    let field = |number: usize| fields.get(number - 1).copied();
+fn counters(disk: &DiskStat) -> Option<BlockCounters> {
     Some(BlockCounters {
-        reads: field(1)?,
-        read_bytes: field(3)? * SECTOR_BYTES,
-        writes: field(5)?,
-        written_bytes: field(7)? * SECTOR_BYTES,
-        busy_ms: field(10)?,
-        flushes: field(16)?,
-        flush_ms: field(17)?,
+        reads: disk.reads,
+        read_bytes: disk.sectors_read * SECTOR_BYTES,
+        writes: disk.writes,
+        written_bytes: disk.sectors_written * SECTOR_BYTES,
+        busy_ms: disk.time_in_progress,
+        flushes: disk.flushes?,
+        flush_ms: disk.time_flushing?,
     })
 }
 
@@ -121,12 +116,18 @@ mod tests {
 
     #[test]
     fn kernel_counters_are_parsed() {
-        let stat = " 1 2 3 4 50 6 70 8 9 10 11 12 13 14 15 160 17\n";
-        let counters = parse(stat).unwrap();
-        assert_eq!(counters.writes, 50);
-        assert_eq!(counters.written_bytes, 70 * 512);
-        assert_eq!((counters.flushes, counters.flush_ms), (160, 17));
-        assert!(parse("1 2 3").is_none());
+        let parse = |fields: &str| {
+            let disk = DiskStat::from_line(&format!("253 0 vda {fields}")).unwrap();
+            counters(&disk)
+        };
+        let found = parse("1 2 3 4 50 6 70 8 9 10 11 12 13 14 15 160 17").unwrap();
+        assert_eq!((found.reads, found.read_bytes), (1, 3 * 512));
+        assert_eq!((found.writes, found.written_bytes), (50, 70 * 512));
+        assert_eq!(
+            (found.busy_ms, found.flushes, found.flush_ms),
+            (10, 160, 17)
+        );
+        assert!(parse("1 2 3 4 50 6 70 8 9 10 11").is_none());
     }
 
     #[test]

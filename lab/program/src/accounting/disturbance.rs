@@ -1,21 +1,23 @@
 //! Disturbances: what the machine does besides the measured run.
 
+use std::fs::read_to_string;
 use std::time::{Duration, Instant};
 
-use super::{number_after, read};
+use procfs::prelude::*;
+use procfs::process::{Stat, StatFlags, all_processes};
+use procfs::{CpuTime, KernelStats, Meminfo, parse_pressure_record};
+
 use crate::record::{Disturbance, Taint, TaintKind};
 
 /// A run with a greater share of stolen processor time than this is repeated.
-const STEAL_SHARE_MAX: f64 = 0.01;
+pub const STEAL_SHARE_MAX: f64 = 0.01;
 /// A run beside which other processes used a greater share than this is repeated.
-const FOREIGN_SHARE_MAX: f64 = 0.05;
+pub const FOREIGN_SHARE_MAX: f64 = 0.05;
 
 /// A run begins when fewer bytes than this wait to be written ...
 const QUIET_DIRTY_BYTES: u64 = 16 << 20;
 /// ... and processes use less than this share of the processors.
 const QUIET_BUSY_SHARE: f64 = 0.05;
-/// `PF_KTHREAD` of the kernel.
-const KERNEL_THREAD: u64 = 0x0020_0000;
 /// Interval over which [`wait_until_quiet`] measures the load.
 const LOOK: Duration = Duration::from_millis(250);
 
@@ -37,22 +39,20 @@ impl MachineCounters {
     /// Reads the counters. `own` are the ids of the measured processes, which do not
     /// count as foreign. A counter that this kernel does not have is zero.
     pub fn now(own: &[u32]) -> MachineCounters {
-        let ticks = ticks(&read("/proc/stat").unwrap_or_default());
-        let pressure = |what: &str| {
-            let text = read(&format!("/proc/pressure/{what}")).unwrap_or_default();
-            total_of_some(&text)
-        };
-        let pages = read("/proc/vmstat").unwrap_or_default();
-        let swapped = |label: &str| number_after(&pages, label).unwrap_or(0);
-        let group = read("/sys/fs/cgroup/cpu.stat").unwrap_or_default();
+        let processors = KernelStats::current().map(|stats| stats.total).ok();
+        let pages = procfs::vmstat().unwrap_or_default();
+        let swapped = |name: &str| pages.get(name).map_or(0, |pages| pages.unsigned_abs());
         MachineCounters {
             at: Instant::now(),
-            all_ticks: ticks.iter().take(8).sum(),
+            all_ticks: processors.as_ref().map_or(0, ticks),
             foreign_seconds: foreign_cpu_seconds(own),
-            steal_ticks: *ticks.get(7).unwrap_or(&0),
-            pressure_us: [pressure("cpu"), pressure("io"), pressure("memory")],
-            throttled: number_after(&group, "nr_throttled ").unwrap_or(0),
-            swapped_pages: swapped("pswpin ") + swapped("pswpout "),
+            steal_ticks: processors.and_then(|it| it.steal).unwrap_or(0),
+            pressure_us: ["cpu", "io", "memory"].map(|what| {
+                let text = read_to_string(format!("/proc/pressure/{what}"));
+                total_of_some(&text.unwrap_or_default()).unwrap_or(0)
+            }),
+            throttled: throttled().unwrap_or(0),
+            swapped_pages: swapped("pswpin") + swapped("pswpout"),
         }
     }
 
@@ -83,52 +83,41 @@ impl MachineCounters {
 /// Processor time of all processes except `own` and kernel threads (which work on behalf
 /// of processes), including their children that have ended.
 fn foreign_cpu_seconds(own: &[u32]) -> f64 {
-    let mut ticks = 0;
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
-            continue;
-        };
-        if !own.contains(&pid) {
-            let stat = read(&format!("/proc/{pid}/stat")).unwrap_or_default();
-            ticks += ticks_of_process(&stat).unwrap_or(0);
-        }
-    }
-    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+    let processes = all_processes().into_iter().flatten().flatten();
+    let foreign = processes.filter(|process| !own.contains(&process.pid.cast_unsigned()));
+    let stats = foreign.filter_map(|process| process.stat().ok());
+    let is_kernels = |stat: &Stat| stat.flags & StatFlags::PF_KTHREAD.bits() != 0;
+    let ticks = stats.filter(|stat| !is_kernels(stat)).map(|stat| {
+        let of_children = stat.cutime + stat.cstime;
+        stat.utime + stat.stime + of_children.unsigned_abs()
+    });
+    ticks.sum::<u64>() as f64 / procfs::ticks_per_second() as f64
 }
 
-/// Clock ticks of a process and its ended children from its `stat` file; `None` for a
-/// kernel thread.
-fn ticks_of_process(stat: &str) -> Option<u64> {
-    let (_, fields) = stat.rsplit_once(')')?;
-    let fields: Vec<&str> = fields.split_whitespace().collect();
-    // Field 9 of proc(5), counted from the third; 14 to 17 are the times.
-    let flags: u64 = fields.get(6)?.parse().ok()?;
-    let times = fields.get(11..15)?.iter();
-    let ticks = times.filter_map(|word| word.parse::<u64>().ok()).sum();
-    (flags & KERNEL_THREAD == 0).then_some(ticks)
+/// Ticks of all processors together, without those of guests, which are in `user`, too.
+fn ticks(cpu: &CpuTime) -> u64 {
+    let newer = [cpu.iowait, cpu.irq, cpu.softirq, cpu.steal];
+    cpu.user + cpu.nice + cpu.system + cpu.idle + newer.iter().flatten().sum::<u64>()
 }
 
-/// Ticks of all processors together: user nice system idle iowait irq softirq steal.
-fn ticks(stat: &str) -> Vec<u64> {
-    let row = stat.lines().next().unwrap_or_default();
-    let words = row.split_whitespace().skip(1);
-    words.filter_map(|word| word.parse().ok()).collect()
+/// Of the first line alone: before Linux 5.13 the processor's pressure has no second.
+fn total_of_some(pressure: &str) -> Option<u64> {
+    let some = parse_pressure_record(pressure.lines().next()?);
+    some.ok().map(|some| some.total)
 }
 
-fn total_of_some(pressure: &str) -> u64 {
-    let row = pressure.lines().find(|row| row.starts_with("some"));
-    let total = row.and_then(|row| row.split_once("total="));
-    total
-        .and_then(|(_, total)| total.trim().parse().ok())
-        .unwrap_or(0)
+/// Number of periods in which the control group had used up its processor time.
+fn throttled() -> Option<u64> {
+    let group = read_to_string("/sys/fs/cgroup/cpu.stat").ok()?;
+    let count = group
+        .lines()
+        .find_map(|row| row.strip_prefix("nr_throttled "));
+    count?.parse().ok()
 }
 
 /// Bytes that wait to be written to disks, on the whole machine.
 pub fn dirty_bytes() -> u64 {
-    let text = read("/proc/meminfo").unwrap_or_default();
-    let of = |label: &str| number_after(&text, label).unwrap_or(0) << 10;
-    of("Dirty:") + of("Writeback:")
+    Meminfo::current().map_or(0, |it| it.dirty + it.writeback)
 }
 
 /// Waits until the machine is nearly idle, at most about `seconds_max`. Returns the seconds
@@ -177,11 +166,13 @@ mod tests {
 
     #[test]
     fn the_first_line_of_stat_sums_all_processors() {
-        assert_eq!(ticks("cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 1\n")[7], 8);
-        assert_eq!(
-            total_of_some("some avg10=0.00 avg60=0.00 avg300=0.00 total=123\nfull total=4\n"),
-            123
-        );
+        let text = "cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 1 1 1 1\nctxt 1\nbtime 1\nprocesses 1\n";
+        let stats = KernelStats::from_buf_read(text.as_bytes(), procfs::current_system_info());
+        let all = stats.unwrap().total;
+        assert_eq!((ticks(&all), all.steal), (36, Some(8)));
+        let text = "some avg10=0.00 avg60=0.00 avg300=0.00 total=123\n";
+        assert_eq!(total_of_some(text), Some(123));
+        assert_eq!(total_of_some(&format!("{text}full total=4\n")), Some(123));
     }
 
     #[test]

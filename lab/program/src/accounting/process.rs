@@ -1,46 +1,40 @@
 //! Counters of a process.
 
-use super::{Unaccounted, number_after, read};
+use procfs::ProcResult;
+use procfs::process::{Process, Stat};
+
 use crate::record::ProcessCosts;
 
 impl ProcessCosts {
     /// The costs of process `pid` since it started. Fails where the process does not exist.
-    pub fn of(pid: u32) -> Result<ProcessCosts, Unaccounted> {
-        let file = |name: &str| read(&format!("/proc/{pid}/{name}"));
-        let status = file("status")?;
-        let (cpu_user_seconds, cpu_system_seconds) = times(&file("stat")?)
-            .ok_or_else(|| format!("/proc/{pid}/stat has no processor times"))?;
+    pub fn of(pid: u32) -> ProcResult<ProcessCosts> {
+        let process = Process::new_with_root(format!("/proc/{pid}").into())?;
+        let (status, [cpu_user_seconds, cpu_system_seconds]) =
+            (process.status()?, times(&process.stat()?));
         // The kernel may forbid or lack the counters below; zero means unknown.
-        let io = file("io").unwrap_or_default();
-        let of_io = |label: &str| number_after(&io, label).unwrap_or(0);
-        let of_status = |label: &str| number_after(&status, label).unwrap_or(0);
+        let io = process.io().ok();
         let mut costs = ProcessCosts {
             cpu_user_seconds,
             cpu_system_seconds,
-            read_call_bytes: of_io("rchar:"),
-            write_call_bytes: of_io("wchar:"),
-            resident_bytes: of_status("VmRSS:") << 10,
-            resident_bytes_peak: of_status("VmHWM:") << 10,
+            read_call_bytes: io.map_or(0, |io| io.rchar),
+            write_call_bytes: io.map_or(0, |io| io.wchar),
+            resident_bytes: status.vmrss.unwrap_or(0) << 10,
+            resident_bytes_peak: status.vmhwm.unwrap_or(0) << 10,
             ..ProcessCosts::default()
         };
-        costs.add_threads(pid);
+        costs.add_threads(&process);
         Ok(costs)
     }
 
     /// Adds the counters that the kernel has per thread only.
-    fn add_threads(&mut self, pid: u32) {
-        let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
-        for task in tasks.into_iter().flatten().flatten() {
-            let path = task.path();
-            let text = |name: &str| std::fs::read_to_string(path.join(name)).unwrap_or_default();
-            let status = text("status");
-            let of_status = |label: &str| number_after(&status, label).unwrap_or(0);
-            let waited = text("schedstat");
-            let waited = waited.split_whitespace().nth(1);
-            let nanoseconds: u64 = waited.and_then(|word| word.parse().ok()).unwrap_or(0);
-            self.run_queue_seconds += nanoseconds as f64 / 1e9;
-            self.voluntary_switches += of_status("voluntary_ctxt_switches:");
-            self.involuntary_switches += of_status("nonvoluntary_ctxt_switches:");
+    fn add_threads(&mut self, process: &Process) {
+        for thread in process.tasks().into_iter().flatten().flatten() {
+            let waited_ns = thread.schedstat().map_or(0, |it| it.run_delay);
+            self.run_queue_seconds += waited_ns as f64 / 1e9;
+            if let Ok(status) = thread.status() {
+                self.voluntary_switches += status.voluntary_ctxt_switches.unwrap_or(0);
+                self.involuntary_switches += status.nonvoluntary_ctxt_switches.unwrap_or(0);
+            }
         }
     }
 
@@ -61,29 +55,29 @@ impl ProcessCosts {
     }
 }
 
-/// User and system seconds, those of ended children included (a generator may be one):
-/// fields 14 to 17 of `stat` in proc(5). The name in brackets may itself contain brackets
-/// and blanks.
-fn times(stat: &str) -> Option<(f64, f64)> {
-    let (_, fields) = stat.rsplit_once(')')?;
-    let mut fields = fields.split_whitespace().skip(11);
-    let per_second = rustix::param::clock_ticks_per_second() as f64;
-    let mut seconds = || Some(fields.next()?.parse::<u64>().ok()? as f64 / per_second);
-    let [user, system, children_user, children_system] =
-        [seconds()?, seconds()?, seconds()?, seconds()?];
-    Some((user + children_user, system + children_system))
+/// User and system seconds, those of ended children included (a generator may be one).
+fn times(stat: &Stat) -> [f64; 2] {
+    let all = [(stat.utime, stat.cutime), (stat.stime, stat.cstime)];
+    let per_second = procfs::ticks_per_second() as f64;
+    all.map(|(own, children)| (own as f64 + children as f64) / per_second)
 }
 
 #[cfg(test)]
 mod tests {
+    use procfs::FromRead as _;
+
     use super::*;
 
     #[test]
     fn times_are_parsed_when_the_name_contains_brackets() {
-        let fields = "S 1 1 1 0 -1 4194560 1 2 3 4 500 250 7 8";
-        let per_second = rustix::param::clock_ticks_per_second() as f64;
-        let times = times(&format!("12 (a) b) {fields}")).unwrap();
-        assert_eq!(times, (507.0 / per_second, 258.0 / per_second));
+        let fields =
+            "S 1 1 1 0 -1 4194560 1 2 3 4 500 250 7 8 20 0 1 0 9 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0";
+        let per_second = procfs::ticks_per_second() as f64;
+        let stat = Stat::from_read(format!("12 (a) b) {fields} 17 1 0 0 0 0 0").as_bytes());
+        assert_eq!(
+            times(&stat.unwrap()),
+            [507.0 / per_second, 258.0 / per_second]
+        );
     }
 
     #[test]
@@ -96,7 +90,7 @@ mod tests {
 
     #[test]
     fn error_names_a_process_that_does_not_exist() {
-        let error = ProcessCosts::of(u32::MAX).unwrap_err();
-        assert!(error.contains("/proc/4294967295/"), "{error}");
+        let error = ProcessCosts::of(u32::MAX).unwrap_err().to_string();
+        assert!(error.contains("/proc/4294967295"), "{error}");
     }
 }

@@ -4,13 +4,15 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::accounting::{MachineCounters, device_of, dirty_bytes};
+use procfs::{CpuInfo, Current as _, Meminfo};
+
+use crate::accounting::{
+    FOREIGN_SHARE_MAX, MachineCounters, STEAL_SHARE_MAX, device_of, dirty_bytes,
+};
 use crate::record::Environment;
 use crate::schedule::run_directory::capture;
 
-/// Limits above which the machine gets a warning.
-const FOREIGN_SHARE_MAX: f64 = 0.05;
-const STEAL_SHARE_MAX: f64 = 0.01;
+/// Bytes that wait to be written above which the machine gets a warning.
 const DIRTY_BYTES_MAX: u64 = 64 << 20;
 const LOOK: std::time::Duration = std::time::Duration::from_millis(500);
 const FEW_CORES: u32 = 4;
@@ -21,9 +23,9 @@ pub fn environment(directory: &Path) -> Environment {
     let git = ["describe", "--always", "--dirty", "--abbrev=12"];
     let mut environment = Environment {
         date: output_of(Command::new("date").args(["-u", "+%F"])),
-        processor: row_of("/proc/cpuinfo", "model name"),
+        processor: processor(),
         cores,
-        memory_bytes: memory_bytes(),
+        memory_bytes: Meminfo::current().map_or(0, |it| it.mem_total),
         kernel: output_of(Command::new("uname").arg("-sr")),
         virtualization: output_of(&mut Command::new("systemd-detect-virt")),
         governor: text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
@@ -46,36 +48,19 @@ fn text(path: &str) -> String {
     text.trim().to_owned()
 }
 
-fn row_of(path: &str, label: &str) -> String {
-    let text = text(path);
-    let row = text.lines().find(|row| row.starts_with(label));
-    let value = row.and_then(|row| row.split_once(':'));
-    value
-        .map_or("unknown", |(_, value)| value)
-        .trim()
-        .to_owned()
-}
-
-fn memory_bytes() -> u64 {
-    let row = row_of("/proc/meminfo", "MemTotal");
-    let kibibytes = row.split_whitespace().next();
-    kibibytes
-        .and_then(|word| word.parse().ok())
-        .unwrap_or(0_u64)
-        << 10
+fn processor() -> String {
+    let processors = CpuInfo::current().ok();
+    let name = processors.as_ref().and_then(|it| it.model_name(0));
+    name.unwrap_or("unknown").to_owned()
 }
 
 /// Kind of the file system of `directory`: the one with the longest mount point above it.
 fn file_system(directory: &Path) -> String {
     let directory = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
-    let mounts = text("/proc/self/mounts");
-    let below = mounts.lines().filter_map(|row| {
-        let mut words = row.split_whitespace().skip(1);
-        let (point, kind) = (words.next()?, words.next()?);
-        let is_below = directory.starts_with(point);
-        is_below.then(|| (point.len(), kind.to_owned()))
-    });
-    below.max().map_or(String::new(), |(_, kind)| kind)
+    let mounts = procfs::mounts().into_iter().flatten();
+    let above = mounts.filter(|it| directory.starts_with(&it.fs_file));
+    let nearest = above.max_by_key(|it| it.fs_file.len());
+    nearest.map(|it| it.fs_vfstype).unwrap_or_default()
 }
 
 fn limits() -> Vec<String> {

@@ -202,7 +202,8 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         // Best effort: a part that was never made cannot be undone.
-        let is_mounted = || mounts().contains(&format!(" {} ", self.mount_point.display()));
+        let mounts = || procfs::mounts().into_iter().flatten();
+        let is_mounted = || mounts().any(|it| self.mount_point == Path::new(&it.fs_file));
         let unmount = |flags: &[&str]| {
             drop(capture(
                 Command::new("umount").args(flags).arg(&self.mount_point),
@@ -238,10 +239,6 @@ fn until(mut done: impl FnMut() -> bool) {
     while !done() && Instant::now() < deadline {
         std::thread::sleep(LOOK);
     }
-}
-
-fn mounts() -> String {
-    std::fs::read_to_string("/proc/self/mounts").unwrap_or_default()
 }
 
 /// Runs a program to its end and returns its standard output, without blanks around it.

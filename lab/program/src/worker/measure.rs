@@ -51,7 +51,7 @@ impl<'a> Accounts<'a> {
     }
 
     fn block(&self) -> Option<BlockCounters> {
-        BlockCounters::of(&self.device?.name).ok()
+        BlockCounters::of(&self.device?.name)
     }
 
     /// Writes everything to the device (`sync`), reads its counters again, and stores the costs

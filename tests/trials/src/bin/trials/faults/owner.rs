@@ -1,40 +1,28 @@
 //! Finds the process that holds the other end of a local connection, from `/proc`.
 
-use std::{fs, path::Path};
+use procfs::process::{FDTarget, Process};
 
 use crate::process::Outcome;
 
 /// Index of the process that dialled port `door` from port `client`; `None` if it
 /// is none of `processes`, or has ended.
 pub fn of_socket(client: u16, door: u16, processes: &[u32]) -> Outcome<Option<usize>> {
-    let table = fs::read_to_string("/proc/net/tcp")?;
-    let Some(inode) = inode(&table, client, door) else {
-        return Ok(None);
-    };
-    let name = format!("socket:[{inode}]");
-    let holds = |process: &&u32| **process != 0 && has_open(**process, &name);
-    let owner = processes.iter().enumerate().find(|(_, it)| holds(it));
-    Ok(owner.map(|(index, _)| index))
+    let mut sockets = procfs::net::tcp()?.into_iter();
+    let ports = (client, door);
+    let dialed = sockets.find(|it| (it.local_address.port(), it.remote_address.port()) == ports);
+    let holds = |process: &u32, socket| has_open(*process, &FDTarget::Socket(socket));
+    Ok(dialed.and_then(|it| {
+        processes
+            .iter()
+            .position(|process| holds(process, it.inode))
+    }))
 }
 
-/// Inode from the row of the socket with this own port and peer port.
-fn inode(table: &str, own: u16, peer: u16) -> Option<&str> {
-    let (own, peer) = (format!(":{own:04X}"), format!(":{peer:04X}"));
-    let mut rows = table.lines().map(|row| row.split_whitespace());
-    rows.find_map(|mut fields| {
-        let matches = fields.nth(1)?.ends_with(&own) && fields.next()?.ends_with(&peer);
-        fields.nth(6).filter(|_| matches)
-    })
-}
-
-fn has_open(process: u32, name: &str) -> bool {
+fn has_open(process: u32, target: &FDTarget) -> bool {
     // A process that has just ended holds no sockets.
-    let Ok(files) = fs::read_dir(format!("/proc/{process}/fd")) else {
-        return false;
-    };
-    files
-        .flatten()
-        .any(|file| fs::read_link(file.path()).is_ok_and(|it| it == Path::new(name)))
+    let files = Process::new(process.cast_signed()).and_then(|it| it.fd());
+    let mut files = files.into_iter().flatten().flatten();
+    files.any(|file| file.target == *target)
 }
 
 #[cfg(test)]

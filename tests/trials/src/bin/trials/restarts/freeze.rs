@@ -7,11 +7,10 @@
 //! traced.) So the threads are stopped first. Those inside a system call stay
 //! there, and stop before they can use its result.
 
-use std::{
-    path::{Path, PathBuf},
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
+use harness::wait_for;
+use procfs::process::Process;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::process::Outcome;
@@ -23,38 +22,20 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub fn freeze(process: u32) -> Outcome {
     let pid = Pid::from_raw(i32::try_from(process)?).ok_or("0 is no process")?;
     kill_process(pid, Signal::STOP)?;
-    let deadline = Instant::now() + PATIENCE;
-    while !threads(process)?
-        .iter()
-        .all(|thread| is_still(thread).unwrap_or(true))
-    {
-        if Instant::now() > deadline {
-            return Err(format!("threads of {process} do not stop").into());
-        }
-        std::thread::yield_now();
-    }
-    Ok(())
+    let frozen = Process::new(pid.as_raw_pid())?;
+    wait_for(&format!("threads of {process} stop"), PATIENCE, || {
+        // A thread that is gone has no state.
+        let threads = frozen
+            .tasks()?
+            .filter_map(|thread| thread.ok()?.stat().ok());
+        let mut states = threads.map(|stat| stat.state);
+        Ok(states.all(is_still).then_some(()))
+    })
 }
 
-/// The threads of a process, as folders.
-fn threads(process: u32) -> Outcome<Vec<PathBuf>> {
-    let threads = std::fs::read_dir(format!("/proc/{process}/task"))?;
-    Ok(threads
-        .map(|thread| Ok(thread?.path()))
-        .collect::<std::io::Result<_>>()?)
-}
-
-/// Stopped, waiting for a device, or dead; None when it is gone.
-fn is_still(thread: &Path) -> Option<bool> {
-    Some(matches!(state(thread)?, 'T' | 't' | 'D' | 'Z' | 'X'))
-}
-
-/// The kernel's letter for what it does; None when it is gone.
-fn state(thread: &Path) -> Option<char> {
-    let stat = std::fs::read_to_string(thread.join("stat")).ok()?;
-    // The name before it stands in parentheses and may hold any of them.
-    let (_, fields) = stat.rsplit_once(") ")?;
-    fields.chars().next()
+/// Whether a thread with this state is stopped, waits for a device, or is dead.
+fn is_still(state: char) -> bool {
+    matches!(state, 'T' | 't' | 'D' | 'Z' | 'X')
 }
 
 #[cfg(test)]
@@ -65,16 +46,17 @@ mod tests {
     #[test]
     fn a_frozen_process_stands_still_until_it_is_thawed() {
         let mut busy = Command::new("yes").stdout(Stdio::null()).spawn().unwrap();
-        let stat = PathBuf::from(format!("/proc/{}", busy.id()));
+        let process = Process::new(busy.id().cast_signed()).unwrap();
+        let state = || process.stat().ok().map(|stat| stat.state);
         freeze(busy.id()).unwrap();
         // Perhaps it was loaded from the disk just then: that comes to its end.
-        while state(&stat) != Some('T') {
+        while state() != Some('T') {
             std::thread::yield_now();
         }
-        assert_eq!(is_still(&stat), Some(true));
+        assert_eq!(state().map(is_still), Some(true));
         kill_process(Pid::from_child(&busy), Signal::CONT).unwrap();
         busy.kill().unwrap();
         busy.wait().unwrap();
-        assert_eq!(is_still(&stat), None);
+        assert_eq!(state(), None);
     }
 }
