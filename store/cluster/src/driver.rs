@@ -326,8 +326,8 @@ impl Driver {
     /// Whether everything is done that must precede the end. `led` says that this member has
     /// led during [`Driver::finish`].
     fn may_end(&self, led: bool) -> bool {
-        let settled = self.replica.is_idle() && self.backlog.waiting.is_empty();
-        settled && (!led || self.replica.is_handed_over())
+        let idle = self.replica.is_idle() && self.backlog.waiting.is_empty();
+        idle && (!led || self.replica.is_handed_over())
     }
 
     /// Finishes the requests that were taken and hands leadership over, as far as the time

@@ -13,7 +13,7 @@ use etcd_api::Error as Refusal;
 use etcd_api::etcdserverpb::{
     LeaseKeepAliveRequest, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
 };
-use revisions::{Command, LeaseAnswer, LeaseQuestion, Reader, Response, WatchHub};
+use revisions::{Command, LeaseRequest, LeaseResponse, Reader, Response, WatchHub};
 use tokio::sync::watch;
 use tracing::{error, info};
 
@@ -199,10 +199,10 @@ impl Node {
                 outcome => return Ok(outcome?),
             }
         }
-        let question = LeaseQuestion::KeepAlive(LeaseKeepAliveRequest { id });
+        let question = LeaseRequest::KeepAlive(LeaseKeepAliveRequest { id });
         match self.shared.inbox.ask_lease(question).await? {
-            LeaseAnswer::KeepAlive(answer) => Ok(answer.ttl),
-            LeaseAnswer::TimeToLive(_) => Err(another_answer()),
+            LeaseResponse::KeepAlive(answer) => Ok(answer.ttl),
+            LeaseResponse::TimeToLive(_) => Err(another_answer()),
         }
     }
 
@@ -218,10 +218,10 @@ impl Node {
                 outcome => return Ok(outcome?),
             }
         }
-        let question = LeaseQuestion::TimeToLive(request);
+        let question = LeaseRequest::TimeToLive(request);
         match self.shared.inbox.ask_lease(question).await? {
-            LeaseAnswer::TimeToLive(answer) => Ok(answer),
-            LeaseAnswer::KeepAlive(_) => Err(another_answer()),
+            LeaseResponse::TimeToLive(answer) => Ok(answer),
+            LeaseResponse::KeepAlive(_) => Err(another_answer()),
         }
     }
 

@@ -66,7 +66,7 @@ use engine::{Commitment, Sequence};
 use environment::{Clock, Disk, Instant};
 use peers::LimitedWarnings;
 use raft::StateRole;
-use revisions::{Command, LeaseQuestion, Machine};
+use revisions::{Command, LeaseRequest, Machine};
 
 use crate::awaited::Awaited;
 use crate::identity_files::{RemovalFile, refuse_removed};
@@ -305,8 +305,8 @@ impl Replica {
     /// Takes a question about a lease. The leader, here or at another member, answers it.
     pub fn ask_lease(
         &mut self,
-        question: LeaseQuestion,
-        requester: ReplySender<revisions::LeaseAnswer>,
+        question: LeaseRequest,
+        requester: ReplySender<revisions::LeaseResponse>,
     ) {
         let requester = LeaseRequester::Local(requester);
         let leases = &mut self.requests.leases;

@@ -37,13 +37,13 @@ const TOMBSTONE: u64 = 1 << 63;
 
 /// What an entry of CURRENT, HISTORY or HIDDEN says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct VersionEntry {
     pub(crate) pointer: RecordPointer,
     pub(crate) main: i64,
     pub(crate) tombstone: bool,
 }
 
-impl Known {
+impl VersionEntry {
     pub(crate) fn entry(self) -> IndexEntry {
         let mark = if self.tombstone { TOMBSTONE } else { 0 };
         IndexEntry {
@@ -53,9 +53,9 @@ impl Known {
     }
 }
 
-impl From<IndexEntry> for Known {
-    fn from(entry: IndexEntry) -> Known {
-        Known {
+impl From<IndexEntry> for VersionEntry {
+    fn from(entry: IndexEntry) -> VersionEntry {
+        VersionEntry {
             pointer: RecordPointer::from_bits(entry.value),
             main: (entry.stamp & !TOMBSTONE) as i64,
             tombstone: entry.stamp & TOMBSTONE != 0,
@@ -89,15 +89,15 @@ pub(crate) fn set_compacted(writer: &mut Writer, revision: i64) {
 }
 
 /// The entry of exactly that version, wherever it is.
-pub(crate) fn find(trees: &Snapshot, key: &[u8], main: i64) -> Option<Known> {
+pub(crate) fn find(trees: &Snapshot, key: &[u8], main: i64) -> Option<VersionEntry> {
     let current = trees
         .get(CURRENT, key)
-        .map(Known::from)
-        .filter(|known| known.main == main);
+        .map(VersionEntry::from)
+        .filter(|version| version.main == main);
     current.or_else(|| {
         trees
             .get(HISTORY, &history_key::encode(key, main as u64))
-            .map(Known::from)
+            .map(VersionEntry::from)
     })
 }
 

@@ -240,7 +240,7 @@ impl Committer {
         if frames == 0 {
             return Ok(());
         }
-        self.believe_settled()?;
+        self.learn_flushed()?;
         let shared = Arc::clone(&self.shared);
         let buffer = &shared.buffers[index];
         shared.doorbell.wait_until(|| buffer.is_committed(used));

@@ -69,7 +69,7 @@ pub(crate) fn install(
     let head = head(&log_view.accounting, info, base);
     intake.checkpoint.write_head(&head)?;
     let number = keep_newest_checkpoint(&parts.directory)?;
-    let intake = settle(&parts, maintenance, intake, number)?;
+    let intake = replace_checkpoint(&parts, maintenance, intake, number)?;
     let file_bytes = switch(applied, intake, &head);
     maintenance.begin_of_installed(applied, head.replay_position, file_bytes);
     Ok(Installed {
@@ -81,7 +81,7 @@ pub(crate) fn install(
 }
 
 /// The step from the old state to the new one.
-fn settle(
+fn replace_checkpoint(
     parts: &Parts,
     maintenance: &mut Maintenance,
     mut intake: Intake,
@@ -96,7 +96,7 @@ fn settle(
     if let Err(error) = parts.close() {
         tracing::warn!(%error, "closing after a failed installation");
     }
-    Err(Error::InstallUnsettled {
+    Err(Error::InstallUncertain {
         directory: parts.directory.path.clone(),
         reason: error.to_string(),
     })
@@ -146,7 +146,7 @@ fn write_base(records: &Records, info: SnapshotInfo) -> Result<Position, Error> 
     records.lifecycle.check_open()?;
     let appended = log_view.append_hard_state(state)?;
     log_view.log.wait_durable(appended.sequence)?;
-    log_view.log.settle()?;
+    log_view.log.flush()?;
     Ok(appended.start)
 }
 
