@@ -49,9 +49,8 @@ pub(crate) struct Arrived {
     pub messages_bytes: usize,
     /// Callers that want to read everything that is committed now.
     pub reads: Vec<ReplySender<()>>,
-    /// Questions that only the leader can answer.
+    /// Requests that only the leader can answer.
     pub leases: Vec<(LeaseRequest, ReplySender<LeaseResponse>)>,
-    /// Callers that want another member to lead.
     /// Members that are to lead, each with the caller that asks for it.
     pub transfers: Vec<(u64, ReplySender<()>)>,
     /// Callers that want garbage reclaimed now.

@@ -1,7 +1,7 @@
 //! A node: the replica on its thread, and the handle that request tasks hold.
 //!
-//! Lock order: none. The inbox has the only lock that requests take, and no thread calls
-//! other code while it holds it.
+//! Lock order: `caller_runs`, then the inbox. No thread calls other code while it holds the
+//! inbox.
 
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -387,7 +387,7 @@ fn report_writes(
     }));
 }
 
-/// The work of the replica thread; with it the desk at which callers run the replica
+/// The work of the replica thread; and the handle with which callers run the replica
 /// themselves, if they do.
 fn work(
     driver: Driver,

@@ -23,9 +23,9 @@ pub(crate) const TREES: usize = 4;
 /// The trees with versions as entries; a checkpoint holds these, in this order.
 pub(crate) const OF_VERSIONS: [usize; 3] = [CURRENT, HISTORY, HIDDEN];
 
-/// More replaced bytes are freed without waiting for the next publish, which may not come:
-/// installing a snapshot of another member replaces a whole tree at once.
-const REPLACED_BYTES_RESTING: u64 = 1 << 20;
+/// Replaced bytes up to this limit stay until the next publish. More are freed at once, because
+/// the next publish may not come: installing a snapshot of another member replaces a whole tree at once.
+const REPLACED_BYTES_KEPT_MAX: u64 = 1 << 20;
 /// Its stamp is the last compacted revision.
 const COMPACTED_KEY: &[u8] = &[];
 /// etcd's revision of an empty store.
@@ -70,9 +70,9 @@ pub(crate) fn compacted(trees: &Snapshot) -> i64 {
         .map_or(NEVER_COMPACTED, |entry| entry.stamp as i64)
 }
 
-/// Frees replaced memory, if it is more than `REPLACED_BYTES_RESTING`.
+/// Frees replaced memory, if it is more than `REPLACED_BYTES_KEPT_MAX`.
 pub(crate) fn free_replaced(writer: &mut Writer) {
-    if writer.garbage_bytes() > REPLACED_BYTES_RESTING {
+    if writer.garbage_bytes() > REPLACED_BYTES_KEPT_MAX {
         writer.collect();
     }
 }
@@ -88,7 +88,7 @@ pub(crate) fn set_compacted(writer: &mut Writer, revision: i64) {
     );
 }
 
-/// The entry of exactly that version, wherever it is.
+/// The entry of exactly that version, in CURRENT or in HISTORY.
 pub(crate) fn find(trees: &Snapshot, key: &[u8], main: i64) -> Option<VersionEntry> {
     let current = trees
         .get(CURRENT, key)
@@ -117,7 +117,7 @@ mod tests {
         writer.install(CURRENT, BulkLoad::new());
         writer.publish(2);
         (0..100).for_each(|_| free_replaced(&mut writer));
-        let much = |writer: &Writer| writer.garbage_bytes() > REPLACED_BYTES_RESTING;
+        let much = |writer: &Writer| writer.garbage_bytes() > REPLACED_BYTES_KEPT_MAX;
         assert!(much(&writer), "freed under a snapshot");
         drop(snapshot);
         // Other tests of this process hold the collector back for moments.

@@ -30,7 +30,7 @@ impl Map {
         Options::new(directory.as_ref()).open()
     }
 
-    pub(crate) fn with(
+    pub(crate) fn open_on(
         disk: Arc<dyn Disk>,
         directory: &Path,
         options: engine::Options,

@@ -91,7 +91,7 @@ fn replace_checkpoint(
         return Ok(intake);
     };
     // Either state may last: both are left as they are.
-    intake.leave();
+    intake.keep_files();
     maintenance.end(&parts.records.lifecycle);
     if let Err(error) = parts.close() {
         tracing::warn!(%error, "closing after a failed installation");
@@ -110,7 +110,7 @@ fn switch(applied: &mut Applied, mut intake: Intake, head: &Head) -> u64 {
         std::mem::take(&mut intake.trees),
         std::mem::take(&mut intake.live),
     );
-    let file_bytes = intake.leave();
+    let file_bytes = intake.keep_files();
     parts.records.index.begin_generation();
     log_view.raise_floor(head.log_floor);
     log_view.accounting.replace_state(live, head.hard_state);
@@ -128,7 +128,7 @@ fn switch(applied: &mut Applied, mut intake: Intake, head: &Head) -> u64 {
 
 impl Intake {
     /// Keeps the files that it wrote; returns the bytes of the checkpoint.
-    fn leave(self) -> u64 {
+    fn keep_files(self) -> u64 {
         let finished = self.relocation.finish();
         finished.expect("it is complete: nothing is left to do");
         self.checkpoint.file_bytes()
