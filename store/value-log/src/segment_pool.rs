@@ -185,7 +185,7 @@ impl SegmentPool {
             let end = end_of(segment.id(), segment.extent().end);
             let flushed = segment.file.sync_data();
             if let Err(error) = flushed.map_err(Error::io("flush", &segment.path)) {
-                self.state.lock().unflushed = Some(error.clone());
+                self.state.lock().flush_failure = Some(error.clone());
                 return Err(error);
             }
             self.note_flushed(end);
@@ -206,7 +206,7 @@ impl SegmentPool {
 
     /// Everything before this was flushed; an error when a flush failed.
     pub fn flushed(&self) -> Result<Position, Error> {
-        match &self.state.lock().unflushed {
+        match &self.state.lock().flush_failure {
             Some(error) => Err(error.clone()),
             None => Ok(Position::from_bits(
                 self.flushed_bits.load(Ordering::Acquire),
