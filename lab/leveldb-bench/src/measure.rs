@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-/// Resources that the process has used so far.
+/// Resources used so far by this process, and (`busy_seconds`) by all of them.
 #[derive(Clone, Copy)]
 pub struct Usage {
     pub cpu_seconds: f64,
@@ -54,7 +54,7 @@ fn busy_seconds() -> f64 {
     // User, nice, system, then idle and waiting for devices, then interrupts and what
     // the host has taken; guests are counted under user.
     let busy = [0, 1, 2, 5, 6, 7].map(|column| ticks.get(column).copied().unwrap_or(0.0));
-    // SAFETY: asks for a number.
+    // SAFETY: `sysconf` takes no pointer.
     let ticks_per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64;
     busy.iter().sum::<f64>() / ticks_per_second
 }
@@ -70,7 +70,7 @@ pub fn jain(rates: &[f64]) -> f64 {
 }
 
 /// The file with the `pthread_mutex_lock` that this process calls.
-pub fn locks_of() -> String {
+pub fn path_of_mutex_lock() -> String {
     // SAFETY: a string with its zero; the answer is looked at at once.
     unsafe {
         let address = libc::dlsym(libc::RTLD_DEFAULT, c"pthread_mutex_lock".as_ptr());

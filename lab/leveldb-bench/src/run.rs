@@ -15,7 +15,7 @@ use std::time::Instant;
 use crate::arguments::Arguments;
 use crate::data::{Cutter, Random, key, values};
 use crate::database::Database;
-use crate::measure::{Usage, jain, locks_of};
+use crate::measure::{Usage, jain, path_of_mutex_lock};
 use crate::record::Record;
 
 /// Stack of a thread, small because there may be 256 threads.
@@ -170,7 +170,7 @@ impl Work<'_> {
         Record {
             benchmark: self.arguments.benchmarks[0].clone(),
             leveldb: self.database.version.clone(),
-            locks: locks_of(),
+            locks: path_of_mutex_lock(),
             threads: shares.len() as u64,
             operations,
             found: shares.iter().map(|share| share.found).sum(),

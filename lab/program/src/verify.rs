@@ -1,7 +1,7 @@
 //! Verification that acknowledged writes are there after a run.
 //!
 //! ```text
-//!   client: put(key, stamp) ── begun ── ended ──►  Acknowledged, one for each client
+//!   client: put(key, stamp) ── begun ── ended ──►  ClientWrites, one for each client
 //!   after:  reopen or kill and restart, read keys  ──►  Ledger: may this be there?
 //! ```
 //!
@@ -18,12 +18,12 @@ use crate::record::Verification;
 use crate::workload::{Stamp, Values, mixed};
 
 /// Number of writes that all clients together remember, at 32 bytes each. Their memory
-/// counts as the embedded target's, so it must be small; of a target that forgets one write
-/// in ten thousand, this many still miss a dozen.
+/// counts as the embedded target's, so it must be small; if a target loses one write in
+/// ten thousand, at least a dozen of the remembered ones are among the lost.
 const WRITES_MAX: usize = 1 << 18;
 const EXAMPLES_KEPT: usize = 5;
 
-/// One write of a watched key. Times are nanoseconds; the end of a failed write is
+/// One write of a sampled key. Times are nanoseconds; the end of a failed write is
 /// `u64::MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Write {
@@ -33,28 +33,28 @@ struct Write {
     ended: u64,
 }
 
-/// Writes of one client to the keys that it watches.
+/// Writes of one client to sampled keys, acknowledged or failed.
 #[derive(Clone, Debug)]
-pub struct Acknowledged {
+pub struct ClientWrites {
     writes: Vec<Write>,
     writes_max: usize,
-    /// One key of `1 << halvings` is watched.
+    /// One key of `1 << halvings` is sampled.
     halvings: u32,
 }
 
-impl Acknowledged {
+impl ClientWrites {
     /// An empty list for one of `clients` clients.
-    pub fn new(clients: u32) -> Acknowledged {
-        Acknowledged {
+    pub fn new(clients: u32) -> ClientWrites {
+        ClientWrites {
             writes: Vec::new(),
             writes_max: (WRITES_MAX / clients as usize).max(1024),
             halvings: 0,
         }
     }
 
-    /// Remembers a write, if its key is watched.
+    /// Remembers a write, if its key is sampled.
     pub fn note(&mut self, key: u64, stamp: Stamp, begun: u64, ended: u64) {
-        if !is_watched(key, self.halvings) {
+        if !is_sampled(key, self.halvings) {
             return;
         }
         self.writes.push(Write {
@@ -66,7 +66,7 @@ impl Acknowledged {
         if self.writes.len() >= self.writes_max {
             self.halvings += 1;
             let halvings = self.halvings;
-            self.writes.retain(|write| is_watched(write.key, halvings));
+            self.writes.retain(|write| is_sampled(write.key, halvings));
         }
     }
 
@@ -80,7 +80,7 @@ impl Acknowledged {
 }
 
 /// Whether a key is watched. Each halving watches a subset of the keys before it.
-fn is_watched(key: u64, halvings: u32) -> bool {
+fn is_sampled(key: u64, halvings: u32) -> bool {
     mixed(key) & ((1 << halvings) - 1) == 0
 }
 
@@ -95,13 +95,13 @@ pub struct Ledger {
 
 impl Ledger {
     /// The ledger of all clients; the first `preloaded` keys were written by the preload.
-    pub fn new(clients: Vec<Acknowledged>, preloaded: u64) -> Ledger {
+    pub fn new(clients: Vec<ClientWrites>, preloaded: u64) -> Ledger {
         let halvings = clients.iter().map(|client| client.halvings).max();
         let halvings = halvings.unwrap_or(0);
         let mut writes: BTreeMap<u64, Vec<Write>> = BTreeMap::new();
         for client in clients {
             for write in client.writes {
-                if is_watched(write.key, halvings) {
+                if is_sampled(write.key, halvings) {
                     writes.entry(write.key).or_default().push(write);
                 }
             }
@@ -125,7 +125,7 @@ impl Ledger {
             let step = self.preloaded.div_ceil(room).max(1);
             let others = (0..self.preloaded)
                 .step_by(step as usize)
-                .filter(|key| is_watched(*key, self.halvings) && !self.writes.contains_key(key));
+                .filter(|key| is_sampled(*key, self.halvings) && !self.writes.contains_key(key));
             keys.extend(others);
         }
         keys
@@ -209,7 +209,7 @@ mod tests {
     }
 
     fn ledger(writes: &[(u64, u64, u64)], preloaded: u64) -> Ledger {
-        let mut client = Acknowledged::new(1);
+        let mut client = ClientWrites::new(1);
         for (number, (key, begun, ended)) in writes.iter().enumerate() {
             client.note(*key, Stamp::of(0, number as u64), *begun, *ended);
         }
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn too_many_writes_halve_the_watched_keys_and_keep_all_writes_of_the_rest() {
-        let mut client = Acknowledged::new(u32::MAX);
+        let mut client = ClientWrites::new(u32::MAX);
         for write in 0..5000 {
             client.note(write % 100, Stamp::of(0, write), write, write + 1);
         }

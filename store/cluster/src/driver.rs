@@ -1,7 +1,8 @@
 //! The loop that drives the replica: it takes everything from the inbox, runs the replica
 //! on it, and hands messages to the peers and answers to the waiting callers.
 //!
-//! The loop waits for its inbox and for nothing else. It runs on the replica thread or,
+//! The loop sleeps only on its inbox. It waits for the device in three cases: a frame larger
+//! than the log's buffer, a missing next segment, and a change of the configuration. It runs on the replica thread or,
 //! under a light load, on the network thread (`driver/inline.rs`). For a member without
 //! peers, callers can run its steps on their own threads (`driver/caller_runs.rs`).
 
@@ -326,8 +327,8 @@ impl Driver {
     /// Whether everything is done that must precede the end. `led` says that this member has
     /// led during [`Driver::finish`].
     fn may_end(&self, led: bool) -> bool {
-        let settled = self.replica.is_idle() && self.backlog.waiting.is_empty();
-        settled && (!led || self.replica.is_handed_over())
+        let idle = self.replica.is_idle() && self.backlog.waiting.is_empty();
+        idle && (!led || self.replica.is_handed_over())
     }
 
     /// Finishes the requests that were taken and hands leadership over, as far as the time

@@ -171,7 +171,7 @@ impl Flusher {
         let shared = Arc::clone(&window);
         let run = move || {
             while let Some(sequence) = shared.wait() {
-                match engine.settle() {
+                match engine.flush() {
                     Ok(()) => shared.flushed(sequence),
                     Err(reason) => {
                         error!(%reason, "the log could not be flushed");
@@ -180,7 +180,7 @@ impl Flusher {
                 }
             }
         };
-        let thread = threads::spawn("log-settle", run).map_err(Error::thread)?;
+        let thread = threads::spawn("page-flush", run).map_err(Error::thread)?;
         Ok(Flusher {
             window,
             thread: Mutex::new(Some(thread)),

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use revisions::{Command, LeaseAnswer, LeaseQuestion, Response};
+use revisions::{Command, LeaseRequest, LeaseResponse, Response};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep};
@@ -49,9 +49,8 @@ pub(crate) struct Arrived {
     pub messages_bytes: usize,
     /// Callers that want to read everything that is committed now.
     pub reads: Vec<ReplySender<()>>,
-    /// Questions that only the leader can answer.
-    pub leases: Vec<(LeaseQuestion, ReplySender<LeaseAnswer>)>,
-    /// Callers that want another member to lead.
+    /// Requests that only the leader can answer.
+    pub leases: Vec<(LeaseRequest, ReplySender<LeaseResponse>)>,
     /// Members that are to lead, each with the caller that asks for it.
     pub transfers: Vec<(u64, ReplySender<()>)>,
     /// Callers that want garbage reclaimed now.
@@ -250,7 +249,7 @@ impl Inbox {
     }
 
     /// Asks a question about a lease, which only the leader can answer.
-    pub fn ask_lease(&self, question: LeaseQuestion) -> Pending<LeaseAnswer> {
+    pub fn ask_lease(&self, question: LeaseRequest) -> Pending<LeaseResponse> {
         self.ask(|arrived, caller| arrived.leases.push((question, caller)))
     }
 

@@ -1,7 +1,7 @@
 //! A node: the replica on its thread, and the handle that request tasks hold.
 //!
-//! Lock order: none. The inbox has the only lock that requests take, and no thread calls
-//! other code while it holds it.
+//! Lock order: `caller_runs`, then the inbox. No thread calls other code while it holds the
+//! inbox.
 
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -13,7 +13,7 @@ use etcd_api::Error as Refusal;
 use etcd_api::etcdserverpb::{
     LeaseKeepAliveRequest, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
 };
-use revisions::{Command, LeaseAnswer, LeaseQuestion, Reader, Response, WatchHub};
+use revisions::{Command, LeaseRequest, LeaseResponse, Reader, Response, WatchHub};
 use tokio::sync::watch;
 use tracing::{error, info};
 
@@ -199,10 +199,10 @@ impl Node {
                 outcome => return Ok(outcome?),
             }
         }
-        let question = LeaseQuestion::KeepAlive(LeaseKeepAliveRequest { id });
+        let question = LeaseRequest::KeepAlive(LeaseKeepAliveRequest { id });
         match self.shared.inbox.ask_lease(question).await? {
-            LeaseAnswer::KeepAlive(answer) => Ok(answer.ttl),
-            LeaseAnswer::TimeToLive(_) => Err(another_answer()),
+            LeaseResponse::KeepAlive(answer) => Ok(answer.ttl),
+            LeaseResponse::TimeToLive(_) => Err(another_answer()),
         }
     }
 
@@ -218,10 +218,10 @@ impl Node {
                 outcome => return Ok(outcome?),
             }
         }
-        let question = LeaseQuestion::TimeToLive(request);
+        let question = LeaseRequest::TimeToLive(request);
         match self.shared.inbox.ask_lease(question).await? {
-            LeaseAnswer::TimeToLive(answer) => Ok(answer),
-            LeaseAnswer::KeepAlive(_) => Err(another_answer()),
+            LeaseResponse::TimeToLive(answer) => Ok(answer),
+            LeaseResponse::KeepAlive(_) => Err(another_answer()),
         }
     }
 
@@ -387,7 +387,7 @@ fn report_writes(
     }));
 }
 
-/// The work of the replica thread; with it the desk at which callers run the replica
+/// The work of the replica thread; and the handle with which callers run the replica
 /// themselves, if they do.
 fn work(
     driver: Driver,

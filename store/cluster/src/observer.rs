@@ -1,4 +1,4 @@
-//! Events on the replica thread, for metrics.
+//! Events of the replica, for metrics.
 //!
 //! The node has no metrics of its own. It reports events to an observer, and reads the clock
 //! for them only if there is one.
@@ -10,7 +10,8 @@ use std::time::Duration;
 use environment::{Clock, Instant};
 use revisions::Command;
 
-/// Receives events. The methods are called on the replica thread and must return quickly.
+/// Receives events. The methods are called on the thread that runs the replica, and must
+/// return quickly.
 pub trait Observer: Debug + Send + Sync {
     /// A command was evaluated in the time `took`. `done` is false if the state machine refused
     /// it.

@@ -7,8 +7,8 @@
 //!         4 Command          u64 number, the command
 //!         5 Answer, Ok       u64 number, u64 index, the response
 //!         6 Answer, Err      u64 number, u64 index, the error
-//!         7 LeaseQuestion    u64 number, the question
-//!         8 LeaseAnswer      u64 number, the answer
+//!         7 LeaseRequest    u64 number, the question
+//!         8 LeaseResponse      u64 number, the answer
 //!         9 SnapshotOffer    u64 id, Raft's MsgSnapshot (raft/wire.rs)
 //!        10 SnapshotPiece    u64 id, the piece as the engine encodes it
 //!        11 SnapshotWanted   u64 id, u64 wanted, u64 written, u8 out of order (0 or 1)
@@ -17,8 +17,8 @@
 //!        14 RejoinReply      u64 incarnation, u64 round, u64 term, u64 index, u64 number of
 //!                            voters, the voters' ids, the removed members' ids
 //!        15 RejoinAccepted   u64 incarnation, u64 term, u64 index
-//!        16 LeaseQuestions   for each: u64 number, u32 length, the question
-//!        17 LeaseAnswers     for each: u64 number, u32 length, the answer
+//!        16 LeaseRequests   for each: u64 number, u32 length, the question
+//!        17 LeaseResponses     for each: u64 number, u32 length, the answer
 //!        18 Record, Wanted   u64 main revision, the key
 //!        19 Record, Given    u64 main revision, u32 length of the key, the key, the record
 //!        20 WhichIncarnation u64 number
@@ -32,7 +32,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use raft::eraftpb::{Message, MessageType};
-use revisions::{Command, LeaseAnswer, LeaseQuestion, Response};
+use revisions::{Command, LeaseRequest, LeaseResponse, Response};
 
 pub use records::RecordMessage;
 
@@ -118,28 +118,28 @@ pub enum PeerMessage {
         outcome: Box<Result<Response, revisions::Error>>,
     },
     /// A follower asks a question about a lease that only the leader can answer.
-    LeaseQuestion {
+    LeaseRequest {
         /// The follower's number for the question.
         number: u64,
-        question: LeaseQuestion,
+        question: LeaseRequest,
     },
-    /// The leader's answer to `LeaseQuestion`. A member that does not lead sends none.
-    LeaseAnswer {
+    /// The leader's answer to `LeaseRequest`. A member that does not lead sends none.
+    LeaseResponse {
         /// The follower's number for the question.
         number: u64,
         /// Boxed to keep messages small, because they are moved often.
-        answer: Box<LeaseAnswer>,
+        answer: Box<LeaseResponse>,
     },
     /// Several questions about leases at once. A member of a release before this message
     /// drops it; the follower then repeats each question in a message of its own.
-    LeaseQuestions {
+    LeaseRequests {
         /// The follower's number for each question, and the question.
-        questions: Vec<(u64, LeaseQuestion)>,
+        questions: Vec<(u64, LeaseRequest)>,
     },
-    /// The leader's answers to `LeaseQuestions`.
-    LeaseAnswers {
+    /// The leader's answers to `LeaseRequests`.
+    LeaseResponses {
         /// The follower's number for each question, and the answer.
-        answers: Vec<(u64, LeaseAnswer)>,
+        answers: Vec<(u64, LeaseResponse)>,
     },
     /// A leader offers a snapshot to a member that is behind the log. Repeated until the member
     /// answers with `SnapshotWanted`.
@@ -253,8 +253,8 @@ impl PeerMessage {
             PeerMessage::Raft(message) => message.get_msg_type() == MessageType::MsgAppend,
             PeerMessage::ReadIndex { .. }
             | PeerMessage::ReadAt { .. }
-            | PeerMessage::LeaseQuestion { .. }
-            | PeerMessage::LeaseQuestions { .. }
+            | PeerMessage::LeaseRequest { .. }
+            | PeerMessage::LeaseRequests { .. }
             | PeerMessage::SnapshotWanted { .. }
             | PeerMessage::SnapshotOver { .. }
             | PeerMessage::Rejoin(_)
@@ -263,12 +263,12 @@ impl PeerMessage {
             | PeerMessage::WhichIncarnation { .. }
             | PeerMessage::ThisIncarnation { .. } => false,
             // The answer may list the keys.
-            PeerMessage::LeaseAnswer { answer, .. } => {
-                matches!(**answer, LeaseAnswer::TimeToLive(_))
+            PeerMessage::LeaseResponse { answer, .. } => {
+                matches!(**answer, LeaseResponse::TimeToLive(_))
             }
-            PeerMessage::LeaseAnswers { answers } => answers
+            PeerMessage::LeaseResponses { answers } => answers
                 .iter()
-                .any(|(_, answer)| matches!(answer, LeaseAnswer::TimeToLive(_))),
+                .any(|(_, answer)| matches!(answer, LeaseResponse::TimeToLive(_))),
             PeerMessage::Record(record) => record.is_bulk(),
             PeerMessage::Command { .. }
             | PeerMessage::Answer { .. }
@@ -297,17 +297,17 @@ impl PeerMessage {
                     Err(error) => (NOT_DONE, vec![head, error.encode()]),
                 }
             }
-            PeerMessage::LeaseQuestion { number, question } => {
+            PeerMessage::LeaseRequest { number, question } => {
                 (LEASE_QUESTION, vec![words(&[*number]), question.encode()])
             }
-            PeerMessage::LeaseAnswer { number, answer } => {
+            PeerMessage::LeaseResponse { number, answer } => {
                 (LEASE_ANSWER, vec![words(&[*number]), answer.encode()])
             }
-            PeerMessage::LeaseQuestions { questions } => {
+            PeerMessage::LeaseRequests { questions } => {
                 let questions = questions.iter().map(|(number, it)| (*number, it.encode()));
                 (LEASE_QUESTIONS, vec![numbered(questions)])
             }
-            PeerMessage::LeaseAnswers { answers } => {
+            PeerMessage::LeaseResponses { answers } => {
                 let answers = answers.iter().map(|(number, it)| (*number, it.encode()));
                 (LEASE_ANSWERS, vec![numbered(answers)])
             }
@@ -387,19 +387,19 @@ impl PeerMessage {
                     outcome: Box::new(outcome),
                 }
             }
-            LEASE_QUESTION => PeerMessage::LeaseQuestion {
+            LEASE_QUESTION => PeerMessage::LeaseRequest {
                 number: fields.u64()?,
-                question: LeaseQuestion::decode(fields.0).map_err(text)?,
+                question: LeaseRequest::decode(fields.0).map_err(text)?,
             },
-            LEASE_ANSWER => PeerMessage::LeaseAnswer {
+            LEASE_ANSWER => PeerMessage::LeaseResponse {
                 number: fields.u64()?,
-                answer: Box::new(LeaseAnswer::decode(fields.0).map_err(text)?),
+                answer: Box::new(LeaseResponse::decode(fields.0).map_err(text)?),
             },
-            LEASE_QUESTIONS => PeerMessage::LeaseQuestions {
-                questions: all_numbered(fields, LeaseQuestion::decode)?,
+            LEASE_QUESTIONS => PeerMessage::LeaseRequests {
+                questions: all_numbered(fields, LeaseRequest::decode)?,
             },
-            LEASE_ANSWERS => PeerMessage::LeaseAnswers {
-                answers: all_numbered(fields, LeaseAnswer::decode)?,
+            LEASE_ANSWERS => PeerMessage::LeaseResponses {
+                answers: all_numbered(fields, LeaseResponse::decode)?,
             },
             SNAPSHOT_OFFER..=SNAPSHOT_OVER => decode_of_snapshot(kind, fields)?,
             REJOIN => PeerMessage::Rejoin(RejoinQuestion {

@@ -17,11 +17,13 @@
 //!
 //! ```text
 //!   Replica ─┬─ core        what all roles share: state machine, log, consensus, clock, output
-//!            ├─ role        what only a leader has; dropped with the role, and what waited in
-//!            │              it is answered in one place (`Replica::end_role`)
+//!            ├─ role        what only a leader has; dropped with the role. What waited in it
+//!            │              is collected in one place (`Replica::end_role`), to be answered
 //!            ├─ requests    what waits in every role: batches in flight, reads, forwarded
-//!            │              commands, questions about leases, transfers of leadership
-//!            ├─ leases      the vote that this member has promised; the lease of a leader
+//!            │              commands, requests about leases, transfers of leadership
+//!            ├─ vote_lease, leader_lease   what this member has promised to a leader, and what
+//!            │              voters have promised to this one
+//!            ├─ room, damage   whether the log has room; damaged values that wait for a repair
 //!            ├─ rejoin      what a member does that may lack the tail of its log
 //!            └─ snapshots   sending them, receiving one
 //! ```
@@ -66,7 +68,7 @@ use engine::{Commitment, Sequence};
 use environment::{Clock, Disk, Instant};
 use peers::LimitedWarnings;
 use raft::StateRole;
-use revisions::{Command, LeaseQuestion, Machine};
+use revisions::{Command, LeaseRequest, Machine};
 
 use crate::awaited::Awaited;
 use crate::identity_files::{RemovalFile, refuse_removed};
@@ -305,8 +307,8 @@ impl Replica {
     /// Takes a question about a lease. The leader, here or at another member, answers it.
     pub fn ask_lease(
         &mut self,
-        question: LeaseQuestion,
-        requester: ReplySender<revisions::LeaseAnswer>,
+        question: LeaseRequest,
+        requester: ReplySender<revisions::LeaseResponse>,
     ) {
         let requester = LeaseRequester::Local(requester);
         let leases = &mut self.requests.leases;

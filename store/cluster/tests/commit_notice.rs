@@ -22,7 +22,7 @@ fn followers_learn_the_commit_index_after_a_delay_when_no_entry_follows() {
     let wait = due.saturating_since(environment::Clock::now(&cluster.clock));
     assert!(wait < TICK, "before any heartbeat");
     cluster.clock.advance(wait);
-    cluster.settle();
+    cluster.run_until_quiet();
     assert!(cluster.agrees());
     assert_eq!(cluster.replica(1).due(), None);
 }

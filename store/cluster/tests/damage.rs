@@ -21,7 +21,7 @@ fn put(cluster: &mut Cluster, at: u64, request: PutRequest) -> Pending {
     let command = Command::Put(request);
     assert!(cluster.replica(at).takes(&command));
     cluster.replica(at).propose(&command, answer);
-    cluster.settle();
+    cluster.run_until_quiet();
     receiver
 }
 

@@ -37,7 +37,7 @@ fn say(cluster: &mut Cluster, to: u64, message: Message) {
     cluster
         .replica(to)
         .receive(LIAR, PeerMessage::Raft(message));
-    cluster.settle();
+    cluster.run_until_quiet();
 }
 
 #[test]

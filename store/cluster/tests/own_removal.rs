@@ -122,7 +122,7 @@ fn a_leader_that_is_removed_during_its_flush_still_leads_until_others_know() {
     assert!(cluster.replica(1).index() > index, "its own part");
     assert!(cluster.replica(1).applied_index() < cluster.replica(1).index());
     cluster.flushes_late = None;
-    cluster.settle();
+    cluster.run_until_quiet();
     assert!(cluster.replica(1).holds_leadership() && !is_removed(&cluster, 1));
     assert_eq!(
         cluster.replica(1).applied_index(),
@@ -140,7 +140,7 @@ fn a_member_that_was_removed_while_it_was_down_does_not_start_when_it_is_cut_off
     cluster.kill(3);
     assert!(is_done(&mut cluster.remove(1, 3)));
     cluster.start(3);
-    cluster.settle();
+    cluster.run_until_quiet();
     assert!(is_removed(&cluster, 3));
     assert!(!shows_removal(&cluster, 3, 3), "its log does not say so");
     cluster.lose_power(3);

@@ -139,7 +139,7 @@ impl Applier {
     /// Replaces the whole state by a complete import, at once and for good.
     /// `check` sees its state blob first and may refuse it.
     ///
-    /// After [`Error::InstallUnsettled`] the engine is closed, because it is unknown
+    /// After [`Error::InstallUncertain`] the engine is closed, because it is unknown
     /// which of the two states lasts: the next opening finds out. After any
     /// other error the old state stays.
     pub fn install(

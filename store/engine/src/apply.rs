@@ -22,7 +22,7 @@ use crate::creations::Transition;
 use crate::live::Live;
 use crate::read::Records;
 use crate::record_pointer::RecordPointer;
-use crate::trees::{self, COMPACTION, CURRENT, HIDDEN, HISTORY, Known, OF_VERSIONS};
+use crate::trees::{self, COMPACTION, CURRENT, HIDDEN, HISTORY, OF_VERSIONS, VersionEntry};
 use crate::{Batch, Change, KeyChange, bulk_deletion, hidden, history_key};
 use ordered_index::{BulkLoad, Writer};
 use std::collections::HashSet;
@@ -73,16 +73,16 @@ impl Index {
     ) {
         let mut live = accounting.live.lock();
         for (change, position) in key_changes(batch, &appended.positions) {
-            let (key, known) = (&change.key[..], known(change, position));
-            live.born(known.pointer);
-            let before = if known.tombstone {
-                self.bury(&mut live, key, known);
+            let (key, version) = (&change.key[..], version_entry(change, position));
+            live.born(version.pointer);
+            let before = if version.tombstone {
+                self.bury(&mut live, key, version);
                 self.writer.remove(CURRENT, key)
             } else {
-                self.writer.insert(CURRENT, key, known.entry())
+                self.writer.insert(CURRENT, key, version.entry())
             };
             if let Some(before) = before {
-                live.died(Known::from(before).pointer);
+                live.died(VersionEntry::from(before).pointer);
             }
         }
         drop(live);
@@ -91,7 +91,7 @@ impl Index {
 
     /// Keeps the tombstone if HISTORY has versions of the key that are not swept yet, because
     /// they would show again without it.
-    fn bury(&mut self, live: &mut Live, key: &[u8], deletion: Known) {
+    fn bury(&mut self, live: &mut Live, key: &[u8], deletion: VersionEntry) {
         if self.writer.len(HISTORY) > 0 && self.newest_since(key, 0).is_some() {
             self.insert_history(live, key, deletion);
         } else {
@@ -107,11 +107,11 @@ impl Index {
         batch: &Batch,
         appended: &Appended,
     ) {
-        let known = self.known_already(batch);
+        let version = self.known_already(batch);
         let mut live = accounting.live.lock();
         for (change, position) in key_changes(batch, &appended.positions) {
             let (key, main) = (&change.key, change.revision.main);
-            if known.contains(&(&key[..], main)) {
+            if version.contains(&(&key[..], main)) {
                 self.drop_stale(&mut live, key, main);
             } else {
                 self.apply_key(&mut live, change, position);
@@ -143,24 +143,24 @@ impl Index {
         change: &KeyChange,
         position: Position,
     ) -> Option<Transition> {
-        let (key, known) = (&change.key[..], known(change, position));
-        live.born(known.pointer);
-        let before = if known.tombstone {
-            self.insert_history(live, key, known);
+        let (key, version) = (&change.key[..], version_entry(change, position));
+        live.born(version.pointer);
+        let before = if version.tombstone {
+            self.insert_history(live, key, version);
             self.writer.remove(CURRENT, key)
         } else {
-            self.writer.insert(CURRENT, key, known.entry())
+            self.writer.insert(CURRENT, key, version.entry())
         };
-        let transition = match (before.is_some(), known.tombstone) {
+        let transition = match (before.is_some(), version.tombstone) {
             (false, false) => Some(Transition::Created),
             (true, true) => Some(Transition::Deleted),
             (true, false) | (false, true) => None,
         };
-        match before.map(Known::from) {
-            Some(before) if before.main < known.main => self.insert_history(live, key, before),
+        match before.map(VersionEntry::from) {
+            Some(before) if before.main < version.main => self.insert_history(live, key, before),
             Some(before) => hidden::keep(&mut self.writer, live, key, before),
-            None if !known.tombstone && change.revision.sub > 0 => {
-                self.hide_deletion(live, key, known.main);
+            None if !version.tombstone && change.revision.sub > 0 => {
+                self.hide_deletion(live, key, version.main);
             }
             None => {}
         }
@@ -172,14 +172,14 @@ impl Index {
     fn hide_deletion(&mut self, live: &mut Live, key: &[u8], main: i64) {
         let twin = history_key::encode(key, main as u64);
         if let Some(deletion) = self.writer.remove(HISTORY, &twin) {
-            hidden::keep(&mut self.writer, live, key, Known::from(deletion));
+            hidden::keep(&mut self.writer, live, key, VersionEntry::from(deletion));
         }
     }
 
-    fn insert_history(&mut self, live: &mut Live, key: &[u8], known: Known) {
-        let key = history_key::encode(key, known.main as u64);
-        if let Some(twin) = self.writer.insert(HISTORY, &key, known.entry()) {
-            live.died(Known::from(twin).pointer);
+    fn insert_history(&mut self, live: &mut Live, key: &[u8], version: VersionEntry) {
+        let key = history_key::encode(key, version.main as u64);
+        if let Some(twin) = self.writer.insert(HISTORY, &key, version.entry()) {
+            live.died(VersionEntry::from(twin).pointer);
         }
     }
 
@@ -197,25 +197,26 @@ impl Index {
 
     /// Whether any version of `key` written at `main` or later is in the trees.
     fn has_since(&self, key: &[u8], main: i64) -> bool {
-        let current = self.writer.get(CURRENT, key).map(Known::from);
-        current.is_some_and(|known| known.main >= main) || self.newest_since(key, main).is_some()
+        let current = self.writer.get(CURRENT, key).map(VersionEntry::from);
+        current.is_some_and(|version| version.main >= main)
+            || self.newest_since(key, main).is_some()
     }
 
     /// The newest superseded version of `key` written at `main` or later.
-    fn newest_since(&self, key: &[u8], main: i64) -> Option<Known> {
+    fn newest_since(&self, key: &[u8], main: i64) -> Option<VersionEntry> {
         let newest = history_key::encode(key, u64::MAX);
         let oldest = history_key::encode(key, main as u64);
         let (newest, oldest) = (Bound::Included(&newest[..]), Bound::Included(&oldest[..]));
         let mut cursor = self.writer.cursor(HISTORY, newest, oldest);
-        cursor.next().map(|(_, entry)| Known::from(entry))
+        cursor.next().map(|(_, entry)| VersionEntry::from(entry))
     }
 
     /// Drops a version of `key` older than `main` that still stands in CURRENT. A checkpoint's
     /// walk may have met it there and its replacement later in HISTORY; by then the older version
     /// had moved to HISTORY too, or had been compacted.
     fn drop_stale(&mut self, live: &mut Live, key: &[u8], main: i64) {
-        let current = self.writer.get(CURRENT, key).map(Known::from);
-        if let Some(stale) = current.filter(|known| known.main < main) {
+        let current = self.writer.get(CURRENT, key).map(VersionEntry::from);
+        if let Some(stale) = current.filter(|version| version.main < main) {
             self.writer.remove(CURRENT, key);
             live.died(stale.pointer);
         }
@@ -268,8 +269,8 @@ fn key_changes<'b>(
 }
 
 /// The index entry of a change with its record at `position`.
-pub(crate) fn known(change: &KeyChange, position: Position) -> Known {
-    Known {
+pub(crate) fn version_entry(change: &KeyChange, position: Position) -> VersionEntry {
+    VersionEntry {
         pointer: RecordPointer::new(position, change.log_bytes()),
         main: change.revision.main,
         tombstone: change.tombstone,

@@ -5,10 +5,10 @@
 //! and the only thread that writes can do nothing else during that time.
 
 use crate::KeyChange;
-use crate::apply::{Index, known};
+use crate::apply::{Index, version_entry};
 use crate::creations::{Creations, Transition};
 use crate::live::Live;
-use crate::trees::{CURRENT, HISTORY, Known};
+use crate::trees::{CURRENT, HISTORY, VersionEntry};
 use crate::{hidden, history_key};
 use ordered_index::{Change, IndexEntry};
 use value_log::Position;
@@ -59,10 +59,10 @@ impl Index {
         let before = self.writer.change_sorted(CURRENT, &removals);
         let mut past = Past::default();
         for (&(change, position), before) in run.iter().zip(before) {
-            let deletion = known(change, position);
+            let deletion = version_entry(change, position);
             live.born(deletion.pointer);
             past.push(&change.key, deletion);
-            let Some(before) = before.map(Known::from) else {
+            let Some(before) = before.map(VersionEntry::from) else {
                 continue;
             };
             creations.note(deletion.main, &change.key, Transition::Deleted);
@@ -74,7 +74,7 @@ impl Index {
         }
         let twins = self.writer.change_sorted(HISTORY, &past.changes());
         for twin in twins.into_iter().flatten() {
-            live.died(Known::from(twin).pointer);
+            live.died(VersionEntry::from(twin).pointer);
         }
     }
 }
@@ -97,7 +97,7 @@ struct Past {
 }
 
 impl Past {
-    fn push(&mut self, key: &[u8], version: Known) {
+    fn push(&mut self, key: &[u8], version: VersionEntry) {
         history_key::encode_to(key, version.main as u64, &mut self.keys);
         self.entries.push((self.keys.len(), version.entry()));
     }

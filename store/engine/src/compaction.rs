@@ -33,7 +33,7 @@ use crate::accounting::Accounting;
 use crate::hidden;
 use crate::history_key;
 use crate::live::Live;
-use crate::trees::{CURRENT, HISTORY, Known};
+use crate::trees::{CURRENT, HISTORY, VersionEntry};
 use ordered_index::Writer;
 use std::ops::Bound;
 
@@ -41,7 +41,7 @@ use std::ops::Bound;
 const SLICE_ENTRIES: usize = 1024;
 
 /// Whether the newest version not above `compacted` stays.
-pub(crate) fn survives(newest: Known, compacted: i64) -> bool {
+pub(crate) fn survives(newest: VersionEntry, compacted: i64) -> bool {
     !newest.tombstone || newest.main == compacted
 }
 
@@ -113,7 +113,7 @@ impl Sweep {
     fn sweep_history(&mut self, writer: &mut Writer, live: &mut Live) {
         for key in &self.look(writer) {
             let entry = writer.remove(HISTORY, key).expect("it was just seen");
-            live.died(Known::from(entry).pointer);
+            live.died(VersionEntry::from(entry).pointer);
         }
     }
 
@@ -128,7 +128,7 @@ impl Sweep {
                 return dropped;
             };
             self.meet(writer, key, &mut dropped);
-            if self.drops(key, Known::from(entry)) {
+            if self.drops(key, VersionEntry::from(entry)) {
                 dropped.push(key.to_vec());
             }
             self.last.clear();
@@ -150,12 +150,12 @@ impl Sweep {
     }
 
     /// Whether the entry goes now.
-    fn drops(&mut self, key: &[u8], known: Known) -> bool {
-        if known.main > self.compacted {
+    fn drops(&mut self, key: &[u8], version: VersionEntry) -> bool {
+        if version.main > self.compacted {
             return false;
         }
         let newest = !std::mem::replace(&mut self.decided, true);
-        if newest && !survives(known, self.compacted) {
+        if newest && !survives(version, self.compacted) {
             self.held = Some(key.to_vec());
         }
         !newest
@@ -166,8 +166,8 @@ impl Sweep {
 fn current_is_newest(writer: &Writer, history_key: &[u8], compacted: i64) -> bool {
     let mut key = Vec::new();
     history_key::decode(history_key, &mut key);
-    let current = writer.get(CURRENT, &key).map(Known::from);
-    current.is_some_and(|known| known.main <= compacted)
+    let current = writer.get(CURRENT, &key).map(VersionEntry::from);
+    current.is_some_and(|version| version.main <= compacted)
 }
 
 #[cfg(test)]
@@ -180,15 +180,15 @@ mod tests {
 
     /// Puts version `main` of a key into HISTORY.
     fn add(writer: &mut Writer, accounting: &Accounting, key: &[u8], main: i64, tombstone: bool) {
-        let known = Known {
+        let version = VersionEntry {
             pointer: RecordPointer::new(Position::new(1, 64 * main as u64), 64),
             main,
             tombstone,
         };
-        accounting.live.lock().born(known.pointer);
+        accounting.live.lock().born(version.pointer);
         let history_key = history_key::encode(key, main as u64);
         assert_eq!(
-            writer.insert(HISTORY, &history_key, known.entry()),
+            writer.insert(HISTORY, &history_key, version.entry()),
             None,
             "{main} is new"
         );
@@ -232,7 +232,7 @@ mod tests {
         for main in 2..versions {
             add(&mut writer, &accounting, b"k", main, false);
         }
-        let current = Known {
+        let current = VersionEntry {
             pointer: RecordPointer::new(Position::new(2, 64), 64),
             main: versions,
             tombstone: false,

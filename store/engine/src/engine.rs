@@ -126,8 +126,8 @@ impl Engine {
 
     /// Waits until everything written so far is on stable storage, with
     /// [`crate::Durability::Os`] too. A failure ends the log.
-    pub fn settle(&self) -> Result<(), Error> {
-        Ok(self.log().settle()?)
+    pub fn flush(&self) -> Result<(), Error> {
+        Ok(self.log().flush()?)
     }
 
     /// Sets the notice that runs after each flush of the log, and once when the log fails.

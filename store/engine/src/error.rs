@@ -261,7 +261,7 @@ pub enum Error {
     /// which one lasts. The engine is closed: open it again.
     # [error("{} has either its old state or the snapshot's: the disk failed in the step between
     # them ({reason}); it is closed, open it again", directory.display())]
-    InstallUnsettled {
+    InstallUncertain {
         /// The directory.
         directory: PathBuf,
         /// What failed.

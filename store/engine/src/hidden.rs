@@ -17,7 +17,7 @@
 
 use crate::Snapshot;
 use crate::live::Live;
-use crate::trees::{HIDDEN, Known};
+use crate::trees::{HIDDEN, VersionEntry};
 use ordered_index::Writer;
 use std::ops::Bound;
 
@@ -25,9 +25,9 @@ const MAIN_BYTES: usize = 8;
 const POSITION_BYTES: usize = 8;
 
 /// The entry's key for a version of `key` that was just written at its place.
-pub(crate) fn encode(key: &[u8], known: Known) -> Vec<u8> {
-    let main = (known.main as u64).to_be_bytes();
-    let position = known.pointer.position().to_bits().to_be_bytes();
+pub(crate) fn encode(key: &[u8], version: VersionEntry) -> Vec<u8> {
+    let main = (version.main as u64).to_be_bytes();
+    let position = version.pointer.position().to_bits().to_be_bytes();
     [&main, &position, key].concat()
 }
 
@@ -45,20 +45,20 @@ pub(crate) fn first_of(main: i64) -> [u8; MAIN_BYTES] {
 }
 
 /// Adds a version that its own transaction has replaced.
-pub(crate) fn keep(writer: &mut Writer, live: &mut Live, key: &[u8], known: Known) {
-    if let Some(twin) = writer.insert(HIDDEN, &encode(key, known), known.entry()) {
-        live.died(Known::from(twin).pointer);
+pub(crate) fn keep(writer: &mut Writer, live: &mut Live, key: &[u8], version: VersionEntry) {
+    if let Some(twin) = writer.insert(HIDDEN, &encode(key, version), version.entry()) {
+        live.died(VersionEntry::from(twin).pointer);
     }
 }
 
 /// The versions written from revision `from` to `to`, both included.
-pub(crate) fn between(snapshot: &Snapshot, from: i64, to: i64) -> Vec<Known> {
+pub(crate) fn between(snapshot: &Snapshot, from: i64, to: i64) -> Vec<VersionEntry> {
     let (start, end) = (first_of(from), first_of(to.saturating_add(1)));
     let (start, end) = (Bound::Included(&start[..]), Bound::Excluded(&end[..]));
     let mut cursor = snapshot.trees.cursor(HIDDEN, start, end);
     let mut found = Vec::new();
     while let Some((_, entry)) = cursor.next() {
-        found.push(Known::from(entry));
+        found.push(VersionEntry::from(entry));
     }
     found
 }
@@ -81,7 +81,7 @@ pub(crate) fn forget_through(
     }
     for key in &dropped {
         let entry = writer.remove(HIDDEN, key).expect("it was just seen");
-        live.died(Known::from(entry).pointer);
+        live.died(VersionEntry::from(entry).pointer);
     }
     dropped.len() < at_most
 }
@@ -93,8 +93,8 @@ mod tests {
     use crate::trees::TREES;
     use value_log::Position;
 
-    fn known(main: i64, offset: u64) -> Known {
-        Known {
+    fn version_entry(main: i64, offset: u64) -> VersionEntry {
+        VersionEntry {
             pointer: RecordPointer::new(Position::new(1, offset), 128),
             main,
             tombstone: false,
@@ -106,9 +106,9 @@ mod tests {
         let (mut writer, reader) = ordered_index::new(TREES);
         let mut live = Live::default();
         for main in [2, 7, 7, 255, 256, 1000] {
-            let known = known(main, 64 * writer.len(HIDDEN));
-            live.born(known.pointer);
-            keep(&mut writer, &mut live, b"k", known);
+            let version = version_entry(main, 64 * writer.len(HIDDEN));
+            live.born(version.pointer);
+            keep(&mut writer, &mut live, b"k", version);
         }
         for (revision, left) in [(1, 6), (6, 5), (7, 3), (255, 2), (999, 1), (1000, 0)] {
             while !forget_through(&mut writer, &mut live, revision, 2) {}
@@ -126,15 +126,15 @@ mod tests {
         let (mut writer, _reader) = ordered_index::new(TREES);
         let mut live = Live::default();
         for _ in 0..2 {
-            live.born(known(5, 64).pointer);
-            keep(&mut writer, &mut live, b"k", known(5, 64));
+            live.born(version_entry(5, 64).pointer);
+            keep(&mut writer, &mut live, b"k", version_entry(5, 64));
         }
         assert_eq!((writer.len(HIDDEN), live.live_bytes()), (1, 128));
     }
 
     #[test]
     fn revision_and_key_come_back() {
-        let encoded = encode(b"a\0b", known(9, 640));
+        let encoded = encode(b"a\0b", version_entry(9, 640));
         assert_eq!(decode(&encoded), Some((9, &b"a\0b"[..])));
         assert_eq!(decode(&encoded[..15]), None);
     }

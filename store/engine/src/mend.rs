@@ -4,7 +4,7 @@ use crate::damage::DamagedVersion;
 use crate::format::{KEY_HEADER_BYTES, KIND_KEY, KeyHeader};
 use crate::read::Records;
 use crate::record_pointer::{RecordPointer, padding};
-use crate::trees::Known;
+use crate::trees::VersionEntry;
 use crate::{Error, KeyChange, salvage, trees};
 use bytes::Bytes;
 use value_log::{Log, Record, Suspect};
@@ -17,9 +17,9 @@ impl Records {
     pub(crate) fn record_of(&self, version: &DamagedVersion) -> Result<Option<Bytes>, Error> {
         let DamagedVersion { key, main } = version;
         let find = |trees: &ordered_index::Snapshot| trees::find(trees, key, *main);
-        let known = find(&self.index.reader.pin());
-        known
-            .map(|known| self.record(known.pointer, *main, find))
+        let entry = find(&self.index.reader.pin());
+        entry
+            .map(|entry| self.record(entry.pointer, *main, find))
             .transpose()
     }
 
@@ -45,8 +45,8 @@ impl Records {
     /// Writes damaged records again that are proved by what is left of them.
     pub(crate) fn mend_what_is_proved(&self) {
         for version in self.damage.all(true) {
-            let known = trees::find(&self.index.reader.pin(), &version.key, version.main);
-            let suspect = known.and_then(|known| self.suspect(known.pointer));
+            let entry = trees::find(&self.index.reader.pin(), &version.key, version.main);
+            let suspect = entry.and_then(|entry| self.suspect(entry.pointer));
             let payload =
                 suspect.and_then(|suspect| salvage::payload(&suspect, &version.key, version.main));
             let outcome = payload.map(|payload| self.mend(&version, &payload));
@@ -61,12 +61,12 @@ impl Records {
     /// the version is not kept any more, or its record has another length.
     fn mend(&self, version: &DamagedVersion, payload: &[u8]) -> Result<bool, Error> {
         let _mending = self.damage.mending.lock();
-        let known = trees::find(&self.index.reader.pin(), &version.key, version.main);
+        let entry = trees::find(&self.index.reader.pin(), &version.key, version.main);
         let kv_end =
             KeyHeader::decode(payload).map(|header| KEY_HEADER_BYTES + header.kv_bytes as usize);
         let payload = kv_end.ok().and_then(|end| payload.get(..end));
-        let mended = match (known, payload) {
-            (Some(known), Some(payload)) => self.write_again(known.pointer, payload)?,
+        let mended = match (entry, payload) {
+            (Some(entry), Some(payload)) => self.write_again(entry.pointer, payload)?,
             _ => false,
         };
         self.damage.forget(version);
@@ -96,11 +96,11 @@ impl Records {
     }
 
     /// Notes a damaged record that reclaim has met, and keeps its segment.
-    pub(crate) fn keep_segment_of(&self, known: Known) {
-        if let Err(error) = self.read_in_history(known.pointer, known.main) {
+    pub(crate) fn keep_segment_of(&self, entry: VersionEntry) {
+        if let Err(error) = self.read_in_history(entry.pointer, entry.main) {
             tracing::error!(%error, "a segment with a damaged record is not reclaimed");
         }
-        self.damage.spoiled.lock().insert(known.pointer.segment());
+        self.damage.spoiled.lock().insert(entry.pointer.segment());
     }
 
     fn suspect(&self, pointer: RecordPointer) -> Option<Suspect> {
@@ -148,7 +148,7 @@ impl Records {
         };
         let trees = self.index.reader.pin();
         let is_here = |key: &Bytes| {
-            trees::find(&trees, key, main).is_some_and(|known| known.pointer == pointer)
+            trees::find(&trees, key, main).is_some_and(|entry| entry.pointer == pointer)
         };
         match salvage::keys(&suspect).into_iter().find(is_here) {
             Some(key) => {

@@ -5,7 +5,7 @@
 //! the two ends stop where their keys meet.
 
 use crate::history_key;
-use crate::trees::{CURRENT, HISTORY, Known};
+use crate::trees::{CURRENT, HISTORY, VersionEntry};
 use crate::{Snapshot, Version};
 use bytes::Bytes;
 use ordered_index::Cursor;
@@ -51,7 +51,7 @@ fn bounds<'k>(start: &'k [u8], end: Option<&'k [u8]>) -> (Bound<&'k [u8]>, Bound
 }
 
 fn version((key, entry): (&[u8], ordered_index::IndexEntry)) -> Version {
-    Version::new(Bytes::copy_from_slice(key), Known::from(entry))
+    Version::new(Bytes::copy_from_slice(key), VersionEntry::from(entry))
 }
 
 impl Iterator for Range<'_> {
@@ -141,16 +141,16 @@ impl<'a> Merge<'a> {
         loop {
             let key = self.next_versions(&mut versions)?;
             let at = self.at;
-            let visible = versions.iter().filter(|known| known.main <= at);
-            let visible = visible.max_by_key(|known| known.main);
-            if let Some(&known) = visible.filter(|known| !known.tombstone) {
-                return Some(Version::new(key, known));
+            let visible = versions.iter().filter(|version| version.main <= at);
+            let visible = visible.max_by_key(|version| version.main);
+            if let Some(&version) = visible.filter(|version| !version.tombstone) {
+                return Some(Version::new(key, version));
             }
         }
     }
 
     /// The next key that has any version, and all it has, in no order.
-    pub(crate) fn next_versions(&mut self, versions: &mut Vec<Known>) -> Option<Bytes> {
+    pub(crate) fn next_versions(&mut self, versions: &mut Vec<VersionEntry>) -> Option<Bytes> {
         let key = self.next_key()?;
         versions.clear();
         for side in [&mut self.current, &mut self.history] {
@@ -177,7 +177,7 @@ struct Side<'a> {
     superseded: bool,
     backward: bool,
     key: Vec<u8>,
-    known: Option<Known>,
+    version: Option<VersionEntry>,
 }
 
 impl<'a> Side<'a> {
@@ -187,21 +187,21 @@ impl<'a> Side<'a> {
             superseded,
             backward,
             key: Vec::new(),
-            known: None,
+            version: None,
         };
         side.advance();
         side
     }
 
     fn key(&self) -> Option<&[u8]> {
-        self.known.is_some().then_some(&self.key[..])
+        self.version.is_some().then_some(&self.key[..])
     }
 
     /// The entry ahead, if it is one of `key`.
-    fn take(&mut self, key: &[u8]) -> Option<Known> {
-        let known = self.known.filter(|_| self.key == key)?;
+    fn take(&mut self, key: &[u8]) -> Option<VersionEntry> {
+        let version = self.version.filter(|_| self.key == key)?;
         self.advance();
-        Some(known)
+        Some(version)
     }
 
     fn advance(&mut self) {
@@ -210,14 +210,14 @@ impl<'a> Side<'a> {
         } else {
             self.cursor.next()
         };
-        self.known = found.map(|(key, entry)| {
+        self.version = found.map(|(key, entry)| {
             if self.superseded {
                 history_key::decode(key, &mut self.key);
             } else {
                 self.key.clear();
                 self.key.extend_from_slice(key);
             }
-            Known::from(entry)
+            VersionEntry::from(entry)
         });
     }
 }

@@ -12,7 +12,7 @@ use crate::log_view::LogView;
 use crate::published::Published;
 use crate::record::{self, unreadable};
 use crate::record_pointer::RecordPointer;
-use crate::trees::Known;
+use crate::trees::VersionEntry;
 use crate::{Error, KeyChange, Lineage, Snapshot, Version, trees};
 use bytes::Bytes;
 use ordered_index::Snapshot as Trees;
@@ -44,10 +44,10 @@ impl Records {
         key: &[u8],
         at: i64,
     ) -> Result<Option<KeyChange>, Error> {
-        let known = snapshot.visible(key, at);
+        let version = snapshot.visible(key, at);
         drop(snapshot);
-        let read = |known: Known| self.read_version(key, known.main, known.pointer);
-        known.map(read).transpose()
+        let read = |version: VersionEntry| self.read_version(key, version.main, version.pointer);
+        version.map(read).transpose()
     }
 
     /// The lineage of the version of `key` that `snapshot` shows at revision `at`.
@@ -57,7 +57,7 @@ impl Records {
         key: &[u8],
         at: i64,
     ) -> Result<Option<Lineage>, Error> {
-        let read = |known: Known| self.lineage_at(key, known.main, known.pointer);
+        let read = |version: VersionEntry| self.lineage_at(key, version.main, version.pointer);
         snapshot.visible(key, at).map(read).transpose()
     }
 
@@ -117,7 +117,7 @@ impl Records {
         &self,
         pointer: RecordPointer,
         main: i64,
-        find: impl Fn(&Trees) -> Option<Known>,
+        find: impl Fn(&Trees) -> Option<VersionEntry>,
     ) -> Result<Bytes, Error> {
         let read = |pointer| self.record_at(pointer, main);
         let (payload, stored) = self.follow(pointer, main, find, read)?;
@@ -129,7 +129,7 @@ impl Records {
         &self,
         mut pointer: RecordPointer,
         main: i64,
-        find: impl Fn(&Trees) -> Option<Known>,
+        find: impl Fn(&Trees) -> Option<VersionEntry>,
         read: impl Fn(RecordPointer) -> Result<T, Error>,
     ) -> Result<T, Error> {
         for _ in 0..MOVES_MAX {
@@ -145,13 +145,13 @@ impl Records {
     /// Where the version is now; `None` when it is still where it was.
     fn pointer_now(
         &self,
-        find: impl Fn(&Trees) -> Option<Known>,
+        find: impl Fn(&Trees) -> Option<VersionEntry>,
         main: i64,
         before: RecordPointer,
     ) -> Result<Option<RecordPointer>, Error> {
         let trees = self.index.reader.pin();
         match find(&trees) {
-            Some(known) => Ok(Some(known.pointer).filter(|&pointer| pointer != before)),
+            Some(version) => Ok(Some(version.pointer).filter(|&pointer| pointer != before)),
             None => Err(Error::Compacted {
                 asked: main,
                 compacted: trees::compacted(&trees),

@@ -27,7 +27,7 @@ use crate::live::{Live, SegmentLife};
 use crate::parts::Parts;
 use crate::read::Records;
 use crate::record_pointer::RecordPointer;
-use crate::trees::{CURRENT, HISTORY, Known, OF_VERSIONS};
+use crate::trees::{CURRENT, HISTORY, OF_VERSIONS, VersionEntry};
 use ordered_index::{IndexEntry, Writer};
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -232,8 +232,8 @@ impl Moves {
         let kept = self.rest.len().saturating_sub(at_most);
         for moved in self.rest.drain(kept..).rev() {
             if moved.swap(writer) {
-                live.born(Known::from(moved.new).pointer);
-                live.died(Known::from(moved.old).pointer);
+                live.born(VersionEntry::from(moved.new).pointer);
+                live.died(VersionEntry::from(moved.old).pointer);
             }
         }
         self.rest.is_empty()
@@ -247,7 +247,7 @@ impl Move {
         if writer.replace_value(self.tree, &self.key, self.old, self.new) {
             return true;
         }
-        let main = Known::from(self.old).main as u64;
+        let main = VersionEntry::from(self.old).main as u64;
         self.tree == CURRENT
             && writer.replace_value(
                 HISTORY,
@@ -334,7 +334,10 @@ impl Copy<'_> {
             let Some((key, entry)) = cursor.next() else {
                 break;
             };
-            if self.victims.contains(&Known::from(entry).pointer.segment()) {
+            if self
+                .victims
+                .contains(&VersionEntry::from(entry).pointer.segment())
+            {
                 survivors.push((key.to_vec(), entry));
             }
             if looked >= SLICE_ENTRIES || survivors.len() >= SLICE_SURVIVORS {
@@ -346,9 +349,9 @@ impl Copy<'_> {
     }
 
     fn copy_record(&mut self, tree: usize, key: Vec<u8>, old: IndexEntry) -> Result<(), Error> {
-        let known = Known::from(old);
-        let record_bytes = known.pointer.record_bytes();
-        let position = known.pointer.position();
+        let version = VersionEntry::from(old);
+        let record_bytes = version.pointer.record_bytes();
+        let position = version.pointer.position();
         let record = match self
             .parts
             .records
@@ -357,16 +360,16 @@ impl Copy<'_> {
             .read(position, record_bytes as usize)
         {
             Ok(record) => record,
-            Err(error) => return self.pass_over(known, error.into()),
+            Err(error) => return self.pass_over(version, error.into()),
         };
         assert_eq!(record.kind, KIND_KEY, "the index points at a key version");
         let position = self.relocation.append(Record {
             kind: KIND_KEY,
             parts: &[&record.payload],
         })?;
-        let new = Known {
+        let new = VersionEntry {
             pointer: RecordPointer::new(position, record_bytes),
-            ..known
+            ..version
         }
         .entry();
         self.moves.push(Move {
@@ -381,12 +384,12 @@ impl Copy<'_> {
     }
 
     /// Leaves a damaged record and its segment alone; other errors end the copy.
-    fn pass_over(&mut self, known: Known, error: Error) -> Result<(), Error> {
+    fn pass_over(&mut self, version: VersionEntry, error: Error) -> Result<(), Error> {
         if !error.is_damage() {
             return Err(error);
         }
-        self.parts.records.keep_segment_of(known);
-        self.spoiled.insert(known.pointer.segment());
+        self.parts.records.keep_segment_of(version);
+        self.spoiled.insert(version.pointer.segment());
         Ok(())
     }
 

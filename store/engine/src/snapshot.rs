@@ -13,7 +13,7 @@
 use crate::Range;
 use crate::history_key;
 use crate::record_pointer::RecordPointer;
-use crate::trees::{self, CURRENT, HISTORY, Known, OF_VERSIONS};
+use crate::trees::{self, CURRENT, HISTORY, OF_VERSIONS, VersionEntry};
 use bytes::Bytes;
 use std::ops::Bound;
 
@@ -37,12 +37,12 @@ impl Version {
         self.pointer.record_bytes()
     }
 
-    pub(crate) fn new(key: Bytes, known: Known) -> Version {
+    pub(crate) fn new(key: Bytes, version: VersionEntry) -> Version {
         Version {
             key,
-            main: known.main,
-            tombstone: known.tombstone,
-            pointer: known.pointer,
+            main: version.main,
+            tombstone: version.tombstone,
+            pointer: version.pointer,
         }
     }
 }
@@ -79,28 +79,28 @@ impl Snapshot {
     /// The version of `key` visible at revision `at`, which the caller has
     /// checked against [`Snapshot::compacted`].
     pub fn get(&self, key: &[u8], at: i64) -> Option<Version> {
-        let known = self.visible(key, at)?;
-        Some(Version::new(Bytes::copy_from_slice(key), known))
+        let version = self.visible(key, at)?;
+        Some(Version::new(Bytes::copy_from_slice(key), version))
     }
 
     /// The same without the key, which the caller has.
-    pub(crate) fn visible(&self, key: &[u8], at: i64) -> Option<Known> {
-        let current = self.trees.get(CURRENT, key).map(Known::from);
-        let known = match current {
-            Some(known) if known.main <= at => Some(known),
+    pub(crate) fn visible(&self, key: &[u8], at: i64) -> Option<VersionEntry> {
+        let current = self.trees.get(CURRENT, key).map(VersionEntry::from);
+        let version = match current {
+            Some(version) if version.main <= at => Some(version),
             None if at >= self.revision() => None,
             _ => self.newest_superseded(key, at),
         };
-        known.filter(|known| !known.tombstone)
+        version.filter(|version| !version.tombstone)
     }
 
-    fn newest_superseded(&self, key: &[u8], at: i64) -> Option<Known> {
+    fn newest_superseded(&self, key: &[u8], at: i64) -> Option<VersionEntry> {
         let at = u64::try_from(at).ok()?;
         let (from, to) = (history_key::encode(key, at), history_key::encode(key, 0));
         let mut cursor = self
             .trees
             .cursor(HISTORY, Bound::Included(&from), Bound::Included(&to));
-        cursor.next().map(|(_, entry)| Known::from(entry))
+        cursor.next().map(|(_, entry)| VersionEntry::from(entry))
     }
 
     /// The versions visible at `at` with `start <= key < end` (`None`: to the

@@ -23,9 +23,9 @@ pub(crate) const TREES: usize = 4;
 /// The trees with versions as entries; a checkpoint holds these, in this order.
 pub(crate) const OF_VERSIONS: [usize; 3] = [CURRENT, HISTORY, HIDDEN];
 
-/// More replaced bytes are freed without waiting for the next publish, which may not come:
-/// installing a snapshot of another member replaces a whole tree at once.
-const REPLACED_BYTES_RESTING: u64 = 1 << 20;
+/// Replaced bytes up to this limit stay until the next publish. More are freed at once, because
+/// the next publish may not come: installing a snapshot of another member replaces a whole tree at once.
+const REPLACED_BYTES_KEPT_MAX: u64 = 1 << 20;
 /// Its stamp is the last compacted revision.
 const COMPACTED_KEY: &[u8] = &[];
 /// etcd's revision of an empty store.
@@ -37,13 +37,13 @@ const TOMBSTONE: u64 = 1 << 63;
 
 /// What an entry of CURRENT, HISTORY or HIDDEN says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct VersionEntry {
     pub(crate) pointer: RecordPointer,
     pub(crate) main: i64,
     pub(crate) tombstone: bool,
 }
 
-impl Known {
+impl VersionEntry {
     pub(crate) fn entry(self) -> IndexEntry {
         let mark = if self.tombstone { TOMBSTONE } else { 0 };
         IndexEntry {
@@ -53,9 +53,9 @@ impl Known {
     }
 }
 
-impl From<IndexEntry> for Known {
-    fn from(entry: IndexEntry) -> Known {
-        Known {
+impl From<IndexEntry> for VersionEntry {
+    fn from(entry: IndexEntry) -> VersionEntry {
+        VersionEntry {
             pointer: RecordPointer::from_bits(entry.value),
             main: (entry.stamp & !TOMBSTONE) as i64,
             tombstone: entry.stamp & TOMBSTONE != 0,
@@ -70,9 +70,9 @@ pub(crate) fn compacted(trees: &Snapshot) -> i64 {
         .map_or(NEVER_COMPACTED, |entry| entry.stamp as i64)
 }
 
-/// Frees replaced memory, if it is more than `REPLACED_BYTES_RESTING`.
+/// Frees replaced memory, if it is more than `REPLACED_BYTES_KEPT_MAX`.
 pub(crate) fn free_replaced(writer: &mut Writer) {
-    if writer.garbage_bytes() > REPLACED_BYTES_RESTING {
+    if writer.garbage_bytes() > REPLACED_BYTES_KEPT_MAX {
         writer.collect();
     }
 }
@@ -88,16 +88,16 @@ pub(crate) fn set_compacted(writer: &mut Writer, revision: i64) {
     );
 }
 
-/// The entry of exactly that version, wherever it is.
-pub(crate) fn find(trees: &Snapshot, key: &[u8], main: i64) -> Option<Known> {
+/// The entry of exactly that version, in CURRENT or in HISTORY.
+pub(crate) fn find(trees: &Snapshot, key: &[u8], main: i64) -> Option<VersionEntry> {
     let current = trees
         .get(CURRENT, key)
-        .map(Known::from)
-        .filter(|known| known.main == main);
+        .map(VersionEntry::from)
+        .filter(|version| version.main == main);
     current.or_else(|| {
         trees
             .get(HISTORY, &history_key::encode(key, main as u64))
-            .map(Known::from)
+            .map(VersionEntry::from)
     })
 }
 
@@ -117,7 +117,7 @@ mod tests {
         writer.install(CURRENT, BulkLoad::new());
         writer.publish(2);
         (0..100).for_each(|_| free_replaced(&mut writer));
-        let much = |writer: &Writer| writer.garbage_bytes() > REPLACED_BYTES_RESTING;
+        let much = |writer: &Writer| writer.garbage_bytes() > REPLACED_BYTES_KEPT_MAX;
         assert!(much(&writer), "freed under a snapshot");
         drop(snapshot);
         // Other tests of this process hold the collector back for moments.

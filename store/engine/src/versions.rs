@@ -22,7 +22,7 @@ use crate::range::Merge;
 use crate::read::Records;
 use crate::record_pointer::RecordPointer;
 use crate::transfer::holds::Hold;
-use crate::trees::Known;
+use crate::trees::VersionEntry;
 use crate::{Error, KeyChange, Snapshot, hidden};
 use std::sync::Arc;
 
@@ -203,18 +203,19 @@ fn collect(snapshot: &Snapshot, at: i64, compacted: i64) -> Vec<(i64, RecordPoin
     let mut any_visible = false;
     each_key(snapshot, |versions| {
         let newest = newest_not_above(versions, at);
-        let visible = newest.filter(|known| !known.tombstone);
+        let visible = newest.filter(|version| !version.tombstone);
         any_visible |= visible.is_some();
-        counted.extend(visible.filter(|known| known.main <= compacted));
+        counted.extend(visible.filter(|version| version.main <= compacted));
         counted.extend(
             versions
                 .iter()
-                .filter(|known| known.main > compacted && known.main <= at),
+                .filter(|version| version.main > compacted && version.main <= at),
         );
         if !any_visible {
             let survivor = newest_not_above(versions, compacted);
-            survivors
-                .extend(survivor.filter(|known| !known.tombstone && survives(*known, compacted)));
+            survivors.extend(
+                survivor.filter(|version| !version.tombstone && survives(*version, compacted)),
+            );
         }
     });
     if !any_visible {
@@ -250,14 +251,14 @@ pub(crate) fn changes_between(
         counted.extend(
             versions
                 .iter()
-                .filter(|known| known.main >= from && known.main <= to),
+                .filter(|version| version.main >= from && version.main <= to),
         );
     });
     counted.extend(hidden::between(snapshot, from, to));
     in_order(counted)
 }
 
-fn each_key(snapshot: &Snapshot, mut look: impl FnMut(&[Known])) {
+fn each_key(snapshot: &Snapshot, mut look: impl FnMut(&[VersionEntry])) {
     let mut merge = Merge::new(snapshot, &[], None, i64::MAX, false);
     let mut versions = Vec::new();
     while merge.next_versions(&mut versions).is_some() {
@@ -265,18 +266,18 @@ fn each_key(snapshot: &Snapshot, mut look: impl FnMut(&[Known])) {
     }
 }
 
-fn newest_not_above(versions: &[Known], at: i64) -> Option<Known> {
+fn newest_not_above(versions: &[VersionEntry], at: i64) -> Option<VersionEntry> {
     versions
         .iter()
-        .filter(|known| known.main <= at)
-        .max_by_key(|known| known.main)
+        .filter(|version| version.main <= at)
+        .max_by_key(|version| version.main)
         .copied()
 }
 
-fn in_order(counted: Vec<Known>) -> Vec<(i64, RecordPointer)> {
+fn in_order(counted: Vec<VersionEntry>) -> Vec<(i64, RecordPointer)> {
     let mut pointers: Vec<(i64, RecordPointer)> = counted
         .iter()
-        .map(|known| (known.main, known.pointer))
+        .map(|version| (version.main, version.pointer))
         .collect();
     pointers.sort_unstable();
     pointers

@@ -23,7 +23,7 @@ fn overwrite(store: &mut Store, rounds: u8) {
 }
 
 /// Until nothing is under way or due.
-fn settle(store: &mut Store) {
+fn finish_maintenance(store: &mut Store) {
     store.maintain().unwrap();
     while store.applier.is_maintaining() {
         std::thread::yield_now();
@@ -76,7 +76,7 @@ fn dead_segments_are_given_back_without_copying() {
     overwrite(&mut store, 40);
     let full = store.engine.status();
     store.compact(store.model.revision).unwrap();
-    settle(&mut store);
+    finish_maintenance(&mut store);
     let small = store.engine.status();
     assert!(small.segments <= 4, "{small:?}");
     assert!(
@@ -101,7 +101,7 @@ fn mostly_dead_segments_are_emptied_and_every_live_version_stays() {
         overwrite(&mut store, 1);
     }
     store.compact(store.model.revision).unwrap();
-    settle(&mut store);
+    finish_maintenance(&mut store);
     let status = store.engine.status();
     assert!(status.upkeep.relocated_bytes > 0, "{status:?}");
     assert!(status.log_bytes < 4 * status.live_bytes, "{status:?}");
@@ -116,7 +116,7 @@ fn segments_with_history_that_is_not_compacted_stay_in_the_log() {
     let mut store = Store::new(&disk);
     overwrite(&mut store, 20);
     store.compact(3).unwrap();
-    settle(&mut store);
+    finish_maintenance(&mut store);
     assert_eq!(store.engine.status().upkeep.released_segments, 0);
     store.check_history(3);
 }

@@ -310,7 +310,7 @@ fn a_failed_flush_or_short_write_at_any_io_leaves_one_of_the_two() {
 #[test]
 fn after_a_failure_in_the_step_itself_the_engine_is_closed() {
     let (picture, pieces) = sent();
-    let mut unsettled = 0;
+    let mut uncertain = 0;
     for io in 0..12 {
         let disk = SimulatedDisk::new(seed(io));
         let mut store = Store::open(&disk, options(), Model::default()).unwrap();
@@ -321,10 +321,10 @@ fn after_a_failure_in_the_step_itself_the_engine_is_closed() {
             import.offer(piece.bytes.clone()).unwrap();
         }
         disk.inject(disk.io_count() + io, Fault::FailedFlush);
-        let Err(Error::InstallUnsettled { .. }) = store.install(import, picture) else {
+        let Err(Error::InstallUncertain { .. }) = store.install(import, picture) else {
             continue;
         };
-        unsettled += 1;
+        uncertain += 1;
         let refused = store.write(&[put("more", "")]);
         assert!(matches!(refused, Err(Error::Closed { .. })), "{refused:?}");
         // The file system takes nothing any more either.
@@ -341,7 +341,7 @@ fn after_a_failure_in_the_step_itself_the_engine_is_closed() {
         again.write(&[put("after", "it")]).unwrap();
         again.check_all();
     }
-    assert!(unsettled > 0, "the step never failed");
+    assert!(uncertain > 0, "the step never failed");
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn timed(steps: usize, work: impl FnOnce()) -> f64 {
     start.elapsed().as_nanos() as f64 / steps as f64
 }
 
-fn settle() {
+fn collect_garbage() {
     for _ in 0..1_000 {
         crossbeam_epoch::pin().flush();
     }
@@ -154,7 +154,7 @@ fn standard(keys: &[Vec<u8>], random: &mut Random) -> Cost {
 
 fn ours(keys: &[Vec<u8>], random: &mut Random) -> (Writer, Reader, Cost) {
     // The index measured before may still be waiting for the collector.
-    settle();
+    collect_garbage();
     let before = LIVE_BYTES.load(Ordering::Relaxed);
     let (mut writer, reader) = ordered_index::new(1);
     let insert_ns = timed(keys.len(), || {

@@ -40,7 +40,7 @@ fn live() -> i64 {
 }
 
 /// Pins until the collector has freed all it may.
-fn settle() {
+fn collect_garbage() {
     for _ in 0..2_000 {
         crossbeam_epoch::pin().flush();
     }
@@ -57,7 +57,7 @@ fn key(number: u64) -> Vec<u8> {
 
 #[test]
 fn memory_is_counted_exactly_and_all_of_it_comes_back() {
-    settle();
+    collect_garbage();
     let before = live();
     let (mut writer, reader) = new(2);
     let mut random = Random::from_seed(0);
@@ -112,10 +112,10 @@ fn memory_is_counted_exactly_and_all_of_it_comes_back() {
         writer.insert(1, &key(number), IndexEntry::default());
     }
     drop((writer, reader));
-    settle();
+    collect_garbage();
     assert_eq!(snapshot.nth(1, 0).map(|(key, _)| key), Some(key(0)));
     drop(snapshot);
-    settle();
+    collect_garbage();
     let left = live() - before;
     assert!(left.abs() < SLACK_BYTES, "{left} bytes were never freed");
 }

@@ -30,7 +30,7 @@ impl Map {
         Options::new(directory.as_ref()).open()
     }
 
-    pub(crate) fn with(
+    pub(crate) fn open_on(
         disk: Arc<dyn Disk>,
         directory: &Path,
         options: engine::Options,
@@ -112,7 +112,7 @@ impl Map {
     /// Waits until everything that was written is on stable storage, with
     /// [`Durability::Os`](crate::Durability::Os) too.
     pub fn flush(&self) -> Result<(), Error> {
-        Ok(self.core.engine.settle()?)
+        Ok(self.core.engine.flush()?)
     }
 
     /// State and counters of the engine.

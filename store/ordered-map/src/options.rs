@@ -79,6 +79,6 @@ impl Options {
     /// Errors name the file and the remedy: another process has the directory, the files
     /// are damaged or not those of a map, the disk is full.
     pub fn open(self) -> Result<Map, Error> {
-        Map::with(Arc::new(RealDisk), &self.directory, self.engine)
+        Map::open_on(Arc::new(RealDisk), &self.directory, self.engine)
     }
 }

@@ -1,4 +1,5 @@
-//! Deciding: each command is checked and evaluated on the state after all earlier ones.
+//! Evaluation of each kind of command, on the state after all earlier ones (`evaluate.rs` has
+//! the part that changes keys).
 //!
 //! A compaction is checked here and counts for all commands that are evaluated later, although
 //! the history is removed only after the batch is applied: the engine decides which versions

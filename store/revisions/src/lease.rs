@@ -14,10 +14,10 @@
 //! in a second is limited, so that many of them do not delay other writes.
 
 mod keep_alive;
+mod leader_request;
 mod lessor;
-mod question;
 mod revocation;
 
+pub use leader_request::{LeaseRequest, LeaseResponse};
 pub(crate) use lessor::Lessor;
-pub use question::{LeaseAnswer, LeaseQuestion};
 pub(crate) use revocation::Pace;

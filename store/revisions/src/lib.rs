@@ -70,7 +70,7 @@ pub use engine::{Export, Import, ImportNotice, ImportProgress, Installed, Piece,
 pub use command::{Command, Response, is_read_only, is_serializable};
 pub use error::Error;
 pub use hash::KeyValueHash;
-pub use lease::{LeaseAnswer, LeaseQuestion};
+pub use lease::{LeaseRequest, LeaseResponse};
 pub use machine::Machine;
 pub use member::{Member, MemberChange, Members, quorum};
 pub use membership::{

@@ -374,7 +374,7 @@ impl Machine {
     /// stay valid and see the new state; the entries of the log do not count any more. Must not
     /// be called while this machine leads.
     ///
-    /// After [`engine::Error::InstallUnsettled`] the machine is closed; after any other error it
+    /// After [`engine::Error::InstallUncertain`] the machine is closed; after any other error it
     /// continues with its old state.
     pub fn install(&mut self, import: Import) -> Result<Installed, Error> {
         assert!(!self.leading, "what was decided here would be lost");

@@ -31,7 +31,7 @@ pub struct Options {
     pub watch: WatchOptions,
 }
 
-/// Limits of one watch stream.
+/// Limits of watch streams.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchOptions {
     /// Bytes of events that wait in memory for a slow client. Further events are read from the
@@ -39,8 +39,8 @@ pub struct WatchOptions {
     pub queue_bytes_max: usize,
     /// Size above which a response is split for watches that asked for fragments.
     pub response_bytes_max: usize,
-    /// Limit of the queued bytes of all streams together. While it is exceeded, a stream may
-    /// queue only a small part of its own limit.
+    /// Limit of the queued bytes of all streams together. While it is reached, a stream may
+    /// queue only a 16th of its own limit.
     pub total_queue_bytes_max: usize,
     /// Changes in one revision above which watchers read it from the log instead of receiving it
     /// from the hub, which would delay every later command.

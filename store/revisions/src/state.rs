@@ -47,14 +47,15 @@ pub enum StateRecord {
     },
     /// A lease is gone; its keys were deleted before, in the same batch.
     Revoked {
-        /// Whose.
+        /// Id of the lease.
         id: i64,
     },
     /// History below a revision may go.
     Compacted {
-        /// Which.
+        /// The compacted revision.
         revision: i64,
-        /// Somebody waits until it is gone: its hash is remembered.
+        /// The client waits until the history is removed; every member keeps the hash of this
+        /// revision from before.
         physical: bool,
     },
     /// An alarm was raised or cleared.

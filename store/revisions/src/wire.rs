@@ -9,7 +9,7 @@
 //!   7 alarm  8 member add     9 member remove  10 member update  11 member promote
 //!  12 member publish
 //!
-//!   question, answer    kind u8 | the request or response in protobuf
+//!   request, response   kind u8 | the request or response in protobuf
 //!
 //!   1 keep alive    2 time to live    (of a lease)
 //!
@@ -29,7 +29,7 @@ use std::sync::Arc;
 use bytes::{Buf, BufMut, Bytes};
 use prost::Message;
 
-use crate::{Command, Error, LeaseAnswer, LeaseQuestion, Response};
+use crate::{Command, Error, LeaseRequest, LeaseResponse, Response};
 
 const ETCD: u8 = 1;
 const MEMORY_LIMIT: u8 = 2;
@@ -84,12 +84,12 @@ codec!(
 );
 
 codec!(
-    LeaseQuestion, "a question about a lease",
+    LeaseRequest, "a request about a lease",
     1 KeepAlive, 2 TimeToLive,
 );
 
 codec!(
-    LeaseAnswer, "an answer about a lease",
+    LeaseResponse, "an answer about a lease",
     1 KeepAlive, 2 TimeToLive,
 );
 

@@ -102,7 +102,7 @@ impl Grants {
     }
 
     /// Takes back grants that are not needed, and ends connections that send nothing.
-    fn look(&self) {
+    fn reclaim(&self) {
         let now = self.clock.now();
         let mut holders = lock(&self.holders);
         let holding: Vec<Arc<Unsent>> = holders.iter().filter_map(Weak::upgrade).collect();
@@ -141,7 +141,7 @@ impl Unsent {
         }
         while !self.has_room() && !self.grow() {
             if timeout(LOOK_EVERY, self.room.notified()).await.is_err() {
-                self.grants.look();
+                self.grants.reclaim();
             }
         }
         // Each request wakes only the next one: woken together they would all be executed,
@@ -305,7 +305,7 @@ mod tests {
         other.room().await;
         clock.advance(STALLED_AFTER);
         drop(held.remove(0));
-        grants.look();
+        grants.reclaim();
         let ended = several.iter().filter(|it| it.activity.is_ending()).count();
         assert_eq!(
             ended,

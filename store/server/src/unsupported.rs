@@ -48,7 +48,8 @@ pub(crate) fn refuse(
         (_, "etcdserverpb.Auth") => Status::unimplemented(AUTH),
         (_, "v3lockpb.Lock") => Status::unimplemented(LOCK),
         (_, "v3electionpb.Election") => Status::unimplemented(ELECTION),
-        _ => Status::unimplemented(HEALTH_LIST),
+        (Method::HealthList, _) => Status::unimplemented(HEALTH_LIST),
+        _ => Status::unimplemented(format!("inkstone: {method:?} is not supported yet")),
     };
     let metadata = MetadataMap::from_headers(headers.clone());
     let begun = Call::begin(backend, method, &metadata);

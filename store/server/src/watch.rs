@@ -2,15 +2,15 @@
 //!
 //! ```text
 //!   client ──create, cancel, progress──► requests ─┐
-//!                                                  ├─ Session::step ──► responses ──► client
+//!                                                  ├─ Session::next ──► responses ──► client
 //!   hub ──────────────events──────────► watches ───┘
 //! ```
 //!
 //! A step runs only when HTTP/2 asks for another message. If a client does not read, no
 //! step runs; its watches then wait in the log as cursors, and it costs no more
 //! than the stream's bounded buffers, whatever it watches. Requests are read ahead of
-//! their execution, up to a bound. Events that must be read from the log are read on a
-//! thread of its own, which delays no other call of this core.
+//! their execution, up to a bound. History is read from the log on another thread, which
+//! delays no other call of this core.
 
 use std::sync::Arc;
 use std::time::Duration;

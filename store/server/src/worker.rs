@@ -5,9 +5,9 @@
 //!                                  └─► hand over to the core that has
 //! ```
 //!
-//! A runtime of one thread per core answers a request without a hand-over
-//! between threads. One core accepts on a socket; a connection is moved once,
-//! when it is accepted, to the core with the fewest connections, and never again.
+//! A core's runtime has one thread, which reads a request and writes its answer; only a
+//! command itself goes to the replica's thread. One core accepts on a socket; a connection
+//! is moved at most once, when it is accepted, to the core with the fewest connections.
 
 use std::convert::Infallible;
 use std::io;

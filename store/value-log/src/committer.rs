@@ -7,7 +7,7 @@
 //! ```
 //!
 //! There is no timer: the buffer is sealed as soon as this thread is free, and
-//! what arrives during the write is the next group. Two buffers suffice: while
+//! what arrives during the write is written by the next turn. Two buffers suffice: while
 //! one is written the other fills, and when that is full the device is the
 //! bottleneck and producers wait.
 //!
@@ -128,7 +128,8 @@ impl Committer {
         buffers[index].is_used() || ordered.load(Ordering::Acquire)
     }
 
-    /// One group. Returns the buffer that is open now, or nothing at the end.
+    /// One turn: writes the buffer that was open. Returns the one that is open now, or nothing at
+    /// the end.
     pub fn turn(&mut self, index: usize) -> Result<Option<usize>, Error> {
         let orders = self.take_orders();
         let (used, frames) = self.close_buffer(index);
@@ -240,7 +241,7 @@ impl Committer {
         if frames == 0 {
             return Ok(());
         }
-        self.believe_settled()?;
+        self.learn_flushed()?;
         let shared = Arc::clone(&self.shared);
         let buffer = &shared.buffers[index];
         shared.doorbell.wait_until(|| buffer.is_committed(used));

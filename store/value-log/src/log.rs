@@ -126,8 +126,8 @@ impl Log {
     /// Waits until everything that is done now is on stable storage, with
     /// [`crate::Durability::Os`] too. For callers that note elsewhere what
     /// the log holds. A failure ends the log, like any failed flush.
-    pub fn settle(&self) -> Result<(), Error> {
-        self.shared.settle()
+    pub fn flush(&self) -> Result<(), Error> {
+        self.shared.flush()
     }
 
     /// Sets what is called after each flush; replaces what was set before.

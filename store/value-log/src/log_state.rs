@@ -167,14 +167,14 @@ impl LogState {
     }
 
     /// Makes everything that is done stable. With [`Durability::Durable`] it is already.
-    pub fn settle(&self) -> Result<(), Error> {
+    pub fn flush(&self) -> Result<(), Error> {
         if self.options.durability == Durability::Durable {
             return Ok(());
         }
-        let settled = self.pool.settled()?;
+        let flushed = self.pool.flushed()?;
         let mut segments = self.segments.all();
         segments.retain(|it| {
-            it.header.kind == SegmentKind::Log && end_of(it.id(), it.extent().end) > settled
+            it.header.kind == SegmentKind::Log && end_of(it.id(), it.extent().end) > flushed
         });
         self.pool.flush(&segments)
     }

@@ -104,7 +104,7 @@ fn resume(
 ) -> Result<(Log, Recovered), Error> {
     let beyond = contents.log.split_off(walked.tail + 1);
     let active = Arc::clone(&contents.log[walked.tail]);
-    settle(&contents.log, &walked)?;
+    flush_accepted(&contents.log, &walked)?;
     let next = retire_beyond(&*disk, path, &mut contents, &active, beyond)?;
     let segment_bytes = active.header.segment_bytes;
     let state = state(&*disk, path, segment_bytes, &contents, next, active.id())?;
@@ -119,7 +119,7 @@ fn resume(
 /// Flushes the segments that the walk accepted from the page cache, before a frame promises
 /// that they are stable; what the last frame promised is stable already. Removes a seal note
 /// in the tail: it is from before a crash and would be wrong soon.
-fn settle(log: &[Arc<Segment>], walked: &Walked) -> Result<(), Error> {
+fn flush_accepted(log: &[Arc<Segment>], walked: &Walked) -> Result<(), Error> {
     for segment in log[..=walked.tail]
         .iter()
         .filter(|it| it.id() >= walked.synced_up_to.segment())
@@ -255,7 +255,7 @@ fn start(
     let reach = if walked.clean { active.reach } else { 0 };
     let mut committer = Committer::new(Arc::clone(&shared), active, (extent, reach), chain);
     committer.write_opening()?;
-    shared.pool.note_settled(end);
+    shared.pool.note_flushed(end);
     let recovered = Recovered {
         groups: walked.groups,
         sequence: walked.sequence,

@@ -269,10 +269,10 @@ impl<'a> Walker<'a> {
         for (index, segment) in self.contents.log.iter().enumerate().rev() {
             if let Some(found) = self.window(segment, true)?.header(FRAMES_START)? {
                 let stable = found.header.synced_up_to;
-                let unsettled = |it: &Arc<Segment>| end_of(it.id(), it.extent().end) > stable;
+                let unflushed = |it: &Arc<Segment>| end_of(it.id(), it.extent().end) > stable;
                 return Ok(self.contents.log[..index]
                     .iter()
-                    .position(unsettled)
+                    .position(unflushed)
                     .unwrap_or(index));
             }
         }

@@ -123,8 +123,8 @@ impl Segment {
         *self.extent.lock() = extent;
     }
 
-    /// Where a search from `from` on can end. A note that frames have passed is
-    /// not the one that was written last, and is ignored.
+    /// Offset at which a search from `from` may end. If `from` lies beyond the reach note, the
+    /// device has an older note than the last one, and it is ignored.
     pub fn search_limit(&self, from: u64) -> u64 {
         match self.reach {
             reach if (from..=self.header.segment_bytes).contains(&reach) => reach,

@@ -76,7 +76,7 @@ pub(crate) struct SegmentPool {
     /// Signalled when the pool's thread may have something to do.
     changed: Condvar,
     /// Bits of a position: everything before it was flushed here.
-    settled: AtomicU64,
+    flushed_bits: AtomicU64,
     /// Held over a flush: the kernel reports a failure to one caller only, and
     /// the next caller must find it in `state`.
     flushing: Mutex<()>,
@@ -90,7 +90,7 @@ impl SegmentPool {
             parameters,
             state: Mutex::new(state),
             changed: Condvar::new(),
-            settled: AtomicU64::new(0),
+            flushed_bits: AtomicU64::new(0),
             flushing: Mutex::new(()),
             flushing_names: Mutex::new(()),
         }
@@ -121,8 +121,8 @@ impl SegmentPool {
     fn run_job(&self, job: Job) {
         let result = match job {
             Job::Next => self.prepare_next(),
-            Job::Settle(segment) => {
-                self.settle(&segment);
+            Job::Flush(segment) => {
+                self.flush_sealed(&segment);
                 Ok(())
             }
             Job::Spare => self
@@ -169,10 +169,10 @@ impl SegmentPool {
         state
     }
 
-    fn settle(&self, segment: &Arc<Segment>) {
+    fn flush_sealed(&self, segment: &Arc<Segment>) {
         // A failure is kept, and ends the log at its next write.
         if self.flush(std::slice::from_ref(segment)).is_ok() {
-            self.state.lock().settling.pop_front();
+            self.state.lock().unflushed.pop_front();
         }
     }
 
@@ -180,47 +180,49 @@ impl SegmentPool {
     /// to its end, and those behind it. After a failure nothing is flushed.
     pub fn flush(&self, segments: &[Arc<Segment>]) -> Result<(), Error> {
         let _turn = self.flushing.lock();
-        self.settled()?;
+        self.flushed()?;
         for segment in segments {
             let end = end_of(segment.id(), segment.extent().end);
             let flushed = segment.file.sync_data();
             if let Err(error) = flushed.map_err(Error::io("flush", &segment.path)) {
-                self.state.lock().unsettled = Some(error.clone());
+                self.state.lock().flush_failure = Some(error.clone());
                 return Err(error);
             }
-            self.note_settled(end);
+            self.note_flushed(end);
         }
         Ok(())
     }
 
     /// Everything before `end` is stable.
-    pub fn note_settled(&self, end: Position) {
-        self.settled.fetch_max(end.to_bits(), Ordering::AcqRel);
+    pub fn note_flushed(&self, end: Position) {
+        self.flushed_bits.fetch_max(end.to_bits(), Ordering::AcqRel);
     }
 
     /// Lets the pool's thread flush a sealed segment in the background.
-    pub fn settle_later(&self, segment: Arc<Segment>) {
-        self.state.lock().settling.push_back(segment);
+    pub fn flush_later(&self, segment: Arc<Segment>) {
+        self.state.lock().unflushed.push_back(segment);
         self.changed.notify_all();
     }
 
     /// Everything before this was flushed; an error when a flush failed.
-    pub fn settled(&self) -> Result<Position, Error> {
-        match &self.state.lock().unsettled {
+    pub fn flushed(&self) -> Result<Position, Error> {
+        match &self.state.lock().flush_failure {
             Some(error) => Err(error.clone()),
-            None => Ok(Position::from_bits(self.settled.load(Ordering::Acquire))),
+            None => Ok(Position::from_bits(
+                self.flushed_bits.load(Ordering::Acquire),
+            )),
         }
     }
 
     /// The same, whether or not a flush has failed since.
     pub fn flushed_up_to(&self) -> Position {
-        Position::from_bits(self.settled.load(Ordering::Acquire))
+        Position::from_bits(self.flushed_bits.load(Ordering::Acquire))
     }
 
     /// Whether nothing waits to be flushed, or never will be.
-    pub fn has_settled_all(&self) -> bool {
+    pub fn has_flushed_all(&self) -> bool {
         let state = self.state.lock();
-        state.settling.is_empty() || state.unsettled.is_some()
+        state.unflushed.is_empty() || state.flush_failure.is_some()
     }
 
     /// Lets the pool's thread end.
@@ -251,7 +253,7 @@ impl SegmentPool {
     }
 
     /// Whether [`SegmentPool::take_next`] has an answer.
-    pub fn is_settled(&self) -> bool {
+    pub fn has_answer(&self) -> bool {
         let state = self.state.lock();
         let is_known = state.failure.is_some() || state.stopped.is_some() || state.yields;
         state.next.is_some() || is_known

@@ -12,7 +12,7 @@ use value_log::{Error, Log, Options, Position, Record, Seal};
 
 /// Blocks until the log has all its spare segments, so that I/O counts are
 /// the committer's.
-fn settle(log: &Log, options: &Options) {
+fn wait_for_spare_segments(log: &Log, options: &Options) {
     while log.status().spare_segments < options.spare_segments {
         std::thread::yield_now();
     }
@@ -39,7 +39,7 @@ fn stops_after(fault: Fault, seal: Seal) {
     }));
     let kept = append(&log, b"kept").unwrap();
     log.wait_durable(kept.sequence).unwrap();
-    settle(&log, &options);
+    wait_for_spare_segments(&log, &options);
     disk.inject(disk.io_count(), fault);
     let lost = append(&log, &payload(1, 9000)).unwrap();
     let error = log.wait_durable(lost.sequence).unwrap_err();
@@ -102,7 +102,7 @@ fn the_page_cache_is_not_trusted_after_a_failed_flush() {
     let disk = SimulatedDisk::new(5);
     let (log, _, _) = open(&disk, explicit()).unwrap();
     put(&log, 1, b"one").unwrap();
-    settle(&log, &explicit());
+    wait_for_spare_segments(&log, &explicit());
     disk.inject(disk.io_count(), Fault::FailedFlush);
     put(&log, 2, &payload(2, 5000)).unwrap_err();
     drop(log);

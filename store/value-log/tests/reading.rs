@@ -17,7 +17,7 @@ fn of_size(segment_bytes: u64) -> Options {
 }
 
 /// Until no segment is being made.
-fn settle(log: &Log) {
+fn wait_for_spare_segments(log: &Log) {
     while log.status().spare_segments == 0 {
         std::thread::yield_now();
     }
@@ -37,7 +37,7 @@ fn a_small_log_in_large_segments_is_not_read_whole() {
     for index in 1..=3 {
         put(&log, index, &payload(index, 1000)).unwrap();
     }
-    settle(&log);
+    wait_for_spare_segments(&log);
     disk.crash();
     drop(log);
     for restart in [Restart::ProcessCrash, Restart::power_loss()] {
@@ -120,7 +120,7 @@ fn a_failed_flush_of_the_reach_stops_the_log_and_costs_nothing() {
         last += 1;
         put(&log, last, &payload(last, 6000)).unwrap();
     }
-    settle(&log);
+    wait_for_spare_segments(&log);
     assert_eq!(reach(&disk, 1), 1 << 17);
     // The next group goes beyond.
     disk.inject(disk.io_count(), Fault::FailedFlush);

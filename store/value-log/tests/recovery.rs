@@ -316,7 +316,7 @@ fn page_cache_durability_survives_the_process_and_stays_a_prefix_without_power()
 }
 
 #[test]
-fn settled_groups_in_the_page_cache_survive_a_loss_of_power() {
+fn flushed_groups_in_the_page_cache_survive_a_loss_of_power() {
     let options = Options {
         durability: Durability::Os,
         ..explicit()
@@ -326,8 +326,8 @@ fn settled_groups_in_the_page_cache_survive_a_loss_of_power() {
     for index in 1..=100 {
         put(&log, index, &payload(index, 1500)).unwrap();
     }
-    log.settle().unwrap();
-    put(&log, 101, b"not settled").unwrap();
+    log.flush().unwrap();
+    put(&log, 101, b"not flushed").unwrap();
     disk.crash();
     drop(log);
     let disk = disk.restart(Restart::nothing_kept());

@@ -12,7 +12,7 @@ use etcd_api::etcdserverpb::{
     LeaseTimeToLiveRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
 };
 use history::{Answer, Request as Asked};
-use revisions::{Command, LeaseAnswer, LeaseQuestion, Response};
+use revisions::{Command, LeaseRequest, LeaseResponse, Response};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
@@ -44,7 +44,7 @@ enum Waiting {
     },
     Lease {
         id: i64,
-        answer: Receiver<LeaseAnswer>,
+        answer: Receiver<LeaseResponse>,
     },
 }
 
@@ -133,9 +133,9 @@ impl Client {
     fn ask_lease(&mut self, now: Duration, member: &mut Member, random: &mut Random) {
         let id = self.lease;
         let question = if random.chance(2, 3) {
-            LeaseQuestion::KeepAlive(LeaseKeepAliveRequest { id })
+            LeaseRequest::KeepAlive(LeaseKeepAliveRequest { id })
         } else {
-            LeaseQuestion::TimeToLive(LeaseTimeToLiveRequest { id, keys: true })
+            LeaseRequest::TimeToLive(LeaseTimeToLiveRequest { id, keys: true })
         };
         let (sender, answer) = oneshot::channel();
         if let Some(replica) = member.replica_mut() {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use etcd_api::etcdserverpb::LeaseGrantResponse;
-use revisions::{LeaseAnswer, Reader};
+use revisions::{LeaseResponse, Reader};
 
 /// Collects the answers about leases of a run and checks them.
 #[derive(Debug, Default)]
@@ -45,11 +45,11 @@ impl Leases {
     }
 
     /// Takes the answer to a question about a lease.
-    pub fn answered(&mut self, asked: Duration, id: i64, answer: &LeaseAnswer) {
+    pub fn answered(&mut self, asked: Duration, id: i64, answer: &LeaseResponse) {
         let (of, is_renewal, exists, seconds) = match answer {
-            LeaseAnswer::KeepAlive(it) => (it.id, true, it.ttl > 0, it.ttl),
+            LeaseResponse::KeepAlive(it) => (it.id, true, it.ttl > 0, it.ttl),
             // An overdue lease still has a granted time; a lease that does not exist has none.
-            LeaseAnswer::TimeToLive(it) => (it.id, false, it.granted_ttl > 0, it.ttl),
+            LeaseResponse::TimeToLive(it) => (it.id, false, it.granted_ttl > 0, it.ttl),
         };
         assert_eq!(of, id, "an answer about another lease");
         if exists {

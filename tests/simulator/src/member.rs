@@ -341,7 +341,7 @@ impl Member {
         reader.engine().work();
         if self.is_cached()
             && random.chance(1, FLUSHES_ONE_IN)
-            && reader.engine().settle().is_ok()
+            && reader.engine().flush().is_ok()
             && !self.disk.has_crashed()
         {
             self.flushed_revision = reader.revision();

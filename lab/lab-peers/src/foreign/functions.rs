@@ -1,5 +1,6 @@
-//! Functions that both libraries have under the same names except for the prefix. Signatures
-//! are those of `leveldb/c.h` and `rocksdb/c.h`; a `bool` is an unsigned char in both.
+//! Functions of LevelDB's and RocksDB's C interfaces. Those of `Functions` are in both, under the
+//! same names except for the prefix. Signatures are those of `leveldb/c.h` and `rocksdb/c.h`;
+//! a `bool` is an unsigned char in both.
 
 use std::ffi::{c_char, c_void};
 

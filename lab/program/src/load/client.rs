@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
 use super::{OperationResult, Plan, Recorder};
 use crate::record::Kind;
-use crate::verify::Acknowledged;
+use crate::verify::ClientWrites;
 use crate::workload::{Draw, Stamp, mixed};
 
 /// The time at which the next operation is due.
@@ -43,7 +43,7 @@ pub struct Client {
     /// Operations that count: those that succeeded in the measured part.
     pub operations: u64,
     /// Writes of this client, with their outcome.
-    pub acknowledged: Acknowledged,
+    pub acknowledged: ClientWrites,
 }
 
 impl Client {
@@ -63,7 +63,7 @@ impl Client {
             key_number: 0,
             stamp: Stamp::PRELOAD,
             operations: 0,
-            acknowledged: Acknowledged::new(plan.clients),
+            acknowledged: ClientWrites::new(plan.clients),
             plan: Arc::clone(plan),
         }
     }

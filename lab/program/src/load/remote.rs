@@ -27,7 +27,7 @@ use super::timer::{Timer, wake_precisely};
 use super::{Client, Due, Edges, OperationResult, Plan, Recorder};
 use crate::record::Kind;
 use crate::targets::Failure;
-use crate::verify::{Acknowledged, Ledger};
+use crate::verify::{ClientWrites, Ledger};
 use crate::workload::Stamp;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -158,7 +158,7 @@ async fn drive(
     mut client: Client,
     kv: KvClient<Channel>,
     recorder: Rc<RefCell<Recorder>>,
-) -> Result<Acknowledged, Failure> {
+) -> Result<ClientWrites, Failure> {
     let mut kv = kv.max_decoding_message_size(MESSAGE_BYTES_MAX);
     let plan = Arc::clone(recorder.borrow().plan());
     let timer = Timer::new()?;

@@ -7,13 +7,13 @@ use super::recorder::ThreadCounters;
 use super::{Edges, Plan, Recorded, Recorder, coordinate};
 use crate::record::{LoadResult, Steadiness};
 use crate::targets::Failure;
-use crate::verify::Acknowledged;
+use crate::verify::ClientWrites;
 
 /// Result of a load: what was measured, all acknowledged writes, and whether the rate was steady.
-pub type Measured = (LoadResult, Vec<Acknowledged>, Steadiness);
+pub type Measured = (LoadResult, Vec<ClientWrites>, Steadiness);
 
 /// Result of a thread: what it recorded, and the acknowledged writes of its clients.
-pub type Ended = (Recorded, Vec<Acknowledged>);
+pub type Ended = (Recorded, Vec<ClientWrites>);
 
 /// Runs the plan: each function in `threads` drives some of the clients in a thread of its own.
 pub fn run_threads<Thread>(

@@ -17,7 +17,7 @@ use crate::targets::{
     Embedded, Failure, Offer, OpenOptions, TargetKind, UNDER_HANDOFF, command_line, server_program,
 };
 use crate::verdict::durability;
-use crate::verify::{Acknowledged, Ledger};
+use crate::verify::{ClientWrites, Ledger};
 use crate::workload::{Arrival, DurabilityLevel, Warmup, Workload};
 
 mod search;
@@ -221,7 +221,7 @@ fn open_options(workload: &Workload) -> OpenOptions {
 }
 
 /// Runs the load, and stores the results of the measured part in `run`.
-fn measure(job: &Job, opened: &mut Opened, run: &mut Run) -> Result<Vec<Acknowledged>, Failure> {
+fn measure(job: &Job, opened: &mut Opened, run: &mut Run) -> Result<Vec<ClientWrites>, Failure> {
     let (load, acknowledged, steadiness) = match &job.workload.arrival {
         Arrival::Search { objective, process } => {
             search::search(job, opened, run, *objective, *process)?
@@ -347,7 +347,7 @@ fn taints(run: &Run, job: &Job) -> Vec<Taint> {
 fn verify(
     job: &Job,
     opened: Opened,
-    acknowledged: Vec<Acknowledged>,
+    acknowledged: Vec<ClientWrites>,
     plan: &Plan,
     run: &mut Run,
 ) -> Result<(), Failure> {

@@ -56,20 +56,20 @@ fn rejoin_messages_round_trip_and_are_refused_when_truncated() {
 
 fn of_leases() -> [PeerMessage; 2] {
     use etcd_api::etcdserverpb::{LeaseKeepAliveRequest, LeaseKeepAliveResponse};
-    let question = |id| LeaseQuestion::KeepAlive(LeaseKeepAliveRequest { id });
+    let question = |id| LeaseRequest::KeepAlive(LeaseKeepAliveRequest { id });
     let answer = |id| {
         let response = LeaseKeepAliveResponse {
             id,
             ttl: 60,
             ..LeaseKeepAliveResponse::default()
         };
-        LeaseAnswer::KeepAlive(response)
+        LeaseResponse::KeepAlive(response)
     };
     [
-        PeerMessage::LeaseQuestions {
+        PeerMessage::LeaseRequests {
             questions: vec![(1, question(i64::MIN)), (u64::MAX, question(7))],
         },
-        PeerMessage::LeaseAnswers {
+        PeerMessage::LeaseResponses {
             answers: vec![(1, answer(i64::MIN)), (u64::MAX, answer(7))],
         },
     ]

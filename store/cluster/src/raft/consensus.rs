@@ -349,7 +349,7 @@ impl Consensus {
         {
             let first = self.unpersisted.pop_front().expect("just seen");
             if first.binds {
-                self.log.engine.settle()?;
+                self.log.engine.flush()?;
             }
             if let Some(entry) = first.last {
                 self.note_persisted_without_progress(entry);

@@ -226,7 +226,7 @@ impl LogWriter {
             self.write_hard_state()?;
         }
         self.engine.wait_durable(self.appended)?;
-        self.engine.settle()?;
+        self.engine.flush()?;
         self.durable = self.durable.max(self.appended);
         Ok(())
     }

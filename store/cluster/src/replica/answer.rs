@@ -1,6 +1,6 @@
 //! Requesters of commands, and their answers.
 
-use revisions::{Command, LeaseAnswer, Response};
+use revisions::{Command, LeaseResponse, Response};
 use tokio::sync::oneshot;
 
 use crate::Error;
@@ -32,7 +32,7 @@ pub struct Replies {
     pub(super) commands: Vec<Reply<Response>>,
     /// Permissions to read, outcomes of transfers of leadership, or why one of these has failed.
     pub(super) done: Vec<Reply<()>>,
-    pub(super) leases: Vec<Reply<LeaseAnswer>>,
+    pub(super) leases: Vec<Reply<LeaseResponse>>,
 }
 
 impl Replies {

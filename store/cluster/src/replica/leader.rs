@@ -1,7 +1,7 @@
 //! The leader: evaluates commands into batches and proposes each batch as an entry.
 //!
 //! ```text
-//!   elected ──► CatchingUp ──own first entry applied──► Ready ──► evaluates
+//!   elected ──► catching_up: Some ──own first entry applied──► None (ready) ──► evaluates
 //!                   other members' commands wait
 //!
 //!   command ──► open batch ──sealed──► in flight (requests.rs) ──► applied ──► answered
@@ -33,7 +33,7 @@ use super::retries::{Asked, Retry};
 use super::room::Room;
 use crate::{EntryId, Error, Mutant};
 
-/// State of a leader, dropped with the role.
+/// All commands that wait for this leadership, and the leader's state; dropped with the role.
 #[derive(Debug)]
 pub(super) struct Leader {
     /// This member's own first entry, until it is applied here. Before that, this member may not

@@ -20,7 +20,7 @@
 use std::collections::BTreeMap;
 
 use environment::Instant;
-use revisions::{LeaseAnswer, LeaseQuestion};
+use revisions::{LeaseRequest, LeaseResponse};
 
 use super::answer::{Reply, ReplySender, timeout};
 use super::reads::{ROUND_PATIENCE, ReadRequester, Reads};
@@ -35,7 +35,7 @@ const TOGETHER_MAX: usize = 1024;
 #[derive(Debug)]
 pub(super) enum LeaseRequester {
     /// A request task of this node.
-    Local(ReplySender<LeaseAnswer>),
+    Local(ReplySender<LeaseResponse>),
     /// A follower.
     Member {
         member: u64,
@@ -48,7 +48,7 @@ pub(super) enum LeaseRequester {
 
 #[derive(Debug)]
 struct WaitingQuestion {
-    question: LeaseQuestion,
+    question: LeaseRequest,
     requester: LeaseRequester,
     deadline: Instant,
     /// Set if the question was sent to the leader; when it is sent again.
@@ -59,7 +59,7 @@ struct WaitingQuestion {
 
 /// The questions of one member that have no answer yet.
 #[derive(Debug, Default)]
-pub(super) struct LeaseQuestions {
+pub(super) struct LeaseRequests {
     last_number: u64,
     all: BTreeMap<u64, WaitingQuestion>,
     /// Questions to be sent to the leader, or, at the leader, to wait for a round of reads.
@@ -67,21 +67,21 @@ pub(super) struct LeaseQuestions {
     /// Renewals of leases that have run out and are not revoked: the outcome is open.
     run_out: Vec<u64>,
     /// Answers for other members, by member, to be sent together.
-    answers: BTreeMap<u64, Vec<(u64, LeaseAnswer)>>,
+    answers: BTreeMap<u64, Vec<(u64, LeaseResponse)>>,
 }
 
-impl LeaseQuestions {
+impl LeaseRequests {
     /// Numbers the questions of this incarnation above `first_number`; no earlier incarnation
     /// used these numbers.
-    pub fn new(first_number: u64) -> LeaseQuestions {
-        LeaseQuestions {
+    pub fn new(first_number: u64) -> LeaseRequests {
+        LeaseRequests {
             last_number: first_number,
-            ..LeaseQuestions::default()
+            ..LeaseRequests::default()
         }
     }
 
     /// Takes a question about a lease. The leader, here or at another member, answers it.
-    pub fn ask(&mut self, core: &Core, question: LeaseQuestion, requester: LeaseRequester) {
+    pub fn ask(&mut self, core: &Core, question: LeaseRequest, requester: LeaseRequester) {
         self.last_number += 1;
         let waiting = WaitingQuestion {
             question,
@@ -95,7 +95,7 @@ impl LeaseQuestions {
     }
 
     /// Takes the questions that a follower has sent together.
-    pub fn ask_together(&mut self, core: &Core, member: u64, questions: Vec<(u64, LeaseQuestion)>) {
+    pub fn ask_together(&mut self, core: &Core, member: u64, questions: Vec<(u64, LeaseRequest)>) {
         for (number, question) in questions.into_iter().take(TOGETHER_MAX) {
             let requester = LeaseRequester::Member {
                 member,
@@ -139,13 +139,13 @@ impl LeaseQuestions {
         }
         for questions in together.chunks(TOGETHER_MAX) {
             let questions = questions.to_vec();
-            core.send_to_leader(PeerMessage::LeaseQuestions { questions });
+            core.send_to_leader(PeerMessage::LeaseRequests { questions });
         }
     }
 
     /// Repeats a question that was sent before. Returns one that was not, for the caller to
     /// send with others.
-    fn send(&mut self, core: &mut Core, number: u64) -> Option<(u64, LeaseQuestion)> {
+    fn send(&mut self, core: &mut Core, number: u64) -> Option<(u64, LeaseRequest)> {
         let waiting = self.all.get_mut(&number)?;
         if let LeaseRequester::Member { .. } = waiting.requester {
             // A forwarded question could go round in circles. The member that asked will
@@ -158,7 +158,7 @@ impl LeaseQuestions {
         if !waiting.is_repeated {
             return Some((number, question));
         }
-        core.send_to_leader(PeerMessage::LeaseQuestion { number, question });
+        core.send_to_leader(PeerMessage::LeaseRequest { number, question });
         None
     }
 
@@ -167,7 +167,7 @@ impl LeaseQuestions {
         for (member, answers) in std::mem::take(&mut self.answers) {
             for answers in answers.chunks(TOGETHER_MAX) {
                 let answers = answers.to_vec();
-                core.send(member, PeerMessage::LeaseAnswers { answers });
+                core.send(member, PeerMessage::LeaseResponses { answers });
             }
         }
     }
@@ -198,7 +198,7 @@ impl LeaseQuestions {
     }
 
     /// Handles the leader's answer to a question of this member.
-    pub fn answered(&mut self, core: &mut Core, number: u64, answer: LeaseAnswer) {
+    pub fn answered(&mut self, core: &mut Core, number: u64, answer: LeaseResponse) {
         let is_local =
             |waiting: &WaitingQuestion| matches!(waiting.requester, LeaseRequester::Local(_));
         if self.all.get(&number).is_some_and(is_local)
@@ -231,7 +231,7 @@ impl LeaseQuestions {
         &mut self,
         core: &mut Core,
         requester: LeaseRequester,
-        outcome: Result<LeaseAnswer, Error>,
+        outcome: Result<LeaseResponse, Error>,
     ) {
         let (member, number, together) = match requester {
             LeaseRequester::Local(to) => {
@@ -245,12 +245,12 @@ impl LeaseQuestions {
         };
         // A member that gets no answer asks again.
         let Ok(answer) = outcome else { return };
-        if together && matches!(answer, LeaseAnswer::KeepAlive(_)) {
+        if together && matches!(answer, LeaseResponse::KeepAlive(_)) {
             let gathered = self.answers.entry(member).or_default();
             gathered.push((number, answer));
         } else {
             let answer = Box::new(answer);
-            core.send(member, PeerMessage::LeaseAnswer { number, answer });
+            core.send(member, PeerMessage::LeaseResponse { number, answer });
         }
     }
 }

@@ -27,8 +27,8 @@ impl Replica {
             }),
             // After a change of leader, rounds and questions are repeated at the new leader.
             PeerMessage::ReadAt { .. }
-            | PeerMessage::LeaseAnswer { .. }
-            | PeerMessage::LeaseAnswers { .. }
+            | PeerMessage::LeaseResponse { .. }
+            | PeerMessage::LeaseResponses { .. }
                 if from != core.leader => {}
             PeerMessage::ReadAt { round, index } => requests.reads.confirm(round, index),
             PeerMessage::Command { number, command } => {
@@ -41,7 +41,7 @@ impl Replica {
             } => requests
                 .forwards
                 .answered(core, from, number, index, *outcome),
-            PeerMessage::LeaseQuestion { number, question } => {
+            PeerMessage::LeaseRequest { number, question } => {
                 let requester = LeaseRequester::Member {
                     member: from,
                     number,
@@ -49,13 +49,13 @@ impl Replica {
                 };
                 requests.leases.ask(core, question, requester);
             }
-            PeerMessage::LeaseQuestions { questions } => {
+            PeerMessage::LeaseRequests { questions } => {
                 requests.leases.ask_together(core, from, questions);
             }
-            PeerMessage::LeaseAnswer { number, answer } => {
+            PeerMessage::LeaseResponse { number, answer } => {
                 requests.leases.answered(core, number, *answer);
             }
-            PeerMessage::LeaseAnswers { answers } => {
+            PeerMessage::LeaseResponses { answers } => {
                 for (number, answer) in answers {
                     requests.leases.answered(core, number, answer);
                 }

@@ -10,7 +10,7 @@ use environment::Instant;
 
 use super::answer::{Answer, leader_lost, timeout};
 use super::forwards::Forwards;
-use super::leases::LeaseQuestions;
+use super::leases::LeaseRequests;
 use super::reads::{ReadRequester, Reads};
 use super::replica_core::Core;
 use super::transfer::TransferCallers;
@@ -32,7 +32,7 @@ pub(super) struct Requests {
     pub in_flight: VecDeque<InFlight>,
     pub reads: Reads,
     pub forwards: Forwards,
-    pub leases: LeaseQuestions,
+    pub leases: LeaseRequests,
     pub transfers: TransferCallers,
 }
 
@@ -43,7 +43,7 @@ impl Requests {
             in_flight: VecDeque::new(),
             reads: Reads::new(first_number),
             forwards: Forwards::new(first_number),
-            leases: LeaseQuestions::new(first_number),
+            leases: LeaseRequests::new(first_number),
             transfers: TransferCallers::default(),
         }
     }

@@ -218,7 +218,7 @@ fn install(core: &mut Core, incoming: Incoming) -> Result<Result<Installed, Stri
     );
     let installed = match core.machine.install(incoming.import) {
         Ok(installed) => installed,
-        Err(error) if is_unsettled(&error) => return Err(Error::of_machine(error)),
+        Err(error) if is_uncertain(&error) => return Err(Error::of_machine(error)),
         Err(error) => {
             if let revisions::Error::Storage(error) = &error {
                 note_no_room(core, error);
@@ -259,9 +259,9 @@ fn note_no_room(core: &mut Core, error: &engine::Error) {
 }
 
 /// Whether only a restart can find out which of both states is in force.
-fn is_unsettled(error: &revisions::Error) -> bool {
+fn is_uncertain(error: &revisions::Error) -> bool {
     matches!(error, revisions::Error::Storage(error)
-        if matches!(**error, engine::Error::InstallUnsettled { .. }))
+        if matches!(**error, engine::Error::InstallUncertain { .. }))
 }
 
 /// Checks what the Raft library takes for granted in an offer.

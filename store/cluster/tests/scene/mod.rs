@@ -164,7 +164,7 @@ impl Cluster {
     pub fn flush(&mut self, id: u64) {
         let engine = self.replica(id).reader().engine().clone();
         engine.work();
-        engine.settle().unwrap();
+        engine.flush().unwrap();
     }
 
     pub fn replica(&mut self, id: u64) -> &mut Replica {
@@ -206,7 +206,7 @@ impl Cluster {
     }
 
     /// Runs all members until no message is received, without advancing the clock.
-    pub fn settle(&mut self) {
+    pub fn run_until_quiet(&mut self) {
         let mut quiet = 0;
         while quiet < 3 {
             quiet += 1;
@@ -264,7 +264,7 @@ impl Cluster {
 
     pub fn tick(&mut self) {
         self.clock.advance(TICK);
-        self.settle();
+        self.run_until_quiet();
     }
 
     pub fn until(&mut self, reached: impl Fn(&Cluster) -> bool) {
@@ -298,7 +298,7 @@ impl Cluster {
         let (answer, receiver) = oneshot::channel();
         assert!(self.replica(at).takes(&command));
         self.replica(at).propose(&command, answer);
-        self.settle();
+        self.run_until_quiet();
         receiver
     }
 

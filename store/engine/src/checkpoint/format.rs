@@ -29,7 +29,7 @@
 use crate::HardState;
 use crate::entry::HARD_STATE_BYTES;
 use crate::format::u64_at;
-use crate::trees::{EMPTY_REVISION, Known, NEVER_COMPACTED, OF_VERSIONS};
+use crate::trees::{EMPTY_REVISION, NEVER_COMPACTED, OF_VERSIONS, VersionEntry};
 use ordered_index::IndexEntry;
 use std::slice::ChunksExact;
 use value_log::Position;
@@ -154,7 +154,7 @@ impl Foot {
     /// Adds an entry.
     pub(crate) fn count(&mut self, tree: usize, entry: IndexEntry) {
         self.entries[tree] += 1;
-        self.last_main = self.last_main.max(Known::from(entry).main as u64);
+        self.last_main = self.last_main.max(VersionEntry::from(entry).main as u64);
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {

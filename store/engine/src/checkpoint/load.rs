@@ -10,7 +10,7 @@ use crate::history_key;
 use crate::live::Live;
 use crate::overruled::Overruled;
 use crate::revision_marks::RevisionMarks;
-use crate::trees::{HIDDEN, HISTORY, Known, OF_VERSIONS};
+use crate::trees::{HIDDEN, HISTORY, OF_VERSIONS, VersionEntry};
 use environment::{Disk, OpenMode};
 use ordered_index::{BulkLoad, IndexEntry};
 use std::collections::BTreeSet;
@@ -188,8 +188,8 @@ impl<'a> Loader<'a> {
     }
 
     fn push(&mut self, tree: usize, key: &[u8], entry: IndexEntry) -> Result<(), Unusable> {
-        let known = Known::from(entry);
-        let segment = known.pointer.segment();
+        let version = VersionEntry::from(entry);
+        let segment = version.pointer.segment();
         if segment != self.last_present && !self.present.contains(&segment) {
             return Err(Unusable::lost(format!(
                 "it points into segment {segment:08x}, which is gone"
@@ -202,7 +202,7 @@ impl<'a> Loader<'a> {
         if tree == HIDDEN && hidden::decode(key).is_none() {
             return Err("a key of its hidden versions is malformed".into());
         }
-        self.loaded.live.born(known.pointer);
+        self.loaded.live.born(version.pointer);
         self.seen.count(tree, entry);
         self.loaded.trees[tree]
             .push(key, entry)

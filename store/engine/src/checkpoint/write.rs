@@ -51,7 +51,7 @@ impl Job {
         let bytes = self.write_in_the_room_there_is(&partial)?;
         // What the file points at, or says was applied, must outlive it: with
         // page-cache durability the log may be behind.
-        log.settle()?;
+        log.flush()?;
         files::finish(disk, directory, files::PARTIAL, self.number)?;
         parts.counters.checkpoints.add(1);
         parts.counters.checkpoint_bytes.add(bytes);

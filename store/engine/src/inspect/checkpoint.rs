@@ -13,7 +13,7 @@ use crate::checkpoint::files;
 use crate::checkpoint::format::{Foot, Head, Kind, rows};
 use crate::hidden;
 use crate::history_key;
-use crate::trees::{CURRENT, HIDDEN, HISTORY, Known};
+use crate::trees::{CURRENT, HIDDEN, HISTORY, VersionEntry};
 
 /// A checkpoint's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,7 +157,7 @@ impl Pass {
             (Kind::Segments | Kind::Marks | Kind::Overruled, _) => drop(rows(kind, payload)?),
             (Kind::Entries, _) => read_entries(payload, |tree, key, entry| {
                 self.seen.count(tree, entry);
-                visit(self.pointer(tree, key, Known::from(entry))?);
+                visit(self.pointer(tree, key, VersionEntry::from(entry))?);
                 Ok::<(), &'static str>(())
             })?,
             (Kind::Foot, _) if Foot::decode(payload) != Some(self.seen) => {
@@ -172,14 +172,14 @@ impl Pass {
         &'k mut self,
         tree: usize,
         mut key: &'k [u8],
-        known: Known,
+        version: VersionEntry,
     ) -> Result<Pointer<'k>, &'static str> {
         if tree == HISTORY {
             if !history_key::is_well_formed(key) {
                 return Err("a key of its history is malformed");
             }
             let main = history_key::decode(key, &mut self.user_key);
-            if main != known.main as u64 {
+            if main != version.main as u64 {
                 return Err("a key of its history names another revision");
             }
             key = &self.user_key;
@@ -187,17 +187,17 @@ impl Pass {
         if tree == HIDDEN {
             let (main, user_key) =
                 hidden::decode(key).ok_or("a key of its hidden versions is malformed")?;
-            if main != known.main as u64 {
+            if main != version.main as u64 {
                 return Err("a key of its hidden versions names another revision");
             }
             key = user_key;
         }
-        let pointer = known.pointer;
+        let pointer = version.pointer;
         let (position, record_bytes) = (pointer.position(), pointer.record_bytes());
         Ok(Pointer {
             key,
-            main: known.main,
-            tombstone: known.tombstone,
+            main: version.main,
+            tombstone: version.tombstone,
             position,
             record_bytes,
         })

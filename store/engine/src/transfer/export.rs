@@ -15,7 +15,7 @@ use super::{Piece, SnapshotInfo};
 use crate::Error;
 use crate::apply::Index;
 use crate::parts::Parts;
-use crate::trees::{self, HIDDEN, Known};
+use crate::trees::{self, HIDDEN, VersionEntry};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -212,10 +212,10 @@ impl Export {
     /// Header and kv of a version.
     fn read(&self, kind: Kind, found: &FoundVersion) -> Result<Bytes, Error> {
         let records = &self.parts.records;
-        let Known { main, pointer, .. } = found.known;
+        let VersionEntry { main, pointer, .. } = found.version;
         let read = match kind {
             Kind::Hidden => records.record(pointer, main, |trees| {
-                trees.get(HIDDEN, &found.key).map(Known::from)
+                trees.get(HIDDEN, &found.key).map(VersionEntry::from)
             }),
             _ => records
                 .record(pointer, main, |trees| trees::find(trees, &found.key, main))
@@ -241,7 +241,7 @@ fn behind(kind: Kind, found: &FoundVersion) -> From {
         Kind::Hidden => From::Hidden { after: key },
         _ => From::Version {
             key,
-            below: found.known.main,
+            below: found.version.main,
         },
     }
 }

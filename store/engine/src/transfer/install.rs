@@ -69,7 +69,7 @@ pub(crate) fn install(
     let head = head(&log_view.accounting, info, base);
     intake.checkpoint.write_head(&head)?;
     let number = keep_newest_checkpoint(&parts.directory)?;
-    let intake = settle(&parts, maintenance, intake, number)?;
+    let intake = replace_checkpoint(&parts, maintenance, intake, number)?;
     let file_bytes = switch(applied, intake, &head);
     maintenance.begin_of_installed(applied, head.replay_position, file_bytes);
     Ok(Installed {
@@ -81,7 +81,7 @@ pub(crate) fn install(
 }
 
 /// The step from the old state to the new one.
-fn settle(
+fn replace_checkpoint(
     parts: &Parts,
     maintenance: &mut Maintenance,
     mut intake: Intake,
@@ -91,12 +91,12 @@ fn settle(
         return Ok(intake);
     };
     // Either state may last: both are left as they are.
-    intake.leave();
+    intake.keep_files();
     maintenance.end(&parts.records.lifecycle);
     if let Err(error) = parts.close() {
         tracing::warn!(%error, "closing after a failed installation");
     }
-    Err(Error::InstallUnsettled {
+    Err(Error::InstallUncertain {
         directory: parts.directory.path.clone(),
         reason: error.to_string(),
     })
@@ -110,7 +110,7 @@ fn switch(applied: &mut Applied, mut intake: Intake, head: &Head) -> u64 {
         std::mem::take(&mut intake.trees),
         std::mem::take(&mut intake.live),
     );
-    let file_bytes = intake.leave();
+    let file_bytes = intake.keep_files();
     parts.records.index.begin_generation();
     log_view.raise_floor(head.log_floor);
     log_view.accounting.replace_state(live, head.hard_state);
@@ -128,7 +128,7 @@ fn switch(applied: &mut Applied, mut intake: Intake, head: &Head) -> u64 {
 
 impl Intake {
     /// Keeps the files that it wrote; returns the bytes of the checkpoint.
-    fn leave(self) -> u64 {
+    fn keep_files(self) -> u64 {
         let finished = self.relocation.finish();
         finished.expect("it is complete: nothing is left to do");
         self.checkpoint.file_bytes()
@@ -146,7 +146,7 @@ fn write_base(records: &Records, info: SnapshotInfo) -> Result<Position, Error> 
     records.lifecycle.check_open()?;
     let appended = log_view.append_hard_state(state)?;
     log_view.log.wait_durable(appended.sequence)?;
-    log_view.log.settle()?;
+    log_view.log.flush()?;
     Ok(appended.start)
 }
 

@@ -16,7 +16,7 @@ use crate::format::{KEY_HEADER_BYTES, KIND_KEY, KeyHeader};
 use crate::live::Live;
 use crate::record::ZEROS;
 use crate::record_pointer::{RecordPointer, padding};
-use crate::trees::{CURRENT, HIDDEN, HISTORY, Known, OF_VERSIONS};
+use crate::trees::{CURRENT, HIDDEN, HISTORY, OF_VERSIONS, VersionEntry};
 use crate::{Error, Options, hidden, history_key};
 use bytes::Bytes;
 use ordered_index::BulkLoad;
@@ -157,11 +157,11 @@ impl Intake {
         let first_of_key = self.last.as_ref().is_none_or(|last| last.key != key);
         self.check_order(&key, main, first_of_key)?;
         let compacted = self.check_compaction(header, first_of_key)?;
-        let known = self.write(header, &record)?;
-        if first_of_key && !known.tombstone {
-            self.enter(CURRENT, &key, known)?;
+        let version = self.write(header, &record)?;
+        if first_of_key && !version.tombstone {
+            self.enter(CURRENT, &key, version)?;
         } else {
-            self.enter(HISTORY, &history_key::encode(&key, header.main), known)?;
+            self.enter(HISTORY, &history_key::encode(&key, header.main), version)?;
         }
         self.last = Some(Last {
             key,
@@ -202,16 +202,16 @@ impl Intake {
         if main < self.last_hidden || main <= self.info.compacted {
             return Err(self.misfit("a hidden version out of order, or compacted"));
         }
-        let known = self.write(header, &record)?;
-        let key = hidden::encode(&key_of(header, &record), known);
-        self.enter(HIDDEN, &key, known)?;
+        let version = self.write(header, &record)?;
+        let key = hidden::encode(&key_of(header, &record), version);
+        self.enter(HIDDEN, &key, version)?;
         self.last_hidden = main;
         self.seen.hidden += 1;
         Ok(())
     }
 
     /// Writes the record where it will stay.
-    fn write(&mut self, header: &KeyHeader, record: &Bytes) -> Result<Known, Error> {
+    fn write(&mut self, header: &KeyHeader, record: &Bytes) -> Result<VersionEntry, Error> {
         let bytes_max = self.record_bytes_max;
         if Log::record_bytes(record.len()) as u64 > bytes_max {
             return Err(Error::TooLarge {
@@ -225,17 +225,17 @@ impl Intake {
             parts: &[record, zeros],
         })?;
         let record_bytes = Log::record_bytes(record.len() + zeros.len()) as u64;
-        let known = Known {
+        let version = VersionEntry {
             pointer: RecordPointer::new(position, record_bytes),
             main: header.main as i64,
             tombstone: header.tombstone,
         };
-        self.live.born(known.pointer);
-        Ok(known)
+        self.live.born(version.pointer);
+        Ok(version)
     }
 
-    fn enter(&mut self, tree: usize, key: &[u8], known: Known) -> Result<(), Error> {
-        let entry = known.entry();
+    fn enter(&mut self, tree: usize, key: &[u8], version: VersionEntry) -> Result<(), Error> {
+        let entry = version.entry();
         let pushed = self.trees[tree].push(key, entry);
         pushed.map_err(|error| self.misfit(&error.to_string()))?;
         self.checkpoint.add(tree, key, entry)

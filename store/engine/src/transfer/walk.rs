@@ -11,7 +11,7 @@
 use super::SnapshotInfo;
 use crate::compaction::survives;
 use crate::range::Merge;
-use crate::trees::{HIDDEN, Known};
+use crate::trees::{HIDDEN, VersionEntry};
 use crate::{Snapshot, hidden};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -49,7 +49,7 @@ impl From {
 #[derive(Clone, Debug)]
 pub(crate) struct FoundVersion {
     pub(crate) key: Bytes,
-    pub(crate) known: Known,
+    pub(crate) version: VersionEntry,
 }
 
 /// Versions that were looked up and are not sent yet.
@@ -101,11 +101,11 @@ impl Walk {
         while let Some(found) = merge.next_versions(&mut versions) {
             keep(self.moment, &mut versions);
             if found == key {
-                versions.retain(|known| known.main < below);
+                versions.retain(|version| version.main < below);
             }
-            let of_key = |&known: &Known| FoundVersion {
+            let of_key = |&version: &VersionEntry| FoundVersion {
                 key: found.clone(),
-                known,
+                version,
             };
             self.ahead.extend(versions.iter().map(of_key));
             if self.ahead.len() >= SLICE_VERSIONS {
@@ -129,10 +129,10 @@ impl Walk {
             .cursor(HIDDEN, start, Bound::Excluded(&end[..]));
         while let Some((key, entry)) = cursor.next() {
             let key = Bytes::copy_from_slice(key);
-            let known = Known::from(entry);
+            let version = VersionEntry::from(entry);
             self.ahead.push_back(FoundVersion {
                 key: key.clone(),
-                known,
+                version,
             });
             if self.ahead.len() >= SLICE_VERSIONS {
                 return Some(From::Hidden { after: key });
@@ -143,10 +143,10 @@ impl Walk {
 }
 
 /// Keeps the versions of a key that existed at the moment, the newest first.
-fn keep(moment: SnapshotInfo, versions: &mut Vec<Known>) {
-    versions.retain(|known| known.main <= moment.revision);
-    versions.sort_unstable_by_key(|known| std::cmp::Reverse(known.main));
-    let above = versions.partition_point(|known| known.main > moment.compacted);
+fn keep(moment: SnapshotInfo, versions: &mut Vec<VersionEntry>) {
+    versions.retain(|version| version.main <= moment.revision);
+    versions.sort_unstable_by_key(|version| std::cmp::Reverse(version.main));
+    let above = versions.partition_point(|version| version.main > moment.compacted);
     let newest = versions.get(above).copied();
     versions.truncate(above);
     versions.extend(newest.filter(|&newest| survives(newest, moment.compacted)));
@@ -158,9 +158,9 @@ mod tests {
     use crate::record_pointer::RecordPointer;
 
     fn kept(compacted: i64, revision: i64) -> Vec<i64> {
-        let mut versions: Vec<Known> = [(2, false), (4, false), (7, true), (9, false)]
+        let mut versions: Vec<VersionEntry> = [(2, false), (4, false), (7, true), (9, false)]
             .into_iter()
-            .map(|(main, tombstone)| Known {
+            .map(|(main, tombstone)| VersionEntry {
                 pointer: RecordPointer::from_bits(0),
                 main,
                 tombstone,
@@ -172,7 +172,7 @@ mod tests {
             ..SnapshotInfo::default()
         };
         keep(moment, &mut versions);
-        versions.iter().map(|known| known.main).collect()
+        versions.iter().map(|version| version.main).collect()
     }
 
     #[test]

@@ -107,12 +107,12 @@ impl Block {
     }
 
     /// True when a loss of power leaves it as it is.
-    pub fn is_settled(&self) -> bool {
+    pub fn is_stable(&self) -> bool {
         self.pending.is_empty() && Arc::ptr_eq(&self.cached, &self.stable)
     }
 
     /// Makes `image` the stable version; nothing is under way any more.
-    pub fn settle(&mut self, image: Image) {
+    pub fn make_stable(&mut self, image: Image) {
         self.written |= !Arc::ptr_eq(&image, &self.stable);
         self.stable = image;
         self.pending.clear();
@@ -231,7 +231,7 @@ impl Inode {
             if let Some(image) = block.pending.pop() {
                 flushed.blocks += 1;
                 flushed.metadata |= !block.written;
-                block.settle(image);
+                block.make_stable(image);
                 block.written = true;
             }
         }
@@ -260,7 +260,7 @@ impl Inode {
                     "marked clean, never written"
                 };
                 story.push(format!("block {number} {fate}"));
-                block.settle(if arrives {
+                block.make_stable(if arrives {
                     image
                 } else {
                     Arc::clone(&block.stable)
@@ -275,10 +275,10 @@ impl Inode {
     }
 
     /// True when a loss of power leaves the file as it is.
-    pub fn is_settled(&self) -> bool {
+    pub fn is_stable(&self) -> bool {
         self.pending_sizes.is_empty()
             && self.cached_size == self.stable_size
-            && self.blocks.values().all(Block::is_settled)
+            && self.blocks.values().all(Block::is_stable)
     }
 
     /// Blocks that take up room.
@@ -323,7 +323,7 @@ impl Inode {
             .blocks
             .entry(offset / BLOCK_BYTES)
             .or_insert_with(Block::hole);
-        let clean = block.is_settled();
+        let clean = block.is_stable();
         block.written = true;
         block.stable = flipped(&block.stable, within, bit);
         block.cached = if clean {
@@ -338,13 +338,13 @@ impl Inode {
 
     /// After the power came back: only what is stable exists.
     pub fn forget_volatile(&mut self) {
-        assert!(self.pending_sizes.is_empty(), "sizes are settled before");
+        assert!(self.pending_sizes.is_empty(), "sizes are decided before");
         self.cached_size = self.stable_size;
         let size = self.stable_size;
         self.blocks
             .retain(|&number, block| number * BLOCK_BYTES < size && block.written);
         for (&number, block) in &mut self.blocks {
-            assert!(block.pending.is_empty(), "blocks are settled before");
+            assert!(block.pending.is_empty(), "blocks are decided before");
             if (number + 1) * BLOCK_BYTES > size {
                 block.stable = zeroed_from(&block.stable, (size % BLOCK_BYTES) as usize);
             }
@@ -440,8 +440,8 @@ mod tests {
         inode.write(&[1; 8_192], 0);
         let flushed = inode.flush_range(4_096, 4_096);
         assert_eq!((flushed.blocks, flushed.metadata), (1, true));
-        assert!(!inode.blocks[&0].is_settled());
-        assert!(inode.blocks[&1].is_settled());
+        assert!(!inode.blocks[&0].is_stable());
+        assert!(inode.blocks[&1].is_stable());
         assert_eq!(inode.stable_size, 8_192);
     }
 

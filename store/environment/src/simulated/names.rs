@@ -62,7 +62,7 @@ impl NameTable {
 
     /// After the power came back: `survived` of the pending changes, in
     /// order, and nothing else.
-    pub fn settle(&mut self, survived: &[NameChange]) {
+    pub fn keep_only(&mut self, survived: &[NameChange]) {
         survived
             .iter()
             .for_each(|change| change.apply(&mut self.stable));
@@ -121,7 +121,7 @@ mod tests {
         names.change(None, Some(from), 1);
         names.change(Some(from), Some(to), 1);
         let rename = names.pending[1].clone();
-        names.settle(&[rename]);
+        names.keep_only(&[rename]);
         assert_eq!(names.cached, BTreeMap::from([(PathBuf::from("/d/b"), 1)]));
     }
 
@@ -131,7 +131,7 @@ mod tests {
         names.change(None, Some(Path::new("/d/a")), 1);
         names.change(None, Some(Path::new("/e/a")), 2);
         assert_eq!(names.sync(Path::new("/d")), 1);
-        names.settle(&[]);
+        names.keep_only(&[]);
         assert_eq!(names.cached, BTreeMap::from([(PathBuf::from("/d/a"), 1)]));
     }
 }

@@ -121,7 +121,7 @@ impl Weather {
 
     /// Decides an inode's un-synced blocks and sizes; returns a line about
     /// each for the trace.
-    pub fn settle(self, inode: &mut Inode, writes: Writes, random: &mut Random) -> Vec<String> {
+    pub fn decide(self, inode: &mut Inode, writes: Writes, random: &mut Random) -> Vec<String> {
         let mut story = Vec::new();
         for (&number, block) in &mut inode.blocks {
             if block.pending.is_empty() {
@@ -129,7 +129,7 @@ impl Weather {
             }
             let (image, fate) = self.choose(block, writes, random);
             story.push(format!("block {number} {fate}"));
-            block.settle(image);
+            block.make_stable(image);
         }
         if !inode.pending_sizes.is_empty() {
             inode.stable_size = self.choose_size(inode, writes, random);
@@ -276,7 +276,7 @@ mod tests {
         let mut inode = dirty();
         let mut random = Random::from_seed(seed);
         let weather = Weather::roll(&mut random);
-        weather.settle(&mut inode, Writes::Scattered, &mut random);
+        weather.decide(&mut inode, Writes::Scattered, &mut random);
         let image = &inode.blocks[&0].stable;
         image
             .chunks(SECTOR_BYTES as usize)
@@ -335,7 +335,7 @@ mod tests {
             torn_permille: 0,
             newest_permille: 1000,
         };
-        weather.settle(&mut inode, Writes::Scattered, &mut random);
+        weather.decide(&mut inode, Writes::Scattered, &mut random);
         (inode.stable_size, inode.blocks[&0].written)
     }
 }

@@ -304,16 +304,16 @@ impl State {
             let text = format!("of {} un-synced names kept: {kept:?}", pending.len());
             self.trace.note(text);
         }
-        self.names.settle(&survived);
+        self.names.keep_only(&survived);
     }
 
     fn lose_writes(&mut self, weather: Weather, loss: PowerLoss, random: &mut Random) {
         for (&id, inode) in &mut self.inodes {
-            if inode.is_settled() {
+            if inode.is_stable() {
                 continue;
             }
             let inode = Arc::make_mut(inode);
-            let story = weather.settle(inode, loss.writes, random);
+            let story = weather.decide(inode, loss.writes, random);
             inode.forget_volatile();
             let name = self.names.cached.iter().find(|(_, it)| **it == id);
             let name =

@@ -11,19 +11,19 @@ use etcd_api::etcdserverpb::{
 
 use super::lessor::Renewal;
 use crate::header::header;
-use crate::{Error, LeaseAnswer, LeaseQuestion, Reader};
+use crate::{Error, LeaseRequest, LeaseResponse, Reader};
 
 impl Reader {
-    /// Answers a question about a lease, without waiting. Returns `None` for the renewal of a
+    /// Answers a request about a lease, without waiting. Returns `None` for the renewal of a
     /// lease that has expired and is not revoked yet; the caller asks again after the next batch
     /// was applied. Fails with `NotLeader` if the machine does not lead.
-    pub fn answer_of_lease(&self, question: &LeaseQuestion) -> Option<Result<LeaseAnswer, Error>> {
+    pub fn answer_of_lease(&self, question: &LeaseRequest) -> Option<Result<LeaseResponse, Error>> {
         let request = match question {
-            LeaseQuestion::TimeToLive(request) => {
+            LeaseRequest::TimeToLive(request) => {
                 let answer = self.lease_time_to_live(request);
-                return Some(answer.map(LeaseAnswer::TimeToLive));
+                return Some(answer.map(LeaseResponse::TimeToLive));
             }
-            LeaseQuestion::KeepAlive(request) => request,
+            LeaseRequest::KeepAlive(request) => request,
         };
         // Taken before the renewal: an answer must not show a lease alive at a revision at which
         // it was revoked already.
@@ -36,7 +36,7 @@ impl Reader {
         };
         let id = request.id;
         let answer = LeaseKeepAliveResponse { header, id, ttl };
-        Some(Ok(LeaseAnswer::KeepAlive(answer)))
+        Some(Ok(LeaseResponse::KeepAlive(answer)))
     }
 
     /// Renews a lease and returns its time to live in seconds; 0 if there is no such lease. If

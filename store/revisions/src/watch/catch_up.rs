@@ -6,9 +6,10 @@
 //!   watcher b             ▲ next    │   one pass from the smallest cursor serves both
 //! ```
 //!
-//! A watcher reads one chunk at a time, and only while the stream's queue is empty. So memory is
-//! bounded by the chunk, and no history is read for a client that does not receive. One revision
-//! is never split.
+//! One pass reads at most a chunk of history and finds at most a chunk of events for all its
+//! watchers together, and it begins only when the stream's queue is empty. So memory is bounded by
+//! the chunk, and no history is read for a client that does not receive. One revision is never
+//! split: a pass may exceed the chunk by the events of its last revision.
 
 use std::sync::Arc;
 
@@ -82,8 +83,8 @@ impl WatchStream {
     fn read(&self, from: i64, readings: &mut [Reading]) -> Result<i64, Error> {
         let mut history = self.hub.engine.history(from)?;
         let mut reached = from - 1;
-        let mut bytes = 0;
-        while bytes < self.shared.options.catch_up_bytes {
+        let (mut read_bytes, mut found_bytes) = (0, 0);
+        while read_bytes.max(found_bytes) < self.shared.options.catch_up_bytes {
             let Some(changes) = history.next() else {
                 return Ok(reached.max(history.next_main() - 1));
             };
@@ -91,9 +92,9 @@ impl WatchStream {
             assert!(main > reached, "history goes back from {reached} to {main}");
             reached = main;
             let events: Vec<_> = versions.into_iter().map(KeyEvent::of).collect();
-            bytes += bytes_of(&events);
+            read_bytes += bytes_of(&events);
             for reading in readings.iter_mut().filter(|reading| reading.next <= main) {
-                reading.take(&events);
+                found_bytes += reading.take(&events);
             }
         }
         Ok(reached)
@@ -166,11 +167,14 @@ impl WatchStream {
 }
 
 impl Reading {
-    fn take(&mut self, events: &[KeyEvent]) {
+    /// Adds the events that the watcher wants; returns their bytes.
+    fn take(&mut self, events: &[KeyEvent]) -> usize {
         let keys = self.watcher.keys();
         let wanted = events
             .iter()
             .filter(|event| keys.contains(&event.key) && self.watcher.wants(event));
+        let before = self.found.len();
         self.found.extend(wanted.cloned());
+        bytes_of(&self.found[before..])
     }
 }

@@ -97,7 +97,7 @@ impl<T> IntervalNode<T> {
     }
 
     /// Recomputes the reach after a change below.
-    fn settle(mut self: Box<Self>) -> Box<Self> {
+    fn update_reach(mut self: Box<Self>) -> Box<Self> {
         let mut reach = self.end.clone();
         for child in [&self.left, &self.right].into_iter().flatten() {
             if compare_ends(child.reach.as_deref(), reach.as_deref()).is_gt() {
@@ -150,11 +150,11 @@ fn lift_left<T>(mut node: Box<IntervalNode<T>>) -> Box<IntervalNode<T>> {
     let mut left = node.left.take().expect("just inserted there");
     if left.priority <= node.priority {
         node.left = Some(left);
-        return node.settle();
+        return node.update_reach();
     }
     node.left = left.right.take();
-    left.right = Some(node.settle());
-    left.settle()
+    left.right = Some(node.update_reach());
+    left.update_reach()
 }
 
 /// Rotates the right child up if heap order wants it.
@@ -162,11 +162,11 @@ fn lift_right<T>(mut node: Box<IntervalNode<T>>) -> Box<IntervalNode<T>> {
     let mut right = node.right.take().expect("just inserted there");
     if right.priority <= node.priority {
         node.right = Some(right);
-        return node.settle();
+        return node.update_reach();
     }
     node.right = right.left.take();
-    right.left = Some(node.settle());
-    right.settle()
+    right.left = Some(node.update_reach());
+    right.update_reach()
 }
 
 fn remove<T>(
@@ -190,7 +190,7 @@ fn remove<T>(
             }
         }
     }
-    Some(node.settle())
+    Some(node.update_reach())
 }
 
 /// One tree of two, everything in `left` before everything in `right`.
@@ -199,11 +199,11 @@ fn join<T>(left: Link<T>, right: Link<T>) -> Link<T> {
         (None, only) | (only, None) => only,
         (Some(mut left), Some(right)) if left.priority >= right.priority => {
             left.right = join(left.right.take(), Some(right));
-            Some(left.settle())
+            Some(left.update_reach())
         }
         (left, Some(mut right)) => {
             right.left = join(left, right.left.take());
-            Some(right.settle())
+            Some(right.update_reach())
         }
     }
 }

@@ -447,3 +447,30 @@ fn streams_that_are_not_read_share_one_bound_and_lose_nothing() {
     again.create(request("a", "\0", 2));
     assert_eq!(events(&drain(&runtime, &again, usize::MAX), 0).len(), 400);
 }
+
+/// A pass of catching up finds a bounded number of events for all its watches together, however
+/// many watch the same keys.
+#[test]
+fn many_watches_that_catch_up_on_one_stream_queue_one_revision_each_at_most() {
+    let runtime = runtime();
+    let mut store = tight();
+    let (puts, watches) = (40, 50);
+    for _ in 0..puts {
+        store.put("k", &"x".repeat(100));
+    }
+    let hub = store.reader.watch_hub().clone();
+    let stream = hub.subscribe();
+    for _ in 0..watches {
+        stream.create(request("k", "", 2));
+    }
+    let (mut responses, mut queued_most) = (Vec::new(), 0);
+    while let Some(response) = runtime.block_on(soon(&stream)) {
+        responses.push(response);
+        queued_most = queued_most.max(hub.statistics().queued_events);
+    }
+    for id in 0..watches {
+        assert_eq!(events(&responses, id).len(), puts, "watch {id}");
+    }
+    assert!(queued_most > 0);
+    assert!(queued_most <= watches as usize, "{queued_most} were queued");
+}

@@ -10,7 +10,7 @@ use etcd_api::etcdserverpb::{
     LeaseRevokeRequest, LeaseTimeToLiveRequest, MemberAddRequest, MemberPromoteRequest,
     MemberRemoveRequest, MemberUpdateRequest, PutRequest, RequestOp, TxnRequest,
 };
-use revisions::{Command, Error, LeaseAnswer, LeaseQuestion, MemberPublishRequest};
+use revisions::{Command, Error, LeaseRequest, LeaseResponse, MemberPublishRequest};
 
 use crate::store::{Store, put, range};
 
@@ -209,24 +209,24 @@ fn random_and_damaged_bytes_never_panic() {
 }
 
 #[test]
-fn questions_about_leases_and_their_answers_come_back() {
+fn requests_about_leases_and_their_responses_come_back() {
     let mut store = Store::new();
     let grant = LeaseGrantRequest { id: 5, ttl: 10 };
     store.run(Command::LeaseGrant(grant)).unwrap();
     for id in [5, 6] {
         for question in [
-            LeaseQuestion::KeepAlive(LeaseKeepAliveRequest { id }),
-            LeaseQuestion::TimeToLive(LeaseTimeToLiveRequest { id, keys: true }),
+            LeaseRequest::KeepAlive(LeaseKeepAliveRequest { id }),
+            LeaseRequest::TimeToLive(LeaseTimeToLiveRequest { id, keys: true }),
         ] {
             let encoded = question.encode();
-            assert_eq!(LeaseQuestion::decode(encoded.clone()).unwrap(), question);
+            assert_eq!(LeaseRequest::decode(encoded.clone()).unwrap(), question);
             let answer = store.reader.answer_of_lease(&question).unwrap().unwrap();
             let answered = answer.encode();
             assert_eq!(answered[0], encoded[0], "kinds go together");
-            assert_eq!(LeaseAnswer::decode(answered).unwrap(), answer);
-            assert!(LeaseQuestion::decode(encoded.slice(..1)).is_ok(), "lease 0");
+            assert_eq!(LeaseResponse::decode(answered).unwrap(), answer);
+            assert!(LeaseRequest::decode(encoded.slice(..1)).is_ok(), "lease 0");
         }
     }
-    assert!(LeaseQuestion::decode(Bytes::from_static(&[9])).is_err());
-    assert!(LeaseAnswer::decode(Bytes::new()).is_err());
+    assert!(LeaseRequest::decode(Bytes::from_static(&[9])).is_err());
+    assert!(LeaseResponse::decode(Bytes::new()).is_err());
 }

@@ -102,7 +102,7 @@ impl Committer {
                 return Ok(next);
             }
             self.shared.make_due_segments();
-            doorbell.wait_until(|| pool.is_settled());
+            doorbell.wait_until(|| pool.has_answer());
         }
     }
 
@@ -121,7 +121,7 @@ impl Committer {
         self.write_seal_note()?;
         self.active.set_extent(self.extent);
         if self.shared.options.durability == Durability::Os {
-            self.shared.pool.settle_later(Arc::clone(&self.active));
+            self.shared.pool.flush_later(Arc::clone(&self.active));
         }
         self.shared.segments.insert(Arc::clone(&next));
         self.active = next;
@@ -165,10 +165,10 @@ impl Committer {
     }
 
     /// With page-cache durability: learns how far the pool has flushed.
-    pub(super) fn believe_settled(&mut self) -> Result<(), Error> {
+    pub(super) fn learn_flushed(&mut self) -> Result<(), Error> {
         if self.shared.options.durability == Durability::Os {
-            let settled = self.shared.pool.settled()?;
-            self.chain.synced_up_to = self.chain.synced_up_to.max(settled);
+            let flushed = self.shared.pool.flushed()?;
+            self.chain.synced_up_to = self.chain.synced_up_to.max(flushed);
         }
         Ok(())
     }
@@ -188,8 +188,8 @@ impl Committer {
         if self.shared.options.durability == Durability::Os {
             let LogState { pool, doorbell, .. } = &*self.shared;
             self.shared.make_due_segments();
-            doorbell.wait_until(|| pool.has_settled_all());
-            self.believe_settled()?;
+            doorbell.wait_until(|| pool.has_flushed_all());
+            self.learn_flushed()?;
             self.sync_active()?;
         }
         let frame = empty_frame(FrameKind::Closing);

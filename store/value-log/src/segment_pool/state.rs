@@ -39,9 +39,9 @@ pub(crate) struct PoolState {
     /// A flush of the directory failed: no segment is given any more.
     pub stopped: Option<Error>,
     /// Segments to flush, oldest first; the first one may be under way.
-    pub settling: VecDeque<Arc<Segment>>,
+    pub unflushed: VecDeque<Arc<Segment>>,
     /// A flush failed: nothing is flushed any more.
-    pub unsettled: Option<Error>,
+    pub flush_failure: Option<Error>,
     /// The pool's thread must end.
     pub stop: bool,
 }
@@ -52,7 +52,7 @@ pub(crate) enum Job {
     /// The log needs its next segment.
     Next,
     /// A sealed segment is not flushed yet.
-    Settle(Arc<Segment>),
+    Flush(Arc<Segment>),
     /// There are too few spares.
     Spare,
 }
@@ -77,8 +77,8 @@ impl PoolState {
             yields: false,
             awaited: false,
             stopped: None,
-            settling: VecDeque::new(),
-            unsettled: None,
+            unflushed: VecDeque::new(),
+            flush_failure: None,
             stop: false,
         }
     }
@@ -117,8 +117,12 @@ impl PoolState {
         if makes && self.next.is_none() {
             return Some(Job::Next);
         }
-        if let Some(segment) = self.settling.front().filter(|_| self.unsettled.is_none()) {
-            return Some(Job::Settle(Arc::clone(segment)));
+        if let Some(segment) = self
+            .unflushed
+            .front()
+            .filter(|_| self.flush_failure.is_none())
+        {
+            return Some(Job::Flush(Arc::clone(segment)));
         }
         (makes && self.ready() < target).then_some(Job::Spare)
     }

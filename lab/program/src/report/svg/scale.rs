@@ -21,7 +21,8 @@ pub struct Scale {
 
 impl Scale {
     /// Maps `values` (least and greatest) to `places` (coordinates of the least and of the
-    /// greatest). A single value is mapped to the middle, at zero to the beginning.
+    /// greatest). A single value is mapped to the middle, with even spacing zero
+    /// to the beginning.
     pub fn new(spacing: Spacing, values: (f64, f64), places: [f64; 2]) -> Scale {
         let (mut from, mut to) = values;
         assert!(

@@ -36,6 +36,8 @@ pub struct Member {
     pub hand: Arc<tokio::sync::Mutex<()>>,
     /// Its disk was full at some time since its process started.
     is_excused: AtomicBool,
+    /// Its disk is full now.
+    has_full_disk: AtomicBool,
     standing: Mutex<Standing>,
     server: Mutex<harness::Member>,
     /// How many processes were started.
@@ -51,6 +53,7 @@ impl Member {
             peer_url: config.peer_url(),
             hand: Arc::default(),
             is_excused: AtomicBool::new(false),
+            has_full_disk: AtomicBool::new(false),
             standing: Mutex::new(Standing::Absent),
             server: Mutex::new(harness::Member::new(program, config)),
             life: AtomicU32::new(0),
@@ -113,7 +116,8 @@ impl Member {
 
     /// Starts the process.
     pub fn start(&self) -> Outcome {
-        self.is_excused.store(false, Ordering::SeqCst);
+        let is_full = self.has_full_disk.load(Ordering::SeqCst);
+        self.is_excused.store(is_full, Ordering::SeqCst);
         self.life.fetch_add(1, Ordering::SeqCst);
         self.server().start()
     }
@@ -130,10 +134,11 @@ impl Member {
         server.is_running().then(|| server.pid())?
     }
 
-    /// Allows the process to end or fail because of a full disk, until its next start: it may
-    /// detect late that it has no room.
-    pub fn excuse(&self) {
-        self.is_excused.store(true, Ordering::SeqCst);
+    /// Notes that its disk is full, or not any more. Its process may end or fail because of
+    /// that until its next start with room: it may detect late that it has no room.
+    pub fn set_full_disk(&self, is_full: bool) {
+        self.has_full_disk.store(is_full, Ordering::SeqCst);
+        self.is_excused.fetch_or(is_full, Ordering::SeqCst);
     }
 
     pub fn is_excused(&self) -> bool {

@@ -192,10 +192,11 @@ async fn full_disk(trial: &Trial, member: usize, random: &mut Random) -> Outcome
     if ballast.exists() {
         return Ok(false);
     }
-    trial.members[member].excuse();
+    trial.members[member].set_full_disk(true);
     fill(&ballast)?;
     write_much(trial, member, random).await;
     std::fs::remove_file(&ballast)?;
+    trial.members[member].set_full_disk(false);
     Ok(true)
 }
 
