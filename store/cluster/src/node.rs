@@ -231,6 +231,13 @@ impl Node {
         self.shared.read_lease.holds()
     }
 
+    /// Whether the cluster has removed this member. It is true before any answer leaves that
+    /// this member gives because it ends; such an answer may be of a revision that this member
+    /// never applies, so its reads no longer count.
+    pub fn is_removed(&self) -> bool {
+        self.shared.published.is_removed()
+    }
+
     /// Whether this member leads and is the only voter.
     fn is_alone(&self) -> bool {
         self.shared.published.is_alone()

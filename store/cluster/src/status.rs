@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
-use crate::Replica;
+use crate::{Error, Replica};
 
 /// A node's state at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub(crate) struct PublishedStatus {
     /// This member leads and is the only voter: everything acknowledged is applied here,
     /// and a read needs no confirmation.
     alone: AtomicBool,
+    /// The cluster has removed this member.
+    removed: AtomicBool,
 }
 
 impl PublishedStatus {
@@ -59,6 +61,8 @@ impl PublishedStatus {
         self.term.store(now.term, Ordering::Relaxed);
         // Release: a thread that reads `true` also sees everything that was applied before.
         self.alone.store(replica.leads_alone(), Ordering::Release);
+        let removed = matches!(replica.failure(), Some(Error::Removed { .. }));
+        self.removed.store(removed, Ordering::Release);
         status.send_if_modified(|known| {
             let before = std::mem::replace(known, now);
             let has_new_leader = now.leader != 0 && now.leader != before.leader;
@@ -69,6 +73,11 @@ impl PublishedStatus {
 
     pub fn term(&self) -> u64 {
         self.term.load(Ordering::Relaxed)
+    }
+
+    /// Whether the cluster has removed this member.
+    pub fn is_removed(&self) -> bool {
+        self.removed.load(Ordering::Acquire)
     }
 
     /// Whether this member leads and is the only voter.

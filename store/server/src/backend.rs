@@ -235,9 +235,12 @@ impl Backend {
         }
     }
 
-    /// Whether the cluster has removed this member.
-    pub(crate) fn is_removed(&self) -> bool {
-        let ended = self.node.refuses_writes();
-        matches!(ended, Some(cluster::Error::Removed { .. }))
+    /// An error if the cluster has removed this member.
+    pub(crate) fn refuse_if_removed(&self) -> Result<(), Status> {
+        let member = self.identity.member;
+        match self.node.is_removed() {
+            true => Err(refusal::status(&cluster::Error::Removed { member })),
+            false => Ok(()),
+        }
     }
 }

@@ -56,6 +56,7 @@ impl Call {
     }
 
     fn check(&mut self, metadata: &MetadataMap) -> Result<(), Status> {
+        self.backend.refuse_if_removed()?;
         if !self.method.serves_at_learners() {
             self.backend.refuse_at_learner()?;
         }

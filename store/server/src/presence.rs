@@ -92,7 +92,7 @@ async fn watch_leader(backend: &Backend) {
 async fn watch_removal(backend: &Backend, removed: &watch::Sender<bool>) {
     let mut looks = interval(backend.config.node.replica.heartbeat_interval);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    while !backend.is_removed() {
+    while !backend.node.is_removed() {
         looks.tick().await;
     }
     error!("the member has been permanently removed from the cluster");

@@ -109,3 +109,20 @@ fn a_defragmentation_fails_with_the_log() {
     let received = receiver.try_recv().unwrap().unwrap_err();
     assert!(matches!(received, Error::LogFailed { .. }), "{received}");
 }
+
+/// Its last answers may be of revisions that it never applies, so its reads must not count any
+/// more once one of these answers is seen.
+#[test]
+fn a_removed_member_is_known_as_removed_when_its_last_answers_leave() {
+    let mut driver = a_driver();
+    let (answer, mut received) = oneshot::channel();
+    assert!(!driver.published.is_removed());
+    driver.step(Arrived {
+        reads: vec![answer],
+        removal_reported: true,
+        ..Arrived::default()
+    });
+    let refused = received.try_recv().unwrap().unwrap_err();
+    assert!(matches!(refused, Error::Removed { .. }), "{refused}");
+    assert!(driver.published.is_removed());
+}
