@@ -3,6 +3,7 @@
 mod connection;
 mod key_range;
 mod output;
+mod tls;
 
 pub(crate) use connection::{Connection, ConnectionArguments, run_to_end};
 pub(crate) use key_range::{KeyRange, KeyRangeArguments, bytes_of};

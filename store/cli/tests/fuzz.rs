@@ -61,6 +61,14 @@ async fn random_operations_have_equal_answers_and_equal_hashes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn decisions_about_users_equal_etcd_s() {
+    let Some(subject) = subject(true) else {
+        return;
+    };
+    judge(trials::users::run(&subject, length()).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn server_survives_bad_http2_at_the_client_port_and_serves_others() {
     let subject = subject(false).expect("no etcd is needed");
     judge(trials::http2::run(&subject, length()).await);

@@ -152,7 +152,7 @@ fn impossible_flags_exit_with_2_and_a_remedy() {
     for (words, remedy) in [
         (&["--data-dri=x"][..], "did you mean --data-dir?"),
         (&["--name"], "needs a value"),
-        (&["--auto-tls"], "not supported yet"),
+        (&["--enable-pprof"], "not supported yet"),
         (&["put"], "not a valid flag"),
         (&["--config-file=/nowhere.yaml"], "/nowhere.yaml"),
         (&["--metrics=full"], "write basic or extensive"),

@@ -68,7 +68,10 @@ fn wrong_use_exits_with_2_and_says_what_is_wrong() {
         (&["get", ""], "\"\" --prefix"),
         (&["get", "k", "--limit", "-1"], "--limit"),
         (&["get", "k", "--endpoint", "a,"], "not an endpoint"),
-        (&["get", "k", "--endpoint", "https://a"], "TLS"),
+        (
+            &["get", "k", "--cert", "a", "--endpoint", "https://a"],
+            "--cert and --key",
+        ),
         (&["put", ""], "the key is empty"),
         (&["put", "k", "v", "--lease", "x"], "hexadecimal"),
         (&["inspect", ".", "--segment", "x"], "hexadecimal"),

@@ -18,16 +18,16 @@ pub(crate) mod member_list;
 mod rules;
 
 use std::io;
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use peers::PeerSecret;
+use peers::PeerListener;
 use revisions::{Member, identity};
 use tracing::info;
 
 use crate::{
-    Error, MemberFile, MemberFileError, MemberList, Network, Node, NodeOptions, holds_data,
+    Credentials, Error, MemberFile, MemberFileError, MemberList, Network, Node, NodeOptions,
+    holds_data,
 };
 
 /// Time limit for answers when a cluster begins: as long as etcd waits.
@@ -49,8 +49,8 @@ pub struct Bootstrap {
     /// Peer URLs of the other members that the options name. A member that founds or joins a
     /// cluster asks them about itself; see also [`Network::listed`].
     pub listed: Vec<String>,
-    /// See [`Network::secret`].
-    pub secret: Option<PeerSecret>,
+    /// See [`Network::credentials`].
+    pub credentials: Credentials,
 }
 
 /// The cluster to which a member with a new directory belongs.
@@ -208,7 +208,7 @@ impl Bootstrap {
     pub fn start<E: From<BootstrapError>>(
         &self,
         origin: impl Fn() -> Result<Origin, E>,
-        listen: impl FnMut(&MemberFile) -> Result<Vec<TcpListener>, E>,
+        listen: impl FnMut(&MemberFile) -> Result<Vec<PeerListener>, E>,
     ) -> Result<Started, E> {
         let (disk, directory) = (&*self.options.disk, &self.options.directory);
         let mut start = Start {
@@ -262,7 +262,7 @@ impl Bootstrap {
     }
 
     fn ask(&self, timeout: Duration) -> Result<rules::Asked, BootstrapFailure> {
-        let asked = MemberList::ask(self.listed.clone(), timeout, self.secret.clone());
+        let asked = MemberList::ask(self.listed.clone(), timeout, self.credentials.clone());
         let (lists, reasons) = asked.map_err(BootstrapFailure::Thread)?;
         Ok(rules::Asked { lists, reasons })
     }
@@ -315,7 +315,7 @@ impl Bootstrap {
     fn start_member(
         &self,
         introduction: &Introduction,
-        listeners: Vec<TcpListener>,
+        listeners: Vec<PeerListener>,
     ) -> Result<Node, BootstrapFailure> {
         let member = introduction.member.member;
         let mut options = self.options.clone();
@@ -327,7 +327,7 @@ impl Bootstrap {
             advertised: self.advertised.clone(),
             contacts: introduction.contacts.clone(),
             listed: self.listed.clone(),
-            secret: self.secret.clone(),
+            credentials: self.credentials.clone(),
         };
         let node = Node::start_member(options, network)?;
         let members = node.reader().members();
@@ -349,14 +349,14 @@ struct Start<'a, O, L> {
     origin: O,
     listen: L,
     /// Bound once, however many attempts there are.
-    listeners: Option<Vec<TcpListener>>,
+    listeners: Option<Vec<PeerListener>>,
 }
 
 impl<E, O, L> Start<'_, O, L>
 where
     E: From<BootstrapError>,
     O: Fn() -> Result<Origin, E>,
-    L: FnMut(&MemberFile) -> Result<Vec<TcpListener>, E>,
+    L: FnMut(&MemberFile) -> Result<Vec<PeerListener>, E>,
 {
     /// Determines the ids of a member without a file `MEMBER`: its directory is empty, or a
     /// crash came between the first data and the file.
@@ -413,7 +413,7 @@ where
             Some(bound) => bound,
             None => self.listeners.insert((self.listen)(&introduction.member)?),
         };
-        let handles: io::Result<_> = bound.iter().map(TcpListener::try_clone).collect();
+        let handles: io::Result<_> = bound.iter().map(PeerListener::try_clone).collect();
         let started = match handles {
             Ok(handles) => self.bootstrap.start_member(introduction, handles),
             Err(error) => Err(BootstrapFailure::Socket(error)),

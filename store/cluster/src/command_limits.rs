@@ -29,7 +29,7 @@ impl CommandLimits {
         if command.size_bytes() > self.request_bytes_max {
             return Err(Error::RequestTooLarge);
         }
-        match command {
+        match command.plain() {
             // A member publishes only its own name and URLs.
             Command::MemberPublish(request) if request.id != member => Err(Error::MemberNotFound),
             _ => validate::command(command, self.operations_max),

@@ -23,6 +23,7 @@
 mod awaited;
 mod bootstrap;
 mod command_limits;
+mod credentials;
 mod driver;
 mod durability;
 mod entry_id;
@@ -30,6 +31,7 @@ mod error;
 mod fields;
 mod flushing;
 mod forwarded_reads;
+mod hash_desk;
 mod heartbeat_sender;
 mod identity_files;
 mod inbox;
@@ -45,18 +47,20 @@ mod raft;
 mod read_lease;
 mod repair;
 mod replica;
+mod scrubbing;
 mod snapshot;
 mod status;
 mod transport;
 mod wake_batcher;
 
-pub use ::peers::{PeerSecret, SecretError};
+pub use ::peers::{PeerListener, PeerSecret, PeerTls, SecretError};
 pub use bootstrap::member_list::MemberList;
 pub use bootstrap::{
     Bootstrap, BootstrapError, BootstrapFailure, Founding, Joining, Origin, Started,
     lease_ttl_min_seconds,
 };
 pub use command_limits::CommandLimits;
+pub use credentials::Credentials;
 pub use durability::Durability;
 pub use entry_id::EntryId;
 pub use error::Error;
@@ -67,10 +71,13 @@ pub use node::Node;
 pub use observer::Observer;
 pub use options::NodeOptions;
 pub use outbox::Outbox;
-pub use peer_message::{PeerMessage, RejoinAccepted, RejoinQuestion, RejoinReply};
+pub use peer_message::{HashMessage, PeerMessage, RejoinAccepted, RejoinQuestion, RejoinReply};
 pub use read_lease::{ReadLease, ReadMode};
 pub use repair::Repair;
-pub use replica::{Installed, Output, Replica, ReplicaOptions, Replies, Reply, ReplySender};
+pub use replica::{
+    Agreements, Installed, Output, Replica, ReplicaOptions, Replies, Reply, ReplySender,
+};
+pub use scrubbing::{ScrubFindings, Scrubbing};
 pub use snapshot::{ImportReport, Sender, Step};
 pub use status::Status;
 pub use transport::{Network, Traffic};

@@ -1,5 +1,7 @@
 //! Rules that a member can break on purpose, to test that the simulation detects it.
 
+use engine::{Batch, Change};
+
 /// A rule that a replica breaks. Only the simulation and a build for tests choose one; a node
 /// has no option for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,8 @@ pub enum Mutant {
     InstallsOverNewerEntries,
     /// A member does not apply some entries.
     SkipsAnEntry,
+    /// A member applies some entries with a changed byte in a value.
+    AppliesAnotherValue,
     /// A voter drops its promise to the leader when it restarts.
     VotesAtOnceAfterARestart,
     /// A leader counts its lease on reads from the answer to a round, not from its sending.
@@ -37,6 +41,21 @@ pub enum Mutant {
     VotesWhileRejoining,
     /// A leader still relies on what a member's former incarnation has confirmed.
     KeepsItsMatch,
+}
+
+/// Changes the last byte of the first version in a batch, as a fault of the memory would.
+pub(crate) fn change_a_value(batch: &mut Batch) {
+    let keys = batch.changes.iter_mut().find_map(|change| match change {
+        Change::Key(key) => Some(key),
+        Change::State { .. } => None,
+    });
+    if let Some(key) = keys {
+        let mut bytes = key.kv.to_vec();
+        if let Some(last) = bytes.last_mut() {
+            *last ^= 1;
+        }
+        key.kv = bytes.into();
+    }
 }
 
 /// The rule that every node of this build breaks: none, unless the compiler got

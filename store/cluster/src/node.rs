@@ -13,7 +13,7 @@ use etcd_api::Error as Refusal;
 use etcd_api::etcdserverpb::{
     LeaseKeepAliveRequest, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
 };
-use revisions::{Command, LeaseRequest, LeaseResponse, Reader, Response, WatchHub};
+use revisions::{Command, KeyValueHash, LeaseRequest, LeaseResponse, Reader, Response, WatchHub};
 use tokio::sync::watch;
 use tracing::{error, info};
 
@@ -21,6 +21,7 @@ use crate::driver::{CallerRuns, Driver};
 use crate::flushing::{Flusher, Unflushed};
 use crate::inbox::Inbox;
 use crate::lock::lock;
+use crate::scrubbing::{ScrubFindings, ScrubThread};
 use crate::status::{PublishedStatus, Status};
 use crate::transport::{Traffic, Transport};
 use crate::wake_batcher::Pending;
@@ -48,6 +49,8 @@ struct RunningNode {
     transport: Option<Arc<Transport>>,
     /// `None` unless [`NodeOptions::flushing`] is set.
     flusher: Option<Flusher>,
+    /// `None` unless [`NodeOptions::scrubbing`] is set.
+    scrubber: Option<ScrubThread>,
     /// Set if callers run the replica on their own threads.
     caller_runs: Option<Arc<CallerRuns>>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -135,6 +138,11 @@ impl Node {
             took = ?options.clock.now().saturating_since(opened),
             "the node has recovered its directory"
         );
+        let scrub = |scrubbing| {
+            let (clock, engine) = (Arc::clone(&options.clock), reader.engine().clone());
+            ScrubThread::start(scrubbing, clock, engine)
+        };
+        let scrubber = options.scrubbing.map(scrub).transpose()?;
         let shared = RunningNode {
             inbox,
             reader,
@@ -143,6 +151,7 @@ impl Node {
             status,
             transport,
             flusher,
+            scrubber,
             caller_runs,
             thread: Mutex::new(Some(thread)),
         };
@@ -300,6 +309,25 @@ impl Node {
         flusher.map(|flusher| flusher.window.unflushed())
     }
 
+    /// What verifying the log and the index in the background has found; `None` unless
+    /// [`NodeOptions::scrubbing`] is set.
+    pub fn scrub_findings(&self) -> Option<ScrubFindings> {
+        let scrubber = self.shared.scrubber.as_ref();
+        scrubber.map(ScrubThread::findings)
+    }
+
+    /// Asks another member for HashKV at a revision (0: its newest). Returns `None` if it cannot
+    /// be reached, or if this node has no network. The answer of a member of an older release
+    /// never comes: the caller sets a time limit.
+    pub async fn hash_kv_of(
+        &self,
+        member: u64,
+        revision: i64,
+    ) -> Option<Result<KeyValueHash, revisions::Error>> {
+        let transport = self.shared.transport.as_ref()?;
+        transport.hash_kv_of(member, revision).await
+    }
+
     /// A channel that reports changes of the leader and the term, and of nothing else in the
     /// status; of several at once, the newest. It closes when the node ends.
     pub fn leadership(&self) -> watch::Receiver<Status> {
@@ -322,6 +350,9 @@ impl Node {
 
 impl RunningNode {
     fn stop(&self) {
+        if let Some(scrubber) = &self.scrubber {
+            scrubber.stop();
+        }
         self.inbox.stop();
         let mut thread = lock(&self.thread);
         if let Some(thread) = thread.take()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use environment::real::{RealClock, RealDisk};
 use environment::{Clock, Disk};
 
-use crate::{CommandLimits, Flushing, Observer, ReadMode, ReplicaOptions};
+use crate::{CommandLimits, Flushing, Observer, ReadMode, ReplicaOptions, Scrubbing};
 
 /// Small compared to a member's pauses for its disk, large compared to a message.
 const SNAPSHOT_PIECE_BYTES: usize = 256 << 10;
@@ -38,6 +38,8 @@ pub struct NodeOptions {
     /// With [`engine::Durability::Os`]: when entries are flushed in the background (majority
     /// memory). With `None`, the kernel decides, and a segment is flushed when it is full.
     pub flushing: Option<Flushing>,
+    /// How the log and the index are verified in the background; `None`: not at all.
+    pub scrubbing: Option<Scrubbing>,
     /// Seed of this member's randomness, such as its delay before an election; `None` takes
     /// one from the kernel.
     pub seed: Option<u64>,
@@ -74,6 +76,7 @@ impl NodeOptions {
             boot: environment::real::boot_id(),
             accept_lost_tail: false,
             seed: 0,
+            compares_states: true,
             mutant: crate::mutant::OF_THIS_BUILD,
         };
         NodeOptions {
@@ -82,6 +85,7 @@ impl NodeOptions {
             queue_bytes_max: 64 << 20,
             batch_bytes_max: 4 << 20,
             flushing: None,
+            scrubbing: None,
             seed: None,
             disk: Arc::new(RealDisk),
             clock: Arc::new(RealClock),

@@ -23,6 +23,12 @@
 //!        19 Record, Given    u64 main revision, u32 length of the key, the key, the record
 //!        20 WhichIncarnation u64 number
 //!        21 ThisIncarnation  u64 number, u64 incarnation
+//!        22 Hash, Stated     u64 index, u64 revision, u64 since, u64 effects, u64 keys,
+//!                            u64 check of these
+//!        23 Hash, Reached    the same
+//!        24 Hash, Question   u64 number, u64 revision
+//!        25 Hash, Answer     u64 number, u8 outcome (1: success, 0: failure), then u64 hash,
+//!                            u64 compacted, u64 hashed and u64 newest revision, or the error
 //! ```
 //!
 //! Numbers are little-endian; the variants of [`PeerMessage`] describe the fields. Every
@@ -34,6 +40,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use raft::eraftpb::{Message, MessageType};
 use revisions::{Command, LeaseRequest, LeaseResponse, Response};
 
+pub use hashes::HashMessage;
 pub use records::RecordMessage;
 
 use crate::fields::Fields;
@@ -41,6 +48,7 @@ use crate::raft::wire;
 use crate::snapshot::ImportReport;
 use crate::{EntryId, Error};
 
+mod hashes;
 mod records;
 
 /// The question of a rejoining member, which may have lost the tail of its log.
@@ -195,6 +203,9 @@ pub enum PeerMessage {
     /// A request for a value that is damaged on the sender, or the record in answer to one. A
     /// member of a release before this message drops it.
     Record(RecordMessage),
+    /// A hash of the state, or a request for one. A member of a release before this message
+    /// drops it.
+    Hash(HashMessage),
 }
 
 const RAFT: u8 = 1;
@@ -218,6 +229,10 @@ const RECORD_WANTED: u8 = 18;
 const RECORD_GIVEN: u8 = 19;
 const WHICH_INCARNATION: u8 = 20;
 const THIS_INCARNATION: u8 = 21;
+const STATE_HASH_STATED: u8 = 22;
+const STATE_HASH_REACHED: u8 = 23;
+const HASH_QUESTION: u8 = 24;
+const HASH_ANSWER: u8 = 25;
 
 impl PeerMessage {
     /// The term, if only the leader of that term may send this message.
@@ -261,7 +276,8 @@ impl PeerMessage {
             | PeerMessage::RejoinReply(_)
             | PeerMessage::RejoinAccepted(_)
             | PeerMessage::WhichIncarnation { .. }
-            | PeerMessage::ThisIncarnation { .. } => false,
+            | PeerMessage::ThisIncarnation { .. }
+            | PeerMessage::Hash(_) => false,
             // The answer may list the keys.
             PeerMessage::LeaseResponse { answer, .. } => {
                 matches!(**answer, LeaseResponse::TimeToLive(_))
@@ -353,6 +369,7 @@ impl PeerMessage {
                 incarnation,
             } => (THIS_INCARNATION, vec![words(&[*number, *incarnation])]),
             PeerMessage::Record(record) => record.encode(),
+            PeerMessage::Hash(hash) => hash.encode(),
         }
     }
 
@@ -423,6 +440,9 @@ impl PeerMessage {
             },
             RECORD_WANTED | RECORD_GIVEN => {
                 PeerMessage::Record(RecordMessage::decode(kind, fields)?)
+            }
+            STATE_HASH_STATED..=HASH_ANSWER => {
+                PeerMessage::Hash(HashMessage::decode(kind, fields)?)
             }
             _ => return Err(format!("a message of unknown kind {kind}")),
         })

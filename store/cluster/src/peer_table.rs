@@ -27,7 +27,7 @@ use peers::Peers;
 use revisions::{Member, Members};
 
 use crate::lock::lock;
-use crate::transport::address;
+use crate::transport::{address, url};
 use crate::{MemberList, Network};
 
 /// Time limit for a member's answer.
@@ -130,7 +130,7 @@ impl PeerTable {
     }
 
     fn fill_table(&self, known: &mut Known) {
-        let table = known.addresses(self.member_id, self.network.secret.is_some());
+        let table = known.addresses(self.member_id, self.network.credentials.secret.is_some());
         for (id, addresses) in &table {
             if let Err(error) = self.peers.set_member(*id, addresses.clone()) {
                 let member = format!("{id:x}");
@@ -152,7 +152,9 @@ impl PeerTable {
             return;
         }
         let is_newcomer = !known.table.contains(&sender);
-        if is_newcomer && (self.network.secret.is_none() || known.newcomers() >= NEWCOMERS_MAX) {
+        if is_newcomer
+            && (self.network.credentials.secret.is_none() || known.newcomers() >= NEWCOMERS_MAX)
+        {
             return;
         }
         let addresses = &addresses[..addresses.len().min(ADDRESSES_MAX)];
@@ -197,7 +199,7 @@ impl PeerTable {
         }
         let table = known.addresses(self.member_id, false);
         let addresses = table.into_values().flatten();
-        let urls = addresses.map(|address| format!("http://{address}"));
+        let urls = addresses.map(|address| url(&address));
         let mut urls: Vec<String> = urls.chain(self.network.listed.iter().cloned()).collect();
         urls.sort_unstable();
         urls.dedup();
@@ -205,8 +207,8 @@ impl PeerTable {
             return;
         }
         let here = Arc::clone(self);
-        let secret = self.network.secret.clone();
-        let asking = MemberList::ask_aside(urls, ANSWER_TIMEOUT, secret, move |asked| {
+        let credentials = self.network.credentials.clone();
+        let asking = MemberList::ask_aside(urls, ANSWER_TIMEOUT, credentials, move |asked| {
             here.learn(asked.map_or_else(|_| Vec::new(), |(lists, _)| lists));
         });
         match asking {

@@ -24,6 +24,7 @@
 //!            ├─ vote_lease, leader_lease   what this member has promised to a leader, and what
 //!            │              voters have promised to this one
 //!            ├─ room, damage   whether the log has room; damaged values that wait for a repair
+//!            ├─ agreement   the comparison of the members' states
 //!            ├─ rejoin      what a member does that may lack the tail of its log
 //!            └─ snapshots   sending them, receiving one
 //! ```
@@ -34,6 +35,7 @@
 //! leader has applied its own term's first entry; a leader that loses its
 //! leadership drops what it has evaluated and not proposed.
 
+mod agreement;
 mod answer;
 mod append_round;
 mod commit_broadcast;
@@ -76,8 +78,9 @@ use crate::peer_message::PeerMessage;
 use crate::raft::consensus::{Consensus, ReadyResults};
 use crate::raft::log_writer::AppendedEntry;
 use crate::repair::with_others_help;
-use crate::{EntryId, Error, Mutant, ReadLease};
+use crate::{EntryId, Error, Mutant, ReadLease, mutant};
 
+pub use agreement::Agreements;
 pub use answer::{Replies, Reply, ReplySender};
 pub use options::ReplicaOptions;
 pub use replica_core::Output;
@@ -85,6 +88,7 @@ pub use snapshot_receive::Installed;
 
 pub(crate) use snapshot_receive::Waker;
 
+use agreement::Agreement;
 use answer::{Answer, Requester, leader_changed, timeout};
 use commit_broadcast::CommitBroadcast;
 use damage::DamageRepair;
@@ -116,6 +120,7 @@ pub struct Replica {
     receiving: SnapshotReceiving,
     room: Room,
     damage: DamageRepair,
+    agreement: Agreement,
     removal_file: RemovalFile,
     /// When the consensus gets its next tick.
     next_tick: Instant,
@@ -210,6 +215,7 @@ impl Replica {
             receiving: SnapshotReceiving::default(),
             room: Room::default(),
             damage: DamageRepair::default(),
+            agreement: Agreement::default(),
             removal_file,
             next_tick,
             late_heartbeats: 0,
@@ -384,6 +390,7 @@ impl Replica {
         self.next_tick = now + interval;
         if self.core.failed.is_none() {
             self.tick_consensus(now);
+            self.compare_states();
         }
         if let Role::Leader(leader) = &mut self.role {
             leader.expire_leases(&mut self.core, now);
@@ -399,6 +406,17 @@ impl Replica {
         }
         self.rejoin.ask_voters(&mut self.core, now);
         self.damage.ask(&mut self.core);
+    }
+
+    /// Compares the states of the members, and raises alarms for those that differ.
+    fn compare_states(&mut self) {
+        let leads = self.has_followers();
+        for alarm in self.agreement.tick(&mut self.core, leads) {
+            // An alarm that cannot be raised now is raised later: its reason stays.
+            if self.takes(&alarm) {
+                self.evaluate_or_forward(&alarm, Requester::Internal);
+            }
+        }
     }
 
     /// Answers every request that has reached its time limit.
@@ -447,6 +465,7 @@ impl Replica {
         }
         self.start_reads();
         self.process_ready()?;
+        self.agreement.answer_if_reached(&mut self.core);
         if self.core.send_commit_if_due() {
             self.process_ready()?;
         }
@@ -490,9 +509,12 @@ impl Replica {
     }
 
     /// Applies a committed entry, and releases the answers that waited for it.
-    fn apply(&mut self, committed: AppendedEntry) -> Result<(), Error> {
+    fn apply(&mut self, mut committed: AppendedEntry) -> Result<(), Error> {
         let core = &mut self.core;
         let index = committed.batch.index;
+        if core.breaks(Mutant::AppliesAnotherValue) && index.is_multiple_of(16) {
+            mutant::change_a_value(&mut committed.batch);
+        }
         let entry = EntryId::new(committed.batch.term, index);
         let body = match committed.changes_configuration {
             true => Some(core.consensus.body(index)?),

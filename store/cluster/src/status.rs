@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
-use crate::{Error, Replica};
+use crate::{Agreements, Error, Replica};
 
 /// A node's state at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct Status {
     pub lost_read_rounds: u64,
     /// Reads that ended with a timeout because they were not confirmed, since the start.
     pub reads_given_up: u64,
+    /// What the comparison of the members' states has found, since the start.
+    pub agreements: Agreements,
     /// A snapshot from the leader is being imported.
     pub importing: bool,
     /// The log has no room: this member accepts no entries of the leader, and refuses writes

@@ -1,26 +1,27 @@
 //! Carries members' messages over the connections of the crate `peers`.
 
-use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use environment::{Clock, Instant};
 use peers::{
-    BoxFuture, Dropped, Handler, Lane, LimitedWarnings, LinkError, PeerSecret, Peers, PeersOptions,
-    Refusal, Stream, WeakPeers,
+    BoxFuture, Dropped, Handler, Lane, LimitedWarnings, LinkError, PeerListener, Peers,
+    PeersOptions, Refusal, Stream, WeakPeers,
 };
-use revisions::{Member, Members, Reader};
+use revisions::{KeyValueHash, Member, Members, Reader};
 use tokio::time::MissedTickBehavior;
 
 use crate::bootstrap::member_list;
 use crate::forwarded_reads::ForwardedReads;
+use crate::hash_desk::HashDesk;
 use crate::heartbeat_sender::HeartbeatSender;
 use crate::inbox::Inbox;
 use crate::outbox::Outbox;
+use crate::peer_message::HashMessage;
 use crate::peer_table::PeerTable;
 use crate::snapshot::{SenderThreads, sender_threads};
-use crate::{Error, NodeOptions, PeerMessage, Sender};
+use crate::{Credentials, Error, NodeOptions, PeerMessage, Sender};
 
 /// The addresses and secrets with which a member joins the network of its cluster.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ pub struct Network {
     /// The id of the cluster; members of other clusters are refused.
     pub cluster_id: u64,
     /// Bound sockets on which other members connect.
-    pub listeners: Vec<TcpListener>,
+    pub listeners: Vec<PeerListener>,
     /// The peer URLs that this member was started with. It announces them to every
     /// member that it connects to, so that one with an older address of it can answer.
     pub advertised: Vec<String>,
@@ -39,9 +40,7 @@ pub struct Network {
     /// Peer URLs of the cluster that the operator lists. This member asks there about senders
     /// that it does not know, as it asks the known members.
     pub listed: Vec<String>,
-    /// A secret that all members share. Connections to members that cannot prove that they
-    /// have it are refused. `None` if all members have none.
-    pub secret: Option<PeerSecret>,
+    pub credentials: Credentials,
 }
 
 /// Traffic with another member, since it became known.
@@ -62,6 +61,7 @@ pub(crate) struct Transport {
     member_id: u64,
     pub heartbeats: Arc<HeartbeatSender>,
     peer_table: Arc<PeerTable>,
+    hashes: Arc<HashDesk>,
     /// Whether this member is a learner, by the members that were set last.
     is_learner: AtomicBool,
 }
@@ -78,18 +78,21 @@ impl Transport {
     ) -> Result<Transport, Error> {
         let clock = Arc::clone(&node.clock);
         let listeners = std::mem::take(&mut network.listeners);
-        let mut options = PeersOptions::new(network.cluster_id, member_id, listeners);
+        let mut options = PeersOptions::new(network.cluster_id, member_id, Vec::new());
+        options.listen = listeners;
         let advertised = network.advertised.iter();
         options.addresses = advertised.filter_map(|url| address(url)).collect();
         // A leader sizes entries for its own segments, so a member with smaller ones could not
         // store them. All members have to agree.
-        options.secret.clone_from(&network.secret);
+        options.secret.clone_from(&network.credentials.secret);
+        options.tls.clone_from(&network.credentials.tls);
         options.agreement = format!("--segment-bytes={}", reader.engine().segment_bytes());
         let heartbeats = Arc::new(HeartbeatSender::new(
             Arc::clone(&clock),
             node.replica.heartbeat_interval,
             node.replica.election_timeout,
         ));
+        let hashes = Arc::new(HashDesk::new(reader.clone()));
         let incoming = Arc::new_cyclic(|this| Incoming {
             this: Weak::clone(this),
             forwarded_reads: ForwardedReads::new(reader.clone(), Arc::clone(&inbox)),
@@ -97,6 +100,7 @@ impl Transport {
             heartbeats: Arc::clone(&heartbeats),
             reader,
             peer_table: OnceLock::new(),
+            hashes: Arc::clone(&hashes),
             member_id,
             clock: Arc::clone(&clock),
             warnings: LimitedWarnings::default(),
@@ -115,6 +119,7 @@ impl Transport {
             member_id,
             heartbeats,
             peer_table,
+            hashes,
             is_learner: AtomicBool::new(joins_as_learner),
         })
     }
@@ -138,6 +143,18 @@ impl Transport {
             sent_bytes: sent.sum(),
             received_bytes: status.received_bytes,
         })
+    }
+
+    /// Asks a member for HashKV at a revision. Returns `None` if it cannot be reached. An answer
+    /// may never come.
+    pub async fn hash_kv_of(
+        &self,
+        member: u64,
+        revision: i64,
+    ) -> Option<Result<KeyValueHash, revisions::Error>> {
+        let (asked, question) = self.hashes.ask(member, revision);
+        send(&self.peers, member, &question).ok()?;
+        asked.answer().await
     }
 
     /// Runs `guest` on the thread of the connections.
@@ -203,11 +220,22 @@ impl Outbox for Transport {
     }
 }
 
-/// The host and port of a peer URL.
+/// The address of a peer URL: host and port, behind `https://` if it is dialled with TLS.
 pub(crate) fn address(url: &str) -> Option<String> {
-    let (_, rest) = url.split_once("://")?;
+    let (scheme, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?']).next()?;
-    (!authority.is_empty()).then(|| authority.to_owned())
+    (!authority.is_empty()).then(|| match scheme {
+        "https" => format!("https://{authority}"),
+        _ => authority.to_owned(),
+    })
+}
+
+/// A peer URL of an address.
+pub(crate) fn url(address: &str) -> String {
+    match address.contains("://") {
+        true => address.to_owned(),
+        false => format!("http://{address}"),
+    }
 }
 
 /// Handles messages of other members, and questions of any process.
@@ -220,6 +248,7 @@ struct Incoming {
     reader: Reader,
     /// Weak, because the peer table owns the connections, which own this.
     peer_table: OnceLock<Weak<PeerTable>>,
+    hashes: Arc<HashDesk>,
     member_id: u64,
     clock: Arc<dyn Clock>,
     warnings: LimitedWarnings,
@@ -236,6 +265,28 @@ impl Incoming {
                 let line = format!("a message of member {from:x} is dropped: {what}");
                 self.warnings.warn(self.clock.now(), line);
                 Ok(None)
+            }
+        }
+    }
+
+    /// Passes a message on to the part that handles it.
+    fn pass_on(&self, from: u64, message: PeerMessage, bytes: usize) {
+        match message {
+            PeerMessage::Hash(HashMessage::Question { number, revision }) => {
+                let table = self.peer_table.get().cloned();
+                self.hashes.answer(number, revision, move |answer| {
+                    if let Some(table) = table.and_then(|table| table.upgrade()) {
+                        // The member asks again, if it still wants to know.
+                        let _ = send(&table.peers, from, answer);
+                    }
+                });
+            }
+            PeerMessage::Hash(HashMessage::Answer { number, outcome }) => {
+                self.hashes.answered(from, number, outcome);
+            }
+            message => {
+                self.answer_for_replica(from, &message);
+                self.forwarded_reads.pass_on(from, message, bytes);
             }
         }
     }
@@ -260,8 +311,7 @@ impl Handler for Incoming {
     fn message(&self, from: u64, _lane: Lane, kind: u8, payload: Bytes) -> Result<(), String> {
         let bytes = payload.len();
         if let Some(message) = self.decode(from, kind, payload)? {
-            self.answer_for_replica(from, &message);
-            self.forwarded_reads.pass_on(from, message, bytes);
+            self.pass_on(from, message, bytes);
         }
         Ok(())
     }
@@ -345,7 +395,7 @@ mod tests {
     fn a_peer_url_has_a_host_and_a_port() {
         for (url, expected) in [
             ("http://10.0.0.1:2380", Some("10.0.0.1:2380")),
-            ("https://[::1]:2380/path", Some("[::1]:2380")),
+            ("https://[::1]:2380/path", Some("https://[::1]:2380")),
             ("unix://", None),
             ("10.0.0.1:2380", None),
         ] {

@@ -2,6 +2,7 @@
 
 use crate::applied::Applied;
 use crate::maintenance::Maintenance;
+use crate::state_hash::StateHash;
 use crate::transfer::install;
 use crate::{Batch, Engine, Entry, Error, Export, HeldVersions, Import, Installed};
 use value_log::Appended;
@@ -49,6 +50,23 @@ impl Applier {
     /// open the caller calls this with the last compaction that was replayed.
     pub fn compact(&mut self, revision: i64) {
         self.applied.compact(revision);
+    }
+
+    /// Takes over the sum of effects of another member, which has a sum that began elsewhere;
+    /// later sums of both can be compared. False if the sum at that index is not kept any more,
+    /// or was not reached yet.
+    pub fn take_over_effects(&mut self, theirs: &StateHash) -> bool {
+        let Applied { parts, index, .. } = &mut self.applied;
+        let hashes = &parts.records.index.hashes;
+        hashes.take_over(&mut index.sums, theirs)
+    }
+
+    /// Changes the entry of a key in memory as a fault of the memory would: for tests. False if
+    /// there is no such key.
+    #[doc(hidden)]
+    pub fn spoil_in_memory(&mut self, key: &[u8]) -> bool {
+        let Applied { parts, index, .. } = &mut self.applied;
+        index.spoil(key, &parts.records)
     }
 
     /// Finishes all sweeps before it returns. While an [`Export`] holds a sweep back,

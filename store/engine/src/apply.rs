@@ -22,6 +22,7 @@ use crate::creations::Transition;
 use crate::live::Live;
 use crate::read::Records;
 use crate::record_pointer::RecordPointer;
+use crate::state_hash::{StateHash, Sums};
 use crate::trees::{self, COMPACTION, CURRENT, HIDDEN, HISTORY, OF_VERSIONS, VersionEntry};
 use crate::{Batch, Change, KeyChange, bulk_deletion, hidden, history_key};
 use ordered_index::{BulkLoad, Writer};
@@ -39,6 +40,8 @@ pub(crate) struct Index {
     pub(crate) applied_index: u64,
     /// Frame of the last applied batch.
     pub(crate) applied_position: Position,
+    /// Of everything that is applied.
+    pub(crate) sums: Sums,
 }
 
 impl Index {
@@ -81,12 +84,20 @@ impl Index {
             } else {
                 self.writer.insert(CURRENT, key, version.entry())
             };
+            self.note_replaced(key, before.map(VersionEntry::from), version);
             if let Some(before) = before {
                 live.died(VersionEntry::from(before).pointer);
             }
         }
         drop(live);
         self.pass(accounting, batch, appended.start);
+    }
+
+    /// Keeps the sum of keys that of the tree.
+    fn note_replaced(&mut self, key: &[u8], before: Option<VersionEntry>, after: VersionEntry) {
+        let after = (!after.tombstone).then_some(after.main);
+        let before = before.map(|before| before.main);
+        self.sums.replace(key, before, after);
     }
 
     /// Keeps the tombstone if HISTORY has versions of the key that are not swept yet, because
@@ -130,6 +141,7 @@ impl Index {
         if let Some((first, _)) = mains {
             accounting.marks.lock().note(first, frame);
         }
+        self.sums.absorb(batch);
         self.applied_position = frame;
         self.revision = mains.map_or(self.revision, |(_, last)| last);
         self.applied_term = batch.term;
@@ -156,6 +168,7 @@ impl Index {
             (true, true) => Some(Transition::Deleted),
             (true, false) | (false, true) => None,
         };
+        self.note_replaced(key, before.map(VersionEntry::from), version);
         match before.map(VersionEntry::from) {
             Some(before) if before.main < version.main => self.insert_history(live, key, before),
             Some(before) => hidden::keep(&mut self.writer, live, key, before),
@@ -218,12 +231,20 @@ impl Index {
         let current = self.writer.get(CURRENT, key).map(VersionEntry::from);
         if let Some(stale) = current.filter(|version| version.main < main) {
             self.writer.remove(CURRENT, key);
+            self.sums.leave(key, stale.main);
             live.died(stale.pointer);
         }
     }
 
     /// Puts loaded trees in the place of the present ones, and the moment that they are of.
-    pub(crate) fn install(&mut self, loads: [BulkLoad; OF_VERSIONS.len()], head: &Head) {
+    /// `keys` is the sum over the keys in them.
+    pub(crate) fn install(&mut self, loads: [BulkLoad; OF_VERSIONS.len()], head: &Head, keys: u64) {
+        self.sums = Sums {
+            off: self.sums.off,
+            since: head.effects_since,
+            effects: head.effects,
+            keys,
+        };
         for (tree, load) in OF_VERSIONS.into_iter().zip(loads) {
             self.writer.install(tree, load);
         }
@@ -240,6 +261,34 @@ impl Index {
         trees::set_compacted(&mut self.writer, revision);
     }
 
+    /// Flips a bit in the revision of a key's entry, and publishes it.
+    pub(crate) fn spoil(&mut self, key: &[u8], records: &Records) -> bool {
+        let Some(entry) = self.writer.get(CURRENT, key) else {
+            return false;
+        };
+        let mut version = VersionEntry::from(entry);
+        version.main ^= 1;
+        self.writer.insert(CURRENT, key, version.entry());
+        self.publish(records);
+        true
+    }
+
+    fn state_hash(&self) -> StateHash {
+        let Sums {
+            since,
+            effects,
+            keys,
+            ..
+        } = self.sums;
+        StateHash {
+            index: self.applied_index,
+            revision: self.revision,
+            since,
+            effects,
+            keys,
+        }
+    }
+
     /// Makes everything applied so far visible to readers.
     pub(crate) fn publish(&mut self, records: &Records) {
         self.writer.publish(self.revision as u64);
@@ -248,6 +297,9 @@ impl Index {
         records
             .index
             .note(self.applied_index, self.applied_term, bytes);
+        if !self.sums.off {
+            records.index.hashes.note(self.state_hash());
+        }
     }
 }
 

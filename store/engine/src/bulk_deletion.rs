@@ -65,6 +65,7 @@ impl Index {
             let Some(before) = before.map(VersionEntry::from) else {
                 continue;
             };
+            self.sums.leave(&change.key, before.main);
             creations.note(deletion.main, &change.key, Transition::Deleted);
             if before.main < deletion.main {
                 past.push(&change.key, before);

@@ -36,6 +36,8 @@ pub(crate) struct Damage {
     any_proved: AtomicBool,
     /// Whether any noted version is not proved.
     any_unproved: AtomicBool,
+    /// The index has changed by itself.
+    spoiled_index: AtomicBool,
     /// Segments that reclaim leaves alone until their records are mended.
     pub(crate) spoiled: Mutex<BTreeSet<u32>>,
     /// Held while a record is written again and while segments are released.
@@ -43,6 +45,14 @@ pub(crate) struct Damage {
 }
 
 impl Damage {
+    pub(crate) fn note_spoiled_index(&self) {
+        self.spoiled_index.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_spoiled_index(&self) -> bool {
+        self.spoiled_index.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn note(&self, key: &[u8], main: i64, proved: bool) {
         let mut noted = self.noted.lock();
         if noted.len() < NOTED_MAX {

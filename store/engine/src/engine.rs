@@ -10,12 +10,14 @@
 use crate::damage::DamagedVersion;
 use crate::history::History;
 use crate::parts::Parts;
+use crate::scrub::Scrubber;
+use crate::state_hash::StateHash;
 use crate::transfer::HoldNotice;
 use crate::versions::Versions;
 use crate::{
     Applier, Batch, Entry, Error, HardState, Import, ImportNotice, KeyChange, Lineage, Options,
     Recovered, Replayed, Snapshot, Status, UpkeepStatus, Version, append, count, entry, recovery,
-    trees,
+    scrub, trees,
 };
 use bytes::Bytes;
 use environment::Disk;
@@ -285,6 +287,40 @@ impl Engine {
     /// False: it is not damaged, or not kept here any more.
     pub fn mend_version(&self, version: &DamagedVersion, record: &Bytes) -> Result<bool, Error> {
         self.0.records.mend_version(version, record)
+    }
+
+    /// The hash of the state after the last applied batch. `None` for a moment after a snapshot
+    /// was installed.
+    pub fn state_hash(&self) -> Option<StateHash> {
+        self.0.records.index.hashes.newest()
+    }
+
+    /// The hash of the state after the batch of this index, if that was one of the last.
+    pub fn state_hash_at(&self, index: u64) -> Option<StateHash> {
+        self.0.records.index.hashes.at(index)
+    }
+
+    /// Walks the keys of the index, and returns whether they give the sum that apply has kept
+    /// ([`StateHash::keys`]): a fault of the memory changes the one and not the other. The index
+    /// frees no memory during the walk. `goes_on` is asked every few thousand keys; `None` if it
+    /// returned false, or if the sum of the walked state is not known.
+    pub fn check_keys(&self, goes_on: &mut dyn FnMut() -> bool) -> Option<bool> {
+        let are_sound = scrub::check_keys(&self.0.records, goes_on);
+        if are_sound == Some(false) {
+            self.0.records.damage.note_spoiled_index();
+        }
+        are_sound
+    }
+
+    /// Whether [`Engine::check_keys`] has found, since the engine was opened, that the index has
+    /// changed by itself.
+    pub fn has_spoiled_index(&self) -> bool {
+        self.0.records.damage.has_spoiled_index()
+    }
+
+    /// Begins to verify the sealed segments of the log.
+    pub fn scrubber(&self) -> Scrubber {
+        Scrubber::new(&self.0)
     }
 
     /// The [`Lineage`] of this version, without its value.

@@ -353,6 +353,11 @@ impl Maintenance {
             compacted: index.compacted,
             log_floor: log_view.floor(),
             hard_state,
+            effects_since: match index.sums.off {
+                true => index.applied_index,
+                false => index.sums.since,
+            },
+            effects: index.sums.effects,
         };
         let mut marks = accounting.marks.lock().clone();
         marks.retain(is_kept);

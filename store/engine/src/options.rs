@@ -42,6 +42,8 @@ pub struct Options {
     /// Clock of the rate limit and of the pauses after failed upkeep.
     pub clock: Arc<dyn Clock>,
     pub commitment: Commitment,
+    /// Whether the hash of the state is kept ([`crate::StateHash`]).
+    pub state_hash: bool,
 }
 
 impl Default for Options {
@@ -55,6 +57,7 @@ impl Default for Options {
             background_bytes_per_second: 64 << 20,
             clock: Arc::new(RealClock),
             commitment: Commitment::Alone,
+            state_hash: true,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! The applying thread stores everything here; all other threads only look.
 
 use crate::Snapshot;
+use crate::state_hash::StateHashes;
 use ordered_index::Reader;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,6 +17,8 @@ pub(crate) struct Published {
     /// Counts the snapshots installed since open: each begins another state.
     /// Raised before that is published.
     generation: AtomicU64,
+    /// The hashes after the last batches.
+    pub(crate) hashes: StateHashes,
 }
 
 impl Published {
@@ -26,6 +29,7 @@ impl Published {
             applied_term: AtomicU64::new(0),
             index_bytes: AtomicU64::new(0),
             generation: AtomicU64::new(0),
+            hashes: StateHashes::default(),
         }
     }
 
@@ -62,5 +66,6 @@ impl Published {
 
     pub(crate) fn begin_generation(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
+        self.hashes.clear();
     }
 }

@@ -29,6 +29,7 @@ use crate::maintenance::Maintenance;
 use crate::parts::Parts;
 use crate::published::Published;
 use crate::read::Records;
+use crate::state_hash::Sums;
 use crate::transfer::Transfers;
 use crate::trees::{EMPTY_REVISION, NEVER_COMPACTED, TREES};
 use crate::{
@@ -109,7 +110,7 @@ pub(crate) fn open(
     files::remove(&*disk, directory, files::PARTIAL)?;
     files::remove(&*disk, directory, files::INCOMING)?;
     let names = files::list(&*disk, directory)?;
-    let mut recovery = Recovery::new(directory, options.commitment);
+    let mut recovery = Recovery::new(directory, &options);
     recovery.load_checkpoint(&*disk, &names, replay)?;
     let log = recovery.replay_log(Arc::clone(&disk), &options, replay)?;
     recovery.apply_what_was_applied(replay)?;
@@ -190,7 +191,7 @@ struct Recovery<'a> {
 }
 
 impl<'a> Recovery<'a> {
-    fn new(directory: &'a Path, commitment: Commitment) -> Recovery<'a> {
+    fn new(directory: &'a Path, options: &Options) -> Recovery<'a> {
         let (writer, reader) = ordered_index::new(TREES);
         let index = Index {
             writer,
@@ -199,6 +200,10 @@ impl<'a> Recovery<'a> {
             applied_term: 0,
             applied_index: 0,
             applied_position: Position::NONE,
+            sums: Sums {
+                off: !options.state_hash,
+                ..Sums::default()
+            },
         };
         Recovery {
             directory,
@@ -212,7 +217,7 @@ impl<'a> Recovery<'a> {
             log_floor: 0,
             last_number: 0,
             checkpoint_bytes: 0,
-            commitment,
+            commitment: options.commitment,
             unapplied: VecDeque::new(),
             mended: Vec::new(),
         }
@@ -296,7 +301,7 @@ impl<'a> Recovery<'a> {
 
     fn install(&mut self, loaded: Loaded, replay: Replay<'_>) -> Result<(), Error> {
         let head = loaded.head;
-        self.index.install(loaded.trees, &head);
+        self.index.install(loaded.trees, &head, loaded.keys);
         self.accounting =
             Accounting::new(loaded.live, loaded.marks, loaded.overruled, head.hard_state);
         self.replay_from = Some(head.replay_position).filter(|&from| from != Position::NONE);

@@ -8,6 +8,7 @@
 pub mod clock;
 pub mod disk;
 mod mutex;
+pub mod names;
 mod path_error;
 pub mod randomness;
 pub mod real;
@@ -19,5 +20,5 @@ mod throttle;
 pub use clock::{Clock, Instant};
 pub use disk::{DirectoryLock, Disk, File, OpenMode, Space};
 pub use mutex::Mutex;
-pub use shortage::Shortage;
+pub use shortage::{Shortage, error_number};
 pub use throttle::Throttle;

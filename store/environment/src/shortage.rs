@@ -25,7 +25,7 @@ impl Shortage {
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(Shortage::Room),
             io::ErrorKind::OutOfMemory => Some(Shortage::Memory),
-            _ => Shortage::of_number(number(error)?),
+            _ => Shortage::of_number(error_number(error)?),
         }
     }
 
@@ -40,7 +40,7 @@ impl Shortage {
 }
 
 /// Returns the kernel's error number; an error that names its path has it in its chain of sources.
-fn number(error: &io::Error) -> Option<i32> {
+pub fn error_number(error: &io::Error) -> Option<i32> {
     if let Some(number) = error.raw_os_error() {
         return Some(number);
     }
@@ -55,7 +55,7 @@ fn number(error: &io::Error) -> Option<i32> {
 }
 
 fn number_of_source(error: &io::Error) -> Option<i32> {
-    error.raw_os_error().or_else(|| number(error))
+    error.raw_os_error().or_else(|| error_number(error))
 }
 
 #[cfg(test)]

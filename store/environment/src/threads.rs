@@ -6,6 +6,10 @@
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
+/// A tenth of the weight of a thread with the usual priority.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 10;
+
 /// Starts a thread called `name`.
 pub fn spawn<T, F>(name: &str, body: F) -> io::Result<JoinHandle<T>>
 where
@@ -19,6 +23,16 @@ where
         .map_err(|error| {
             io::Error::new(error.kind(), format!("cannot start thread {name}: {error}"))
         })
+}
+
+/// Lowers the priority of the calling thread, so that it takes about a tenth of a core while other
+/// threads want all of it.
+pub fn yield_to_all_others() {
+    // Linux applies it to one thread. Elsewhere it would slow the whole process down.
+    #[cfg(target_os = "linux")]
+    if rustix::process::setpriority_process(None, NICE).is_err() {
+        // Without it the thread is only less polite.
+    }
 }
 
 #[cfg(test)]

@@ -41,8 +41,10 @@ impl Core {
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
         directory: &Path,
-        options: engine::Options,
+        mut options: engine::Options,
     ) -> Result<Core, Error> {
+        // A map is compared with no other.
+        options.state_hash = false;
         let batch_bytes_max = options.batch_bytes_max;
         let mut inspector = Inspector::default();
         let opened = Engine::open(disk, directory, options, &mut |replayed| {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tls::{Accepts, Greeting};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -11,8 +12,8 @@ use tokio::time::{sleep, timeout};
 use crate::format::{Hello, MAGIC, Welcome};
 use crate::frames::FrameReader;
 use crate::greet::{self, NoGreeting};
-use crate::greetings::Greeting;
 use crate::member::check_addresses;
+use crate::secure::Accepted;
 use crate::senders::Received;
 use crate::shared::Shared;
 use crate::socket::{self, Socket};
@@ -22,12 +23,12 @@ use crate::{Lane, PeerSecret, Refusal, inquiry, open_stream, prove, visitor};
 const REFUSED_PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts connections until it is aborted.
-pub(crate) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
+pub(crate) async fn accept(shared: Arc<Shared>, listener: TcpListener, accepts: Option<Accepts>) {
     loop {
         match listener.accept().await {
             Ok((tcp, from)) => {
                 let greeting = shared.greetings.enter(Some(from.ip()));
-                tokio::spawn(receive(Arc::clone(&shared), tcp, greeting));
+                tokio::spawn(receive(Arc::clone(&shared), tcp, accepts, greeting));
             }
             Err(error) => {
                 let line = format!("cannot take a connection from another member: {error}");
@@ -39,13 +40,22 @@ pub(crate) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
 }
 
 /// Serves one connection from its greeting to its end.
-async fn receive(shared: Arc<Shared>, tcp: TcpStream, greeting: Greeting) {
-    let Ok(socket) = socket::prepare(tcp, &shared.options.limits) else {
+async fn receive(
+    shared: Arc<Shared>,
+    tcp: TcpStream,
+    accepts: Option<Accepts>,
+    greeting: Greeting,
+) {
+    if socket::prepare(&tcp, &shared.options.limits).is_err() {
         // The connection has already ended.
         return;
+    }
+    let entering = async {
+        let socket = begin(&shared, tcp, accepts).await?;
+        let_in(&shared, socket).await
     };
     let let_in = tokio::select! {
-        let_in = let_in(&shared, socket) => let_in,
+        let_in = entering => let_in,
         () = greeting.ended() => return,
     };
     drop(greeting);
@@ -60,6 +70,19 @@ async fn receive(shared: Arc<Shared>, tcp: TcpStream, greeting: Greeting) {
         member.dialled_us.send_replace(());
     }
     serve(&shared, hello, socket).await;
+}
+
+/// The socket of an accepted connection, after its TLS handshake if there is one.
+async fn begin(shared: &Shared, tcp: TcpStream, accepts: Option<Accepts>) -> Option<Socket> {
+    let accepted = match (accepts, &shared.options.tls) {
+        (None, _) => Accepted::Plain(tcp),
+        (Some(accepts), Some(tls)) => tls.accept(tcp, accepts).await?,
+        (Some(_), None) => {
+            shared.warn("a listener accepts TLS, and there is no certificate".to_owned());
+            return None;
+        }
+    };
+    Some(socket::split(accepted))
 }
 
 /// Exchanges the greetings of one connection. Returns the hello and the socket if the sender

@@ -3,11 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::format::{Hello, Unreadable, Welcome};
 use crate::greet::{self, NoGreeting};
 use crate::prove;
+use crate::secure;
 use crate::shared::Shared;
 use crate::socket::{self, Socket};
 use crate::{Lane, Limits, LinkError, PeerSecret, Refusal};
@@ -66,8 +68,10 @@ async fn dial_one(
 ) -> Result<Dialled, LinkError> {
     let limits = &shared.options.limits;
     let began = shared.now();
-    let mut socket = connect(limits, address).await?;
+    let tcp = connect(limits, address).await?;
     let round_trip = shared.now().saturating_since(began);
+    let tls = shared.options.tls.as_deref();
+    let mut socket = socket::split(secure::connect(tls, tcp, limits, address).await?);
     let hello = Hello {
         lane,
         cluster: shared.options.cluster_id,
@@ -121,7 +125,7 @@ pub(crate) async fn within<T>(
 
 /// Connects to the first address of the host that accepts a connection, within
 /// `connect_timeout`.
-pub(crate) async fn connect(limits: &Limits, address: &str) -> Result<Socket, LinkError> {
+pub(crate) async fn connect(limits: &Limits, address: &str) -> Result<TcpStream, LinkError> {
     let connecting = async {
         let mut reason = "the name has no address".to_owned();
         for resolved in resolve(address).await? {
@@ -137,10 +141,11 @@ pub(crate) async fn connect(limits: &Limits, address: &str) -> Result<Socket, Li
 
 /// Resolves `address`. A numeric address is parsed here, because a look-up takes a thread.
 async fn resolve(address: &str) -> Result<Vec<SocketAddr>, LinkError> {
-    if let Ok(number) = address.parse() {
+    let (_, host_and_port) = secure::parts(address);
+    if let Ok(number) = host_and_port.parse() {
         return Ok(vec![number]);
     }
-    let found = tokio::net::lookup_host(address).await;
+    let found = tokio::net::lookup_host(host_and_port).await;
     let found = found.map_err(|error| LinkError::Resolve {
         address: address.to_owned(),
         reason: error.to_string(),

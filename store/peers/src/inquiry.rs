@@ -21,9 +21,10 @@ use crate::dial::{connect, introduce, within};
 use crate::format::{Hello, WireFrame, role};
 use crate::frames::FrameReader;
 use crate::outgoing::Outgoing;
+use crate::secure;
 use crate::shared::Shared;
-use crate::socket::Socket;
-use crate::{Lane, Limits, LinkError, PeerSecret};
+use crate::socket::{self, Socket};
+use crate::{Lane, Limits, LinkError, PeerSecret, PeerTls};
 
 /// Longest question, which bounds the memory that an outsider can take.
 const QUESTION_BYTES_MAX: usize = 4 << 10;
@@ -39,7 +40,7 @@ pub struct Reply {
     pub answer: Bytes,
 }
 
-/// Asks the member that listens at `address` (`host:port`) one question, within
+/// Asks the member that listens at `address` (`host:port` or `https://host:port`) one question, within
 /// `connect_timeout` and `greeting_timeout` of `limits`. A member with a peer secret
 /// answers only processes that have it too. Needs a tokio runtime, but no [`crate::Peers`].
 pub async fn ask(
@@ -48,8 +49,10 @@ pub async fn ask(
     question: Bytes,
     limits: &Limits,
     secret: Option<&PeerSecret>,
+    tls: Option<&PeerTls>,
 ) -> Result<Reply, LinkError> {
-    let socket = connect(limits, address).await?;
+    let tcp = connect(limits, address).await?;
+    let socket = socket::split(secure::connect(tls, tcp, limits, address).await?);
     let asking = exchange(address, (kind, question), limits, socket, secret);
     within(limits.greeting_timeout, address, asking).await
 }

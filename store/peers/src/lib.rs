@@ -22,6 +22,9 @@
 //! a proof by both sides that they have it, and every byte after that is authenticated.
 //! Received frames take a bounded amount of memory, whatever the number of connections.
 //!
+//! Where a member's address begins with `https://`, all this runs inside TLS
+//! ([`PeersOptions::tls`]).
+//!
 //! Everything runs on one network thread with its own runtime, so callers need
 //! none. `docs/formats/peers.md` describes the bytes.
 //!
@@ -73,7 +76,6 @@ mod frames;
 #[cfg(any(fuzzing, test))]
 pub mod fuzzing;
 mod greet;
-mod greetings;
 mod handler;
 mod inquiry;
 mod intake;
@@ -91,6 +93,7 @@ mod peers;
 mod prove;
 mod sealed;
 mod secret;
+mod secure;
 mod senders;
 mod shared;
 mod socket;
@@ -108,5 +111,6 @@ pub use link::LaneCounts;
 pub use options::{Limits, PeersOptions};
 pub use peers::{Peers, WeakPeers};
 pub use secret::{PeerSecret, SecretError};
+pub use secure::{PeerListener, PeerTls};
 pub use status::{LaneStatus, PeerStatus};
 pub use stream::{Stream, StreamFrame, StreamReceiver, StreamSender};

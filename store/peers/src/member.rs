@@ -7,7 +7,7 @@ use tokio::task::AbortHandle;
 
 use crate::lock::lock;
 use crate::message_lane::{MessageBatch, MessageLane};
-use crate::{Lane, Limits, MemberError};
+use crate::{Lane, Limits, MemberError, secure};
 
 pub(crate) struct Member {
     pub id: u64,
@@ -72,7 +72,7 @@ impl Member {
     }
 }
 
-/// Checks that there is an address, and that each one is `host:port`.
+/// Checks that there is an address, and that each one is `host:port` or `https://host:port`.
 pub(crate) fn check_addresses(member: u64, addresses: &[String]) -> Result<(), MemberError> {
     if addresses.is_empty() {
         return Err(MemberError::NoAddress(member));
@@ -87,6 +87,7 @@ pub(crate) fn check_addresses(member: u64, addresses: &[String]) -> Result<(), M
 }
 
 fn is_host_and_port(address: &str) -> bool {
+    let (_, address) = secure::parts(address);
     let Some((host, port)) = address.rsplit_once(':') else {
         return false;
     };
@@ -106,6 +107,7 @@ mod tests {
             "10.0.0.1:2380",
             "[::1]:2380",
             "node-1.example.org:65535",
+            "https://[::1]:2380",
         ] {
             assert!(is_host_and_port(good), "{good}");
         }
@@ -118,6 +120,8 @@ mod tests {
             "a:65536",
             "::1:1",
             "http://a:1",
+            "https://a",
+            "https://https://a:1",
             "a b:1",
         ] {
             assert!(!is_host_and_port(bad), "{bad}");

@@ -9,7 +9,7 @@ use environment::real::RealClock;
 
 use crate::format::{ADDRESSES_BYTES_MAX, REASON_BYTES_MAX, RELEASE_BYTES_MAX};
 use crate::member::check_addresses;
-use crate::{PeerSecret, StartError};
+use crate::{PeerListener, PeerSecret, PeerTls, StartError};
 
 /// Options of [`crate::Peers::start`].
 #[derive(Debug)]
@@ -19,8 +19,8 @@ pub struct PeersOptions {
     /// Id of this member.
     pub member_id: u64,
     /// Listeners for other members. If empty, this member can dial but cannot be dialled.
-    pub listen: Vec<TcpListener>,
-    /// Addresses (`host:port`) at which other members reach this one, at most 1,024 bytes
+    pub listen: Vec<PeerListener>,
+    /// Addresses (`host:port`, or `https://host:port`) at which other members reach this one, at most 1,024 bytes
     /// together. This member sends them at the start of each connection that it opens, so
     /// that a member with an older address can dial back. If empty, other members keep the
     /// addresses that they have.
@@ -34,6 +34,8 @@ pub struct PeersOptions {
     /// Secret that all members share. If set, each connection begins with a proof by both
     /// sides that they have it, and is refused without.
     pub secret: Option<PeerSecret>,
+    /// Certificates for addresses that begin with `https://`, and for listeners that accept TLS.
+    pub tls: Option<Arc<PeerTls>>,
     /// Bounds of memory and time.
     pub limits: Limits,
     /// Clock for the ages of messages and the times in the status.
@@ -46,11 +48,12 @@ impl PeersOptions {
         PeersOptions {
             cluster_id,
             member_id,
-            listen,
+            listen: listen.into_iter().map(PeerListener::from).collect(),
             addresses: Vec::new(),
             release: env!("CARGO_PKG_VERSION").to_owned(),
             agreement: String::new(),
             secret: None,
+            tls: None,
             limits: Limits::default(),
             clock: Arc::new(RealClock),
         }

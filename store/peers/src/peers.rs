@@ -70,10 +70,11 @@ impl Peers {
         let shared = Arc::new(shared);
         for listener in listeners {
             let entered = runtime.enter();
-            listener.set_nonblocking(true)?;
-            let listener = TcpListener::from_std(listener)?;
+            let accepts = listener.accepts;
+            listener.socket.set_nonblocking(true)?;
+            let listener = TcpListener::from_std(listener.socket)?;
             drop(entered);
-            runtime.spawn(accept::accept(Arc::clone(&shared), listener));
+            runtime.spawn(accept::accept(Arc::clone(&shared), listener, accepts));
         }
         let thread = {
             let shared = Arc::clone(&shared);
@@ -98,7 +99,7 @@ impl Peers {
     }
 
     /// Adds a member to the table and connects to it. For a member of the table, replaces
-    /// its addresses (`host:port`, tried in turn) for the next connection; a working
+    /// its addresses (`host:port` or `https://host:port`, tried in turn) for the next connection; a working
     /// connection stays, because a new address may be announced before the member has moved
     /// there. See [`Peers::moved`].
     pub fn set_member(&self, id: u64, addresses: Vec<String>) -> Result<(), MemberError> {

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use environment::Instant;
 use environment::randomness::Random;
+use tls::Greetings;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::doorbell::Doorbell;
-use crate::greetings::Greetings;
 use crate::intake::Intake;
 use crate::member::Member;
 use crate::senders::Senders;

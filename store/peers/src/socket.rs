@@ -1,7 +1,7 @@
-//! TCP connections, with or without authenticated records.
+//! Connections, with or without TLS, with or without authenticated records.
 //!
 //! The rest of the crate sees only [`Socket`] and its halves, so this module alone knows what
-//! wraps the connection: the records of `sealed.rs`, and perhaps a TLS session one day.
+//! wraps the connection: a TLS session, and the records of `sealed.rs` inside it.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -10,26 +10,40 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
+use tls::{SecureReader, SecureWriter};
 use tokio::io::{AsyncRead, AsyncWrite, Join, ReadBuf, join};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::sealed::{Opener, Sealer};
+use crate::secure::Accepted;
 use crate::{Lane, Limits};
 
 /// A connection between two members.
 pub(crate) type Socket = Join<ReadHalf, WriteHalf>;
 
+/// The receiving half below the records.
+pub(crate) enum RawReader {
+    Plain(OwnedReadHalf),
+    Secure(SecureReader),
+}
+
+/// The sending half below the records.
+pub(crate) enum RawWriter {
+    Plain(OwnedWriteHalf),
+    Secure(SecureWriter),
+}
+
 /// The receiving half of a connection.
 pub(crate) struct ReadHalf {
-    tcp: OwnedReadHalf,
+    raw: RawReader,
     /// Opens the records; `None` if bytes come plain.
     opener: Option<Box<Opener>>,
 }
 
 /// The sending half of a connection; dropping it signals the end to the other side.
 pub(crate) struct WriteHalf {
-    tcp: OwnedWriteHalf,
+    raw: RawWriter,
     /// Seals the records; `None` if bytes are sent plain.
     sealer: Option<Box<Sealer>>,
 }
@@ -42,7 +56,65 @@ pub(crate) fn seal(socket: &mut Socket, opener: Opener, sealer: Sealer) {
 
 /// Address of the other side.
 pub(crate) fn peer_addr(socket: &Socket) -> io::Result<SocketAddr> {
-    socket.reader().tcp.peer_addr()
+    match &socket.reader().raw {
+        RawReader::Plain(half) => half.peer_addr(),
+        RawReader::Secure(half) => half.peer_addr(),
+    }
+}
+
+impl AsyncRead for RawReader {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            RawReader::Plain(half) => Pin::new(half).poll_read(context, out),
+            RawReader::Secure(half) => Pin::new(half).poll_read(context, out),
+        }
+    }
+}
+
+impl AsyncWrite for RawWriter {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            RawWriter::Plain(half) => Pin::new(half).poll_write(context, bytes),
+            RawWriter::Secure(half) => Pin::new(half).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            RawWriter::Plain(half) => Pin::new(half).poll_write_vectored(context, slices),
+            RawWriter::Secure(half) => Pin::new(half).poll_write_vectored(context, slices),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            RawWriter::Plain(half) => Pin::new(half).poll_flush(context),
+            RawWriter::Secure(half) => Pin::new(half).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            RawWriter::Plain(half) => Pin::new(half).poll_shutdown(context),
+            RawWriter::Secure(half) => Pin::new(half).poll_shutdown(context),
+        }
+    }
 }
 
 impl AsyncRead for ReadHalf {
@@ -53,8 +125,8 @@ impl AsyncRead for ReadHalf {
     ) -> Poll<io::Result<()>> {
         let half = self.get_mut();
         match &mut half.opener {
-            None => Pin::new(&mut half.tcp).poll_read(context, out),
-            Some(opener) => opener.poll_read(context, &mut half.tcp, out),
+            None => Pin::new(&mut half.raw).poll_read(context, out),
+            Some(opener) => opener.poll_read(context, &mut half.raw, out),
         }
     }
 }
@@ -67,8 +139,8 @@ impl AsyncWrite for WriteHalf {
     ) -> Poll<io::Result<usize>> {
         let half = self.get_mut();
         match &mut half.sealer {
-            None => Pin::new(&mut half.tcp).poll_write(context, bytes),
-            Some(sealer) => sealer.poll_write(context, &mut half.tcp, &[IoSlice::new(bytes)]),
+            None => Pin::new(&mut half.raw).poll_write(context, bytes),
+            Some(sealer) => sealer.poll_write(context, &mut half.raw, &[IoSlice::new(bytes)]),
         }
     }
 
@@ -79,8 +151,8 @@ impl AsyncWrite for WriteHalf {
     ) -> Poll<io::Result<usize>> {
         let half = self.get_mut();
         match &mut half.sealer {
-            None => Pin::new(&mut half.tcp).poll_write_vectored(context, slices),
-            Some(sealer) => sealer.poll_write(context, &mut half.tcp, slices),
+            None => Pin::new(&mut half.raw).poll_write_vectored(context, slices),
+            Some(sealer) => sealer.poll_write(context, &mut half.raw, slices),
         }
     }
 
@@ -90,40 +162,54 @@ impl AsyncWrite for WriteHalf {
 
     /// No record is buffered here: `poll_write` is ready only when it has left completely.
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().tcp).poll_flush(context)
+        Pin::new(&mut self.get_mut().raw).poll_flush(context)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().tcp).poll_shutdown(context)
+        Pin::new(&mut self.get_mut().raw).poll_shutdown(context)
     }
 }
 
 /// Connects to `address`.
-pub(crate) async fn dial(address: SocketAddr, limits: &Limits) -> io::Result<Socket> {
+pub(crate) async fn dial(address: SocketAddr, limits: &Limits) -> io::Result<TcpStream> {
     let tcp = TcpStream::connect(address).await?;
-    prepare(tcp, limits)
+    prepare(&tcp, limits)?;
+    Ok(tcp)
 }
 
 /// Sets keep-alive and time limits on a new connection.
-pub(crate) fn prepare(tcp: TcpStream, limits: &Limits) -> io::Result<Socket> {
+pub(crate) fn prepare(tcp: &TcpStream, limits: &Limits) -> io::Result<()> {
     tcp.set_nodelay(true)?;
     let silence = limits.silence_max;
     let keepalive = TcpKeepalive::new()
         .with_time(silence / 3)
         .with_interval(probe_interval(silence))
         .with_retries(3);
-    SockRef::from(&tcp).set_tcp_keepalive(&keepalive)?;
-    set_stall_max(&tcp, silence)?;
-    let (read, write) = tcp.into_split();
+    SockRef::from(tcp).set_tcp_keepalive(&keepalive)?;
+    set_stall_max(tcp, silence)
+}
+
+/// The halves of a connection, without records at first.
+pub(crate) fn split(accepted: Accepted) -> Socket {
+    let (read, write) = match accepted {
+        Accepted::Plain(tcp) => {
+            let (read, write) = tcp.into_split();
+            (RawReader::Plain(read), RawWriter::Plain(write))
+        }
+        Accepted::Secure(stream) => {
+            let (read, write) = stream.split();
+            (RawReader::Secure(read), RawWriter::Secure(write))
+        }
+    };
     let read = ReadHalf {
-        tcp: read,
+        raw: read,
         opener: None,
     };
     let write = WriteHalf {
-        tcp: write,
+        raw: write,
         sealer: None,
     };
-    Ok(join(read, write))
+    join(read, write)
 }
 
 /// Interval between keep-alive probes; the kernel counts whole seconds.
@@ -136,7 +222,12 @@ fn probe_interval(silence: Duration) -> Duration {
 pub(crate) fn suit(socket: &Socket, lane: Lane, limits: &Limits) -> io::Result<()> {
     match lane {
         Lane::Urgent | Lane::Bulk | Lane::Inquiry => Ok(()),
-        Lane::Snapshot => set_stall_max(socket.reader().tcp.as_ref(), limits.stream_stall_max),
+        Lane::Snapshot => match &socket.reader().raw {
+            RawReader::Plain(half) => set_stall_max(half.as_ref(), limits.stream_stall_max),
+            RawReader::Secure(half) => {
+                half.configure(|tcp| set_stall_max(tcp, limits.stream_stall_max))
+            }
+        },
     }
 }
 

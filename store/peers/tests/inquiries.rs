@@ -26,7 +26,15 @@ fn limits() -> Limits {
 #[tokio::test]
 async fn an_answer_has_the_ids_of_the_member_and_its_cluster() {
     let two = member(2);
-    let answer = ask(&two.address, ECHO, Bytes::from("ids?"), &limits(), None).await;
+    let answer = ask(
+        &two.address,
+        ECHO,
+        Bytes::from("ids?"),
+        &limits(),
+        None,
+        None,
+    )
+    .await;
     let expected = Reply {
         cluster: CLUSTER,
         member: 2,
@@ -38,11 +46,11 @@ async fn an_answer_has_the_ids_of_the_member_and_its_cluster() {
 #[tokio::test]
 async fn a_refused_question_returns_the_reason() {
     let two = member(2);
-    let error = ask(&two.address, 9, Bytes::new(), &limits(), None).await;
+    let error = ask(&two.address, 9, Bytes::new(), &limits(), None, None).await;
     let text = error.unwrap_err().to_string();
     assert!(text.contains("questions of kind 9"), "{text}");
     let long = Bytes::from(vec![0; 5_000]);
-    let error = ask(&two.address, ECHO, long, &limits(), None)
+    let error = ask(&two.address, ECHO, long, &limits(), None, None)
         .await
         .unwrap_err();
     assert!(matches!(error, LinkError::Broken { .. }), "{error}");
@@ -56,13 +64,14 @@ async fn a_silent_address_times_out_and_a_closed_one_refuses_to_connect() {
         greeting_timeout: Duration::from_millis(100),
         ..limits()
     };
-    let error = ask(&address, ECHO, Bytes::new(), &silent, None).await;
+    let error = ask(&address, ECHO, Bytes::new(), &silent, None, None).await;
     assert!(matches!(error, Err(LinkError::Timeout { .. })), "{error:?}");
     let error = ask(
         &harness::ports::free_address().unwrap(),
         ECHO,
         Bytes::new(),
         &limits(),
+        None,
         None,
     )
     .await;

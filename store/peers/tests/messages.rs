@@ -203,7 +203,7 @@ fn messages_arrive_again_after_a_restart_of_the_member() {
     let error = one.events.disconnected(Lane::Urgent);
     assert!(matches!(error, LinkError::Broken { .. }), "{error}");
 
-    let options = peers::PeersOptions::new(support::CLUSTER, 2, vec![again]);
+    let options = peers::PeersOptions::new(support::CLUSTER, 2, vec![again.socket]);
     let two = start((options, address));
     one.events.connected(Lane::Urgent);
     send(&one, Lane::Urgent, 1, b"after").unwrap();
@@ -253,7 +253,7 @@ fn a_member_that_dials_this_one_is_dialled_at_once() {
     // The listener closes the first connections.
     one.peers.set_member(2, vec![address.clone()]).unwrap();
     for _ in Lane::KEPT {
-        drop(closed.accept().unwrap());
+        drop(closed.socket.accept().unwrap());
     }
     for _ in Lane::KEPT {
         one.events.wait(|event| match event {

@@ -72,6 +72,7 @@ fn inquiries_are_answered_only_to_processes_with_the_secret() {
             question,
             &limits,
             secret.as_ref(),
+            None,
         ))
     };
     assert_eq!(ask(secret(7)).unwrap().member, 2);

@@ -10,6 +10,7 @@
 
 use std::sync::Arc;
 
+use auth::{Auth, Renewals};
 use engine::{Batch, Change, KeyChange, Replayed};
 use environment::Clock;
 
@@ -31,6 +32,10 @@ pub(crate) struct AppliedState {
     /// The members of the cluster. A change replaces the whole set, so that readers keep a
     /// consistent one.
     pub members: Arc<Members>,
+    /// Users and roles; a change replaces the whole, as with the members.
+    pub auth: Arc<Auth>,
+    /// Tokens that live longer than they say.
+    pub renewals: Renewals,
 }
 
 impl AppliedState {
@@ -40,6 +45,8 @@ impl AppliedState {
             alarms: Alarms::default(),
             compacted: -1,
             members: Arc::default(),
+            auth: Arc::default(),
+            renewals: Renewals::default(),
         }
     }
 
@@ -91,6 +98,15 @@ impl AppliedState {
                 self.alarms.change(alarm, raised);
             }
             StateRecord::Member(change) => Arc::make_mut(&mut self.members).change(change)?,
+            StateRecord::Auth(change) => {
+                Arc::make_mut(&mut self.auth).apply(change)?;
+                if !self.auth.is_enabled() {
+                    self.renewals.clear();
+                }
+            }
+            StateRecord::TokenRenewed { number, until, now } => {
+                self.renewals.renew(number, until, now);
+            }
         }
         Ok(())
     }

@@ -11,7 +11,7 @@
 //! etcd and its library). A crash before the hard state is durable leaves a directory that is
 //! still new: the next start writes the entries again in place of those that are there.
 
-use engine::{Applier, Batch, Commitment, HardState, Recovered, Unapplied};
+use engine::{Applier, Batch, Commitment, Engine, HardState, Recovered, Unapplied};
 
 use crate::apply::AppliedState;
 use crate::member::{Member, MemberChange, Members};
@@ -51,21 +51,9 @@ pub(crate) fn run(
         vote: 0,
         commit: last,
     };
-    let mut written = Vec::new();
-    for (member, index) in members.iter().zip(1..) {
-        let batch = first_batch(member, index);
-        let body = batch.encode()?;
-        engine.check(&batch, &body)?;
-        let state = Some(state).filter(|_| index == last);
-        let appended = engine.append_entry(&batch, &body, state)?;
-        written.push(Unapplied {
-            batch,
-            appended,
-            body,
-        });
-    }
-    let newest = written.last().expect("there are members");
-    engine.wait_durable(newest.appended.sequence)?;
+    let batches = members.iter().zip(1..);
+    let batches = batches.map(|(member, index)| first_batch(member, index));
+    let written = append(engine, batches.collect(), state)?;
     for entry in &written {
         applier.apply(&entry.batch, &entry.appended);
         applied.absorb(&entry.batch)?;
@@ -75,6 +63,30 @@ pub(crate) fn run(
     recovered.base = (0, 0);
     recovered.entries = written.iter().map(Unapplied::entry).collect();
     Ok(())
+}
+
+/// Appends the batches, the last one with `state`, and waits until they are durable.
+pub(crate) fn append(
+    engine: &Engine,
+    batches: Vec<Batch>,
+    state: HardState,
+) -> Result<Vec<Unapplied>, Error> {
+    let last = batches.len();
+    let mut written = Vec::with_capacity(last);
+    for (batch, number) in batches.into_iter().zip(1..) {
+        let body = batch.encode()?;
+        engine.check(&batch, &body)?;
+        let state = Some(state).filter(|_| number == last);
+        let appended = engine.append_entry(&batch, &body, state)?;
+        written.push(Unapplied {
+            batch,
+            appended,
+            body,
+        });
+    }
+    let newest = written.last().expect("there is a batch");
+    engine.wait_durable(newest.appended.sequence)?;
+    Ok(written)
 }
 
 /// Returns the members in ascending order of their ids. Fails if two have the same id or peer

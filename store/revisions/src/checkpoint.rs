@@ -8,17 +8,25 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::Error;
 use crate::apply::AppliedState;
+use crate::auth_record;
 use crate::fields::{Fields, put_alarm, put_count, put_text, put_texts};
 use crate::member::{Member, Members};
 
 /// Stands for the checkpoint's state in errors.
 const CHECKPOINT: u8 = 0;
 const FORMAT: u32 = 2;
+/// The format with users and roles behind the leases. It is written only when there is something
+/// of theirs, so that an earlier release reads a directory in which they were never used.
+const FORMAT_WITH_USERS: u32 = 3;
 
 /// Everything that is remembered besides keys, for a checkpoint.
 pub(crate) fn encode(applied: &AppliedState, revision: i64) -> Vec<u8> {
     let mut blob = BytesMut::new();
-    blob.put_u32_le(FORMAT);
+    let has_users = !applied.auth.is_untouched() || !applied.renewals.is_empty();
+    blob.put_u32_le(match has_users {
+        true => FORMAT_WITH_USERS,
+        false => FORMAT,
+    });
     blob.put_i64_le(revision);
     blob.put_i64_le(applied.compacted);
     put_count(&mut blob, applied.alarms.0.len());
@@ -29,13 +37,17 @@ pub(crate) fn encode(applied: &AppliedState, revision: i64) -> Vec<u8> {
         .for_each(|&alarm| put_alarm(&mut blob, alarm));
     put_members(&mut blob, &applied.members);
     put_leases(&mut blob, applied);
+    if has_users {
+        auth_record::put_state(&mut blob, &applied.auth, &applied.renewals);
+    }
     blob.into()
 }
 
 /// Takes over what [`encode`] wrote.
 pub(crate) fn decode(blob: &[u8], applied: &mut AppliedState) -> Result<(), Error> {
     let mut fields = Fields::of(CHECKPOINT, blob);
-    if fields.u32()? != FORMAT {
+    let format = fields.u32()?;
+    if !matches!(format, FORMAT | FORMAT_WITH_USERS) {
         return Err(fields.unfit("unknown format"));
     }
     let _revision = fields.i64()?;
@@ -45,6 +57,10 @@ pub(crate) fn decode(blob: &[u8], applied: &mut AppliedState) -> Result<(), Erro
     }
     applied.members = members(&mut fields)?.into();
     leases(&mut fields, applied)?;
+    if format == FORMAT_WITH_USERS {
+        let (auth, renewals) = auth_record::state(&mut fields)?;
+        (applied.auth, applied.renewals) = (auth.into(), renewals);
+    }
     fields.end()
 }
 
@@ -152,10 +168,34 @@ mod tests {
         applied
     }
 
+    fn filled_with_users() -> AppliedState {
+        let mut applied = filled();
+        applied.auth = Arc::new(auth_record::tests::users());
+        applied.renewals.renew(7, 1_000, 900);
+        applied.renewals.renew(8, 1_001, 900);
+        applied
+    }
+
+    #[test]
+    fn users_come_back_and_make_the_newer_format() {
+        let (before, mut after) = (filled_with_users(), empty());
+        let blob = encode(&before, 9);
+        assert_eq!(blob[0], 3);
+        decode(&blob, &mut after).unwrap();
+        assert_eq!(after.auth, before.auth);
+        assert_eq!(after.renewals, before.renewals);
+        assert_eq!(encode(&after, 9), blob);
+        for length in 0..blob.len() {
+            assert!(decode(&blob[..length], &mut empty()).is_err(), "{length}");
+        }
+        assert!(decode(&[&blob[..], b"x"].concat(), &mut empty()).is_err());
+    }
+
     #[test]
     fn everything_comes_back() {
         let (before, mut after) = (filled(), empty());
         let blob = encode(&before, 9);
+        assert_eq!(blob[0], 2, "an earlier release reads it");
         decode(&blob, &mut after).unwrap();
         assert_eq!(after.members, before.members);
         assert_eq!(encode(&after, 9), blob);
@@ -168,7 +208,7 @@ mod tests {
             assert!(decode(&blob[..length], &mut empty()).is_err(), "{length}");
         }
         assert!(decode(&[&blob[..], b"x"].concat(), &mut empty()).is_err());
-        for format in [1, 3] {
+        for format in [1, 4] {
             let mut other = blob.clone();
             other[0] = format;
             let refused = decode(&other, &mut empty()).unwrap_err().to_string();
@@ -178,7 +218,7 @@ mod tests {
 
     #[test]
     fn damage_never_panics() {
-        let blob = encode(&filled(), 9);
+        let blob = encode(&filled_with_users(), 9);
         let mut random = Random::from_seed(3);
         for _ in 0..20_000 {
             let mut damaged = blob.clone();

@@ -3,6 +3,7 @@
 //! A command is one entry of the queue in front of the replica thread. It is evaluated as a whole
 //! or not at all. Reads are not commands: request tasks perform them through [`crate::Reader`].
 
+use auth::{AuthCommand, AuthCommandResponse};
 use etcd_api::etcdserverpb::request_op::Request as Operation;
 use etcd_api::etcdserverpb::{
     AlarmRequest, AlarmResponse, CompactionRequest, CompactionResponse, DeleteRangeRequest,
@@ -13,6 +14,7 @@ use etcd_api::etcdserverpb::{
     TxnResponse,
 };
 
+use crate::acting::Acting;
 use crate::membership::{MemberPublishRequest, MemberPublishResponse};
 
 /// A request that may change something.
@@ -42,9 +44,13 @@ pub enum Command {
     MemberPromote(MemberPromoteRequest),
     /// Publishes the name and the client URLs of a member that has started.
     MemberPublish(MemberPublishRequest),
+    /// Changes users or roles, or switches their checks on or off.
+    Auth(AuthCommand),
+    /// Another command, with its actor: for the time in which users are checked.
+    As(Box<Acting>),
 }
 
-/// The response to the [`Command`] of the same name.
+/// The response to the [`Command`] of the same name, or to a [`Command::As`] with it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Response {
     /// See [`Command::Put`].
@@ -71,6 +77,8 @@ pub enum Response {
     MemberPromote(MemberPromoteResponse),
     /// See [`Command::MemberPublish`].
     MemberPublish(MemberPublishResponse),
+    /// See [`Command::Auth`].
+    Auth(AuthCommandResponse),
 }
 
 impl Command {
@@ -79,7 +87,7 @@ impl Command {
     /// ([`crate::Machine::configuration_is_pending`]).
     pub fn changes_configuration(&self) -> bool {
         matches!(
-            self,
+            self.plain(),
             Command::MemberAdd(_) | Command::MemberRemove(_) | Command::MemberPromote(_)
         )
     }
@@ -87,7 +95,7 @@ impl Command {
     /// Returns whether the command may touch any number of keys, so that its evaluation may take
     /// long.
     pub fn concerns_many_keys(&self) -> bool {
-        match self {
+        match self.plain() {
             Command::DeleteRange(request) => !request.range_end.is_empty(),
             Command::Txn(request) => operations(request).any(reaches_far),
             Command::LeaseRevoke(_) => true,
@@ -98,7 +106,10 @@ impl Command {
     /// Returns whether the command changes the members and not the data.
     pub(crate) fn is_about_members(&self) -> bool {
         self.changes_configuration()
-            || matches!(self, Command::MemberUpdate(_) | Command::MemberPublish(_))
+            || matches!(
+                self.plain(),
+                Command::MemberUpdate(_) | Command::MemberPublish(_)
+            )
     }
 }
 
@@ -118,6 +129,7 @@ impl Response {
             Response::MemberUpdate(response) => &mut response.header,
             Response::MemberPromote(response) => &mut response.header,
             Response::MemberPublish(response) => &mut response.header,
+            Response::Auth(response) => &mut response.header,
         }
         .get_or_insert_default()
     }

@@ -24,6 +24,7 @@ use crate::member::MemberChange;
 use crate::membership::{MemberPublishRequest, MemberPublishResponse, check_add};
 use crate::quota::cost;
 use crate::state::StateRecord;
+use crate::users::{self, Trust};
 use crate::{Command, Error, Response, identity, peer_urls};
 
 /// The longest time to live that etcd allows, about 285 years.
@@ -39,6 +40,16 @@ impl Machine {
     /// configuration ([`Command::changes_configuration`]) needs an empty open batch, and no other
     /// such change may be pending ([`Machine::configuration_is_pending`]).
     pub fn evaluate(&mut self, command: &Command) -> Result<Response, Error> {
+        self.evaluate_trusting(command, Trust::Caller)
+    }
+
+    /// [`Machine::evaluate`] for a command that this member itself asks for: users are not
+    /// checked.
+    pub fn evaluate_own(&mut self, command: &Command) -> Result<Response, Error> {
+        self.evaluate_trusting(command, Trust::Member)
+    }
+
+    fn evaluate_trusting(&mut self, command: &Command, trust: Trust) -> Result<Response, Error> {
         assert!(self.leading, "only the leader decides: {command:?}");
         assert!(
             !self.open_is_membership(),
@@ -52,9 +63,21 @@ impl Machine {
             !(command.changes_configuration() && self.configuration_is_pending()),
             "one change of the configuration at a time: apply the one before first"
         );
-        self.check_corrupt(command)?;
+        self.check_alarms(command)?;
+        // After the alarms, as in etcd, and before the quota: a refused caller raises no alarm.
+        users::check_permitted(self, command, trust)?;
         self.check_quota(command)?;
-        let mut response = match command {
+        let mut response = self.carry_out(command.plain())?;
+        // Answers about members have a header without a revision.
+        let header = response.header_mut();
+        if !command.is_about_members() {
+            header.revision = self.decided.revision;
+        }
+        Ok(response)
+    }
+
+    fn carry_out(&mut self, command: &Command) -> Result<Response, Error> {
+        match command {
             Command::Put(request) => self.attempt(|it| it.put(request)).map(Response::Put),
             Command::DeleteRange(request) => self
                 .attempt(|it| it.delete_range(request))
@@ -69,13 +92,9 @@ impl Machine {
             Command::MemberUpdate(request) => self.member_update(request),
             Command::MemberPromote(request) => self.member_promote(request),
             Command::MemberPublish(request) => self.member_publish(request),
-        }?;
-        // Answers about members have a header without a revision.
-        let header = response.header_mut();
-        if !command.is_about_members() {
-            header.revision = self.decided.revision;
+            Command::Auth(command) => users::change(self, command),
+            Command::As(_) => unreachable!("a plain command has no actor"),
         }
-        Ok(response)
     }
 
     /// Runs `work`, which changes keys. All of its changes enter the open batch, or none if it
@@ -99,9 +118,6 @@ impl Machine {
         let cost_bytes = cost(command);
         if cost_bytes == 0 {
             return Ok(());
-        }
-        if self.decided.alarms.raised(AlarmType::Nospace) {
-            return Err(Refusal::NoSpace.into());
         }
         if self.fits_quota(cost_bytes) {
             return Ok(());
@@ -172,10 +188,15 @@ impl Machine {
         self.change_alarm(alarm, true);
     }
 
-    pub(crate) fn check_corrupt(&self, command: &Command) -> Result<(), Error> {
-        let passes = matches!(command, Command::Alarm(_)) || command.is_about_members();
+    /// Refuses what a raised alarm forbids.
+    fn check_alarms(&self, command: &Command) -> Result<(), Error> {
+        let passes = matches!(command.plain(), Command::Alarm(_) | Command::Auth(_))
+            || command.is_about_members();
         if !passes && self.decided.alarms.raised(AlarmType::Corrupt) {
             return Err(Refusal::Corrupt.into());
+        }
+        if cost(command) > 0 && self.decided.alarms.raised(AlarmType::Nospace) {
+            return Err(Refusal::NoSpace.into());
         }
         Ok(())
     }

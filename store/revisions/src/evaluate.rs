@@ -188,10 +188,7 @@ impl<'m> Evaluation<'m> {
 
     /// The keys that are attached to a lease after all pending effects, ascending.
     pub fn keys_of_lease(&self, lease: i64) -> BTreeSet<Bytes> {
-        let mut keys = self.shared.applied().lessor.keys(lease);
-        keys.retain(|key| self.overlay.get(key, i64::MAX).is_none());
-        keys.extend(self.overlay.keys_of_lease(lease).cloned());
-        keys
+        self.shared.keys_of_lease(self.overlay, lease)
     }
 
     fn take_back(self) {

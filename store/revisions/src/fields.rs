@@ -69,6 +69,12 @@ impl<'a> Fields<'a> {
         (0..self.u32()?).map(|_| self.text()).collect()
     }
 
+    /// Bytes with their length in front.
+    pub fn long_bytes(&mut self) -> Result<&'a [u8], Error> {
+        let length = self.u32()? as usize;
+        self.bytes(length)
+    }
+
     pub fn alarm(&mut self) -> Result<Alarm, Error> {
         let kind = self.bytes(4)?.get_i32_le();
         let member_id = self.u64()?;
@@ -92,6 +98,11 @@ pub(crate) fn put_alarm(target: &mut BytesMut, alarm: Alarm) {
 pub(crate) fn put_text(target: &mut BytesMut, text: &str) {
     put_count(target, text.len());
     target.put_slice(text.as_bytes());
+}
+
+pub(crate) fn put_long_bytes(target: &mut BytesMut, bytes: &[u8]) {
+    put_count(target, bytes.len());
+    target.put_slice(bytes);
 }
 
 pub(crate) fn put_texts(target: &mut BytesMut, texts: &[String]) {

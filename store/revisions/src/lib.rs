@@ -24,8 +24,10 @@
 //! Responses carry a header with the revision; cluster and member ids and the
 //! term are the caller's to fill.
 
+mod acting;
 mod alarm;
 mod apply;
+mod auth_record;
 mod bootstrap;
 mod checkpoint;
 mod command;
@@ -35,6 +37,7 @@ mod duplicate_keys;
 mod error;
 mod evaluate;
 mod fields;
+mod forced_cluster;
 mod hash;
 mod header;
 pub mod identity;
@@ -50,6 +53,8 @@ mod open_batch;
 mod options;
 mod overlay;
 mod peer_urls;
+mod permit;
+mod published_users;
 mod put;
 mod quota;
 mod range;
@@ -59,6 +64,8 @@ mod reader;
 mod repair;
 mod state;
 mod transaction;
+mod user_reader;
+mod users;
 pub mod validate;
 mod view;
 mod warm;
@@ -67,6 +74,7 @@ mod wire;
 
 pub use engine::{Export, Import, ImportNotice, ImportProgress, Installed, Piece, SnapshotInfo};
 
+pub use acting::{Acting, Actor};
 pub use command::{Command, Response, is_read_only, is_serializable};
 pub use error::Error;
 pub use hash::KeyValueHash;
@@ -83,4 +91,5 @@ pub use read_budget::READ_BYTES_MAX;
 pub use reader::Reader;
 pub use repair::plan_repair;
 pub use state::check_records;
+pub use user_reader::UserReader;
 pub use watch::{WatchHub, WatchStream};

@@ -19,20 +19,21 @@ use std::time::Duration;
 
 use engine::{
     Appended, Applier, Batch, Change, Commitment, Engine, Export, Import, ImportNotice, Installed,
-    Recovered, Replayed, Task,
+    Recovered, Replayed, StateHash, Task,
 };
 use environment::randomness::Random;
 use environment::{Clock, Disk, Instant};
 use etcd_api::etcdserverpb::LeaseRevokeRequest;
 
 use crate::apply::AppliedState;
-use crate::bootstrap;
+use crate::auth_record;
 use crate::lease::Pace;
 use crate::machine_state::{Decided, MachineState};
 use crate::open_batch::{OpenBatch, Sealed};
 use crate::overlay::Overlay;
 use crate::state::StateRecord;
 use crate::{Command, Error, Options, Reader, checkpoint};
+use crate::{bootstrap, forced_cluster};
 
 /// Steps of upkeep between two measurements of the used bytes. A measurement takes longer the
 /// more segments there are.
@@ -83,6 +84,12 @@ impl Machine {
         }
         if bootstrap::is_new(&recovered) && !options.initial_members.is_empty() {
             bootstrap::run(&mut applier, &mut applied, &options, &mut recovered)?;
+        } else if options.forces_new_cluster
+            && options.engine.commitment == Commitment::Quorum
+            && !bootstrap::is_new(&recovered)
+        {
+            let (own, members) = (options.member_id, Arc::clone(&applied.members));
+            forced_cluster::run(&engine, &members, own, &mut recovered)?;
         }
         let random = match options.lease_id_seed {
             Some(seed) => Random::from_seed(seed),
@@ -184,6 +191,17 @@ impl Machine {
         self.applier.keep_entries(from);
     }
 
+    /// Takes over another member's sum of effects; see [`Applier::take_over_effects`].
+    pub fn take_over_effects(&mut self, theirs: &StateHash) -> bool {
+        self.applier.take_over_effects(theirs)
+    }
+
+    /// See [`Applier::spoil_in_memory`]: for tests.
+    #[doc(hidden)]
+    pub fn spoil_in_memory(&mut self, key: &[u8]) -> bool {
+        self.applier.spoil_in_memory(key)
+    }
+
     /// Writes a checkpoint now and waits for it.
     pub fn checkpoint(&mut self) -> Result<(), Error> {
         let state = self.shared.checkpoint_state();
@@ -229,9 +247,16 @@ impl Machine {
     /// ([`crate::check_records`]).
     pub fn apply(&mut self, batch: Batch, appended: Appended) {
         self.check_order(&batch);
+        let changes_users = auth_record::changes_users(&batch);
+        if changes_users {
+            self.shared.users.begin_change();
+        }
         self.applier.apply(&batch, &appended);
         let before = self.shared.applied().compacted;
         let compacted = self.remember(&batch);
+        if changes_users {
+            self.shared.publish_users();
+        }
         if let Some(revision) = compacted {
             self.hold_for_hashes(&batch, before);
             self.applier.compact(revision);
@@ -285,6 +310,12 @@ impl Machine {
         }
     }
 
+    /// Makes a command that this member itself asks for pass while users are checked.
+    #[must_use]
+    pub fn own_command(&self, command: Command) -> Command {
+        self.shared.users.own_command(command)
+    }
+
     /// Holds the versions that the physical compactions of a batch would remove, so that they can
     /// be hashed. A batch that was in the log at the start may have been applied and swept before
     /// the restart, so for such a batch nothing is held and no hash is kept.
@@ -298,7 +329,8 @@ impl Machine {
                     StateRecord::decode(*kind, payload)
             {
                 // etcd accepts a compaction to 0, which has nothing to hash.
-                if physical && revision > 0 {
+                let is_hashed = physical || self.shared.options.hash_every_compaction;
+                if is_hashed && revision > 0 {
                     let held = self.applier.hold_versions(revision, compacted);
                     self.shared.compacted_hashes.add(held);
                 }
@@ -380,6 +412,7 @@ impl Machine {
         assert!(!self.leading, "what was decided here would be lost");
         let compacted = import.info().map(|info| info.compacted);
         let mut applied = AppliedState::new(Arc::clone(&self.clock));
+        self.shared.users.begin_change();
         let installed = self.applier.install(import, &mut |blob| {
             let decoded = checkpoint::decode(blob, &mut applied);
             decoded.map_err(|error| engine::Error::Replay(error.to_string()))?;
@@ -388,12 +421,14 @@ impl Machine {
             }
             let what = "its state and its versions are of different compactions";
             Err(engine::Error::Replay(what.into()))
-        })?;
-        {
+        });
+        if installed.is_ok() {
             let mut now = self.shared.applied();
             applied.lessor.succeed(&now.lessor);
             *now = applied;
         }
+        self.shared.publish_users();
+        let installed = installed?;
         self.shared.hub.skip_to(installed.revision);
         self.abandon();
         self.shared.update_used_bytes();

@@ -3,9 +3,12 @@
 //! The lock of `applied` is held for lookups and for absorbing a batch, never while waiting or
 //! while another lock is taken.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 
+use auth::Auth;
+use bytes::Bytes;
 use engine::Engine;
 use environment::Mutex;
 
@@ -14,6 +17,7 @@ use crate::apply::AppliedState;
 use crate::hash::CompactedHashes;
 use crate::member::Members;
 use crate::overlay::Overlay;
+use crate::published_users::PublishedUsers;
 use crate::{Options, WatchHub, checkpoint};
 
 /// Bytes that are reserved in a batch for state records of earlier commands.
@@ -25,6 +29,8 @@ pub(crate) struct MachineState {
     pub engine: Engine,
     applied: Mutex<AppliedState>,
     pub hub: Arc<WatchHub>,
+    /// The applied users, for request tasks.
+    pub users: PublishedUsers,
     pub compacted_hashes: CompactedHashes,
     pub options: Options,
     /// Bytes in the log's segments at the last measurement, and those that were applied since.
@@ -43,6 +49,7 @@ pub(crate) struct Decided {
     /// Raised alarms.
     pub alarms: Alarms,
     pub members: Arc<Members>,
+    pub auth: Arc<Auth>,
 }
 
 impl MachineState {
@@ -50,6 +57,7 @@ impl MachineState {
         let state = MachineState {
             hub: Arc::new(WatchHub::new(engine.clone(), options.watch)),
             engine,
+            users: PublishedUsers::default(),
             applied: Mutex::new(applied),
             compacted_hashes: CompactedHashes::default(),
             options,
@@ -57,6 +65,7 @@ impl MachineState {
             no_overlay: Overlay::default(),
         };
         state.update_used_bytes();
+        state.publish_users();
         state
     }
 
@@ -65,10 +74,23 @@ impl MachineState {
         self.applied.lock()
     }
 
+    /// Makes the applied users readable.
+    pub fn publish_users(&self) {
+        self.users.publish(&self.applied().auth);
+    }
+
     /// Whether there is such a lease after the pending effects.
     pub fn lease_exists(&self, overlay: &Overlay, id: i64) -> bool {
         let pending = overlay.lease(id);
         pending.unwrap_or_else(|| self.applied().lessor.contains(id))
+    }
+
+    /// The keys that are attached to a lease after the pending effects, ascending.
+    pub fn keys_of_lease(&self, overlay: &Overlay, lease: i64) -> BTreeSet<Bytes> {
+        let mut keys = self.applied().lessor.keys(lease);
+        keys.retain(|key| overlay.get(key, i64::MAX).is_none());
+        keys.extend(overlay.keys_of_lease(lease).cloned());
+        keys
     }
 
     /// Bytes that count against the quota.
@@ -111,6 +133,7 @@ impl MachineState {
             compacted: applied.compacted,
             alarms: applied.alarms.clone(),
             members: Arc::clone(&applied.members),
+            auth: Arc::clone(&applied.auth),
         }
     }
 

@@ -6,8 +6,10 @@ use crate::key_value::log_bytes;
 use crate::member::MemberChange;
 use crate::state::StateRecord;
 
-/// Estimate of the log bytes of a state record.
+/// Least estimate of the log bytes of a state record.
 const STATE_RECORD_BYTES: u64 = 80;
+/// Log bytes of a state record besides its payload.
+const STATE_HEADER_BYTES: u64 = 40;
 
 /// Effects of the commands evaluated since the last seal.
 #[derive(Debug, Default)]
@@ -26,8 +28,9 @@ impl OpenBatch {
     }
 
     pub fn push_state(&mut self, record: &StateRecord) {
-        self.bytes += STATE_RECORD_BYTES;
-        self.changes.push(record.encode());
+        let change = record.encode();
+        self.bytes += state_log_bytes(&change);
+        self.changes.push(change);
     }
 
     pub fn push_member_change(&mut self, change: &MemberChange) {
@@ -58,6 +61,23 @@ pub(crate) struct Sealed {
 
 /// Estimates the log bytes of a batch.
 pub(crate) fn log_bytes_of(batch: &Batch) -> u64 {
-    let states = batch.changes.len() - batch.keys().count();
-    STATE_RECORD_BYTES * states as u64 + log_bytes(batch.keys())
+    let states: u64 = batch.changes.iter().map(state_log_bytes).sum();
+    states + log_bytes(batch.keys())
+}
+
+/// Estimates the log bytes of a state record; 0 for a key.
+fn state_log_bytes(change: &Change) -> u64 {
+    match change {
+        Change::Key(_) => 0,
+        Change::State { payload, .. } => {
+            STATE_RECORD_BYTES.max(STATE_HEADER_BYTES + payload.len() as u64)
+        }
+    }
+}
+
+impl StateRecord {
+    /// About what the record takes in the log.
+    pub fn log_bytes(&self) -> u64 {
+        state_log_bytes(&self.encode())
+    }
 }

@@ -17,6 +17,8 @@ pub struct Options {
     /// same list. If the list is empty, a new directory waits for a snapshot from an existing
     /// cluster. A directory that is not new ignores the list.
     pub initial_members: Vec<Member>,
+    /// At this start, all other members are removed, whatever they hold: they are lost for good.
+    pub forces_new_cluster: bool,
     /// Most learners that a cluster can have at a time.
     pub learners_max: usize,
     /// Shorter leases are lengthened to this.
@@ -28,6 +30,12 @@ pub struct Options {
     pub lease_revocation_retry: Duration,
     /// Seed of the lease ids that the machine picks; `None` takes a seed from the kernel.
     pub lease_id_seed: Option<u64>,
+    /// Whether callers are checked once users are switched on. A program that embeds the store has
+    /// no users: it may do everything.
+    pub checks_callers: bool,
+    /// Whether the hash of a revision is kept when the store is compacted to it, even if no client
+    /// waits for the compaction: it reads every version that is hashed.
+    pub hash_every_compaction: bool,
     pub watch: WatchOptions,
 }
 
@@ -59,11 +67,14 @@ impl Default for Options {
             quota_bytes: Some(2 << 30),
             member_id: 0,
             initial_members: Vec::new(),
+            forces_new_cluster: false,
             learners_max: 1,
             lease_ttl_min_seconds: 2,
             lease_revocations_per_second: 1000,
             lease_revocation_retry: Duration::from_secs(3),
             lease_id_seed: None,
+            checks_callers: false,
+            hash_every_compaction: false,
             watch: WatchOptions::default(),
         }
     }

@@ -25,7 +25,7 @@ impl Command {
 }
 
 pub(crate) fn cost(command: &Command) -> u64 {
-    match command {
+    match command.plain() {
         Command::Put(request) => of_put(request),
         Command::Txn(request) => of_txn(request),
         Command::LeaseGrant(_) => LEASE_BYTES,
@@ -37,7 +37,9 @@ pub(crate) fn cost(command: &Command) -> u64 {
         | Command::MemberRemove(_)
         | Command::MemberUpdate(_)
         | Command::MemberPromote(_)
-        | Command::MemberPublish(_) => 0,
+        | Command::MemberPublish(_)
+        | Command::Auth(_) => 0,
+        Command::As(_) => unreachable!("a plain command has no actor"),
     }
 }
 

@@ -14,6 +14,7 @@ use etcd_api::Error as Refusal;
 use crate::key_range::KeyRange;
 use crate::machine_state::MachineState;
 use crate::member::Members;
+use crate::user_reader::UserReader;
 use crate::view::{KeyVersion, View};
 use crate::{
     Error, FoundRange, KeyValueHash, RangeStream, WatchHub, checkpoint, range, transaction,
@@ -133,6 +134,13 @@ impl Reader {
         (self.shared.used_bytes(), self.shared.options.quota_bytes)
     }
 
+    /// Reads users and roles.
+    pub fn users(&self) -> UserReader<'_> {
+        UserReader {
+            shared: &self.shared,
+        }
+    }
+
     pub fn watch_hub(&self) -> &Arc<WatchHub> {
         &self.shared.hub
     }
@@ -178,6 +186,11 @@ impl Reader {
             return Ok(hash);
         }
         hash_versions(versions, hash_revision, || true)
+    }
+
+    /// The hashes of compacted revisions that are kept, the newest first.
+    pub fn compacted_hashes(&self) -> Vec<KeyValueHash> {
+        self.shared.compacted_hashes.taken()
     }
 
     /// Returns a hash of the whole state and the revision that was hashed. Nodes with equal state

@@ -10,16 +10,19 @@
 //!  4  alarm raised    type i32, member u64    9  member updated    id u64, peer URLs
 //!  5  alarm cleared   type i32, member u64   10  member published  id u64, name, client URLs
 //! 11  compacted physically   revision i64
+//! 12 to 20  users, roles and tokens: auth_record.rs
 //! ```
 //!
 //! Which keys hang on a lease is not recorded: every key version names its
 //! lease, so replaying the versions attaches and detaches.
 
+use auth::AuthChange;
 use bytes::{BufMut, BytesMut};
 use engine::{Batch, Change};
 
 use crate::Error;
 use crate::alarm::Alarm;
+use crate::auth_record;
 use crate::fields::{Fields, put_alarm, put_text, put_texts};
 use crate::member::MemberChange;
 
@@ -62,6 +65,16 @@ pub enum StateRecord {
     Alarm { alarm: Alarm, raised: bool },
     /// Something about the members.
     Member(MemberChange),
+    /// Something about users and roles.
+    Auth(AuthChange),
+    /// A token lives longer than it says.
+    TokenRenewed {
+        number: u64,
+        /// When it ends now, in seconds since 1970.
+        until: u64,
+        /// The time of the renewal.
+        now: u64,
+    },
 }
 
 impl StateRecord {
@@ -91,6 +104,13 @@ impl StateRecord {
                 if *raised { ALARM_RAISED } else { ALARM_CLEARED }
             }
             StateRecord::Member(change) => put_member_change(&mut payload, change),
+            StateRecord::Auth(change) => auth_record::put_change(&mut payload, change),
+            StateRecord::TokenRenewed { number, until, now } => {
+                for field in [number, until, now] {
+                    payload.put_u64_le(*field);
+                }
+                auth_record::TOKEN_RENEWED
+            }
         };
         Change::State {
             kind,
@@ -115,6 +135,12 @@ impl StateRecord {
                 alarm: fields.alarm()?,
                 raised: kind == ALARM_RAISED,
             },
+            auth_record::TOKEN_RENEWED => StateRecord::TokenRenewed {
+                number: fields.u64()?,
+                until: fields.u64()?,
+                now: fields.u64()?,
+            },
+            auth_record::FIRST.. => StateRecord::Auth(auth_record::change(kind, &mut fields)?),
             _ => StateRecord::Member(member_change(kind, &mut fields)?),
         };
         fields.end()?;
@@ -252,6 +278,12 @@ mod tests {
             revision: 9,
             physical: true,
         });
+        records.extend(auth_record::tests::changes().map(StateRecord::Auth));
+        records.push(StateRecord::TokenRenewed {
+            number: u64::MAX,
+            until: 2,
+            now: 1,
+        });
         records
     }
 
@@ -278,7 +310,7 @@ mod tests {
 
     #[test]
     fn unknown_kinds_and_odd_contents_are_refused() {
-        for kind in [0, 12, 255] {
+        for kind in [0, 21, 255] {
             let refused = StateRecord::decode(kind, &[0; 16]).unwrap_err();
             assert!(refused.to_string().contains("unknown kind"), "{refused}");
         }
@@ -300,7 +332,7 @@ mod tests {
             payload
                 .iter_mut()
                 .for_each(|byte| *byte &= random.next_u64() as u8 & 3);
-            let kind = random.below(13) as u8;
+            let kind = random.below(22) as u8;
             if let Ok(record) = StateRecord::decode(kind, &payload) {
                 assert_eq!(parts(&record), (kind, payload));
             }

@@ -16,7 +16,7 @@ pub const TXN_OPERATIONS_MAX: usize = 128;
 
 /// Checks any command.
 pub fn command(command: &Command, operations_max: usize) -> Result<(), Error> {
-    match command {
+    match command.plain() {
         Command::Put(request) => put(request),
         Command::DeleteRange(request) => delete_range(request),
         Command::Txn(request) => txn(request, operations_max),
@@ -26,7 +26,9 @@ pub fn command(command: &Command, operations_max: usize) -> Result<(), Error> {
         | Command::Alarm(_)
         | Command::MemberRemove(_)
         | Command::MemberPromote(_)
-        | Command::MemberPublish(_) => Ok(()),
+        | Command::MemberPublish(_)
+        | Command::Auth(_)
+        | Command::As(_) => Ok(()),
         Command::MemberAdd(request) => peer_urls(&request.peer_ur_ls),
         Command::MemberUpdate(request) => peer_urls(&request.peer_ur_ls),
     }

@@ -23,7 +23,7 @@ impl Reader {
     pub fn warm(&self, command: &Command, bytes_max: u64) -> bool {
         let snapshot = self.shared.engine.snapshot();
         let view = self.view(&snapshot);
-        if let Command::Put(request) = command {
+        if let Command::Put(request) = command.plain() {
             warm_put(view, request);
             return true;
         }
@@ -60,7 +60,7 @@ fn for_each_range(
     command: &Command,
     look: &mut impl FnMut(KeyRange<'_>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    match command {
+    match command.plain() {
         Command::DeleteRange(request) if request.prev_kv => {
             look(KeyRange::of_request(&request.key, &request.range_end))
         }

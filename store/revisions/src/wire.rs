@@ -8,6 +8,8 @@
 //!   1 put    2 delete range   3 txn             4 compact         5 lease grant   6 lease revoke
 //!   7 alarm  8 member add     9 member remove  10 member update  11 member promote
 //!  12 member publish
+//!  13 auth (command: the request of users and roles; response: a header)
+//!  14 a command with its actor: the actor's header with its length, then the command
 //!
 //!   request, response   kind u8 | the request or response in protobuf
 //!
@@ -29,7 +31,7 @@ use std::sync::Arc;
 use bytes::{Buf, BufMut, Bytes};
 use prost::Message;
 
-use crate::{Command, Error, LeaseRequest, LeaseResponse, Response};
+use crate::{Acting, Command, Error, LeaseRequest, LeaseResponse, Response};
 
 const ETCD: u8 = 1;
 const MEMORY_LIMIT: u8 = 2;
@@ -43,12 +45,16 @@ const DAMAGED: u8 = 6;
 const SHORT: &str = "nothing was written, try again later: ";
 
 macro_rules! codec {
-    ($type:ident, $what:literal, $($kind:literal $name:ident),* $(,)?) => {
+    (
+        $type:ident, $what:literal, $($kind:literal $name:ident),* $(,)?
+        $(; $outer_kind:literal $outer:ident $outer_type:ident)?
+    ) => {
         impl $type {
             /// Encoded size of the message, by which queues are limited.
             pub fn size_bytes(&self) -> usize {
                 match self {
                     $($type::$name(message) => message.encoded_len(),)*
+                    $($type::$outer(message) => message.encoded_len(),)?
                 }
             }
 
@@ -56,6 +62,7 @@ macro_rules! codec {
             pub fn encode(&self) -> Bytes {
                 match self {
                     $($type::$name(message) => framed($kind, message),)*
+                    $($type::$outer(message) => message.encode($outer_kind),)?
                 }
             }
 
@@ -64,6 +71,9 @@ macro_rules! codec {
                 let (kind, body) = split(bytes)?;
                 match kind {
                     $($kind => parsed(body).map($type::$name),)*
+                    $($outer_kind => {
+                        $outer_type::decode(body).map(|it| $type::$outer(Box::new(it)))
+                    })?
                     _ => Err(unreadable(format!("{} of the unknown kind {kind}", $what))),
                 }
             }
@@ -75,12 +85,15 @@ codec!(
     Command, "a command",
     1 Put, 2 DeleteRange, 3 Txn, 4 Compact, 5 LeaseGrant, 6 LeaseRevoke, 7 Alarm,
     8 MemberAdd, 9 MemberRemove, 10 MemberUpdate, 11 MemberPromote, 12 MemberPublish,
+    13 Auth;
+    14 As Acting
 );
 
 codec!(
     Response, "an answer",
     1 Put, 2 DeleteRange, 3 Txn, 4 Compact, 5 LeaseGrant, 6 LeaseRevoke, 7 Alarm,
     8 MemberAdd, 9 MemberRemove, 10 MemberUpdate, 11 MemberPromote, 12 MemberPublish,
+    13 Auth,
 );
 
 codec!(

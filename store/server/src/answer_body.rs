@@ -24,6 +24,7 @@ use tonic::{Response, Status};
 use crate::answers::{Pieces, SentPiece};
 use crate::calls::Call;
 use crate::client::Client;
+use crate::json::answer::{Chunk, JsonAnswer};
 use crate::lock;
 use crate::range_stream::Chunks;
 use crate::unsent::Held;
@@ -84,6 +85,8 @@ enum Counted {
     /// Not counted: a stream has one message at a time in HTTP/2.
     Not,
     OnConnection(#[expect(dead_code, reason = "dropped with the bytes")] Held),
+    /// JSON, counted by what it was made of.
+    AsSources(#[expect(dead_code, reason = "dropped with the bytes")] Vec<SentBytes>),
     InClaim(#[expect(dead_code, reason = "dropped with the bytes")] SentPiece),
 }
 
@@ -141,6 +144,8 @@ pub(crate) enum Large {
     Whole(Pieces),
     /// Messages that are read and encoded one after the other.
     Chunks(Chunks),
+    /// The answer of a call of the JSON gateway.
+    Json(Box<JsonAnswer<AnswerBody>>),
 }
 
 enum Inner {
@@ -151,6 +156,7 @@ enum Inner {
     },
     Whole(Pieces),
     Chunks(Chunks),
+    Json(Box<JsonAnswer<AnswerBody>>),
     Over,
 }
 
@@ -173,6 +179,7 @@ impl AnswerBody {
         let inner = match large {
             Some(Large::Whole(pieces)) => Inner::Whole(pieces),
             Some(Large::Chunks(chunks)) => Inner::Chunks(chunks),
+            Some(Large::Json(answer)) => Inner::Json(answer),
             None => Inner::Plain { body, streams },
         };
         AnswerBody { inner, timed }
@@ -207,6 +214,14 @@ impl AnswerBody {
                 let uncounted = |bytes| SentBytes { bytes, _counted };
                 return Poll::Ready(frame.map(|frame| Ok(frame.map_data(uncounted))));
             }
+            Inner::Json(answer) => {
+                let chunk = ready!(answer.poll_chunk(context)).transpose();
+                let counted = |chunk: Chunk<SentBytes>| SentBytes {
+                    bytes: chunk.json,
+                    _counted: Counted::AsSources(chunk.sources),
+                };
+                return Poll::Ready(chunk.map(|chunk| Ok(Frame::data(counted(chunk?)))));
+            }
             Inner::Over => return Poll::Ready(None),
         };
         let end = match ready!(polled) {
@@ -240,7 +255,7 @@ impl Body for AnswerBody {
         match &self.inner {
             Inner::Plain { body, .. } => body.is_end_stream(),
             Inner::Over => true,
-            Inner::Whole(_) | Inner::Chunks(_) => false,
+            Inner::Whole(_) | Inner::Chunks(_) | Inner::Json(_) => false,
         }
     }
 

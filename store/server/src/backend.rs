@@ -15,6 +15,8 @@ use tokio::sync::watch;
 use tonic::Status;
 use tonic_health::server::HealthService;
 
+use crate::authentication::Authentication;
+use crate::callers::signed::Signed;
 use crate::config::Config;
 use crate::metrics::{EvaluationMetrics, Metrics};
 use crate::resources::Resources;
@@ -65,6 +67,8 @@ pub(crate) struct Backend {
     pub(crate) stopping: watch::Receiver<bool>,
     /// Limits the log lines about requests that failed because of the server.
     pub(crate) failed_requests: Mutex<Throttle>,
+    /// Hashing of passwords, and tokens that are being renewed.
+    pub(crate) authentication: Authentication,
 }
 
 /// Shortest time between two log lines about failed requests.
@@ -77,7 +81,7 @@ impl Backend {
     }
 
     /// Proposes a command and waits until it is durable and applied.
-    pub(crate) async fn execute(self: &Arc<Self>, command: Command) -> Result<Response, Status> {
+    pub(crate) async fn execute(self: &Arc<Self>, command: Signed) -> Result<Response, Status> {
         let mut response = self.decide(command).await?;
         self.fill(response.header_mut());
         Ok(response)
@@ -87,7 +91,7 @@ impl Backend {
     /// has no revision.
     pub(crate) async fn execute_for_members(
         self: &Arc<Self>,
-        command: Command,
+        command: Signed,
     ) -> Result<Response, Status> {
         let mut response = self.decide(command).await?;
         self.sign(response.header_mut());
@@ -95,14 +99,14 @@ impl Backend {
     }
 
     /// [`Backend::execute`] for a command that was [warmed](Backend::warm).
-    pub(crate) async fn execute_warm(&self, command: Command) -> Result<Response, Status> {
+    pub(crate) async fn execute_warm(&self, command: Signed) -> Result<Response, Status> {
         let mut response = self.propose(command).await?;
         self.fill(response.header_mut());
         Ok(response)
     }
 
-    async fn decide(self: &Arc<Self>, command: Command) -> Result<Response, Status> {
-        let command = match self.warm_here(&command)? {
+    async fn decide(self: &Arc<Self>, command: Signed) -> Result<Response, Status> {
+        let command = match self.warm_here(command.command())? {
             true => command,
             // On the heap: the future of every other command stays small.
             false => Box::pin(self.aside(|backend| Ok(backend.warm(command)))).await?,
@@ -110,8 +114,8 @@ impl Backend {
         self.propose(command).await
     }
 
-    async fn propose(&self, command: Command) -> Result<Response, Status> {
-        let outcome = match self.node.propose(command) {
+    async fn propose(&self, command: Signed) -> Result<Response, Status> {
+        let outcome = match self.node.propose(command.into_command()) {
             Ok(pending) => tokio::time::timeout(self.config.request_timeout(), pending).await,
             Err(error) => Ok(Err(error)),
         };
@@ -139,8 +143,9 @@ impl Backend {
     }
 
     /// Reads what the evaluation of the command will need.
-    pub(crate) fn warm(&self, command: Command) -> Command {
-        self.reader().warm(&command, revisions::READ_BYTES_MAX);
+    pub(crate) fn warm(&self, command: Signed) -> Signed {
+        let reader = self.reader();
+        reader.warm(command.command(), revisions::READ_BYTES_MAX);
         command
     }
 

@@ -1,17 +1,18 @@
 //! Starts the node of a server: its member's cluster, its limits, and warnings about them.
 
-use std::net::TcpListener;
 use std::path::Path;
+use std::sync::Arc;
 
 use cluster::{
-    Bootstrap, Founding, Joining, MemberFile, MemberFileError, Node, NodeOptions, Origin,
+    Bootstrap, Credentials, Founding, Joining, MemberFile, MemberFileError, Node, NodeOptions,
+    Origin, PeerListener, PeerTls,
 };
 use environment::real::RealDisk;
 use tracing::warn;
 
-use crate::config::{Config, Url};
+use crate::config::{self, Config, Url};
 use crate::error::{MEMBER_FILE_REMEDY, member_file_unread};
-use crate::{Error, listen};
+use crate::{Error, discovery, listen};
 
 /// A running node.
 pub(crate) struct Begun {
@@ -20,14 +21,32 @@ pub(crate) struct Begun {
     pub(crate) member: MemberFile,
     /// Whether it is the only member and listens at no peer URL, so that no other can join.
     pub(crate) alone: bool,
+    /// Whether the member had begun before this start.
+    pub(crate) was_begun: bool,
+}
+
+/// Finds the members of a new cluster in the DNS, if they are to be found there. A directory
+/// that has begun knows its cluster.
+pub(crate) fn discover(config: &mut Config) -> Result<(), Error> {
+    let domain = config.cluster.discovery.srv_domain.clone();
+    let has_begun =
+        || MemberFile::find(&RealDisk, &config.node.directory).is_ok_and(|it| it.is_some());
+    if domain.is_empty() || has_begun() {
+        return Ok(());
+    }
+    let found = discovery::srv::initial_cluster(config);
+    let text = found.map_err(|reason| Error::Discovery { domain, reason })?;
+    config::describe(&text, config).map_err(Error::Config)
 }
 
 /// Starts the node under its member's ids: those of the directory, or those that the flags
-/// describe. `bound` are the sockets for other members, if they are bound already.
+/// describe. `bound` are the sockets for other members, if they are bound already; `tls` is for
+/// connections with them.
 pub(crate) fn start_node(
     config: &Config,
     options: &NodeOptions,
-    mut bound: Option<Vec<TcpListener>>,
+    mut bound: Option<Vec<PeerListener>>,
+    tls: Option<Arc<PeerTls>>,
 ) -> Result<Begun, Error> {
     let defaults = NodeOptions::new("");
     // A member that is alone sends no heartbeats and holds no elections: their flags have no
@@ -45,7 +64,10 @@ pub(crate) fn start_node(
         listed: others
             .flat_map(|other| sorted_texts(&other.peer_urls))
             .collect(),
-        secret: config.cluster.peer_secret.clone(),
+        credentials: Credentials {
+            secret: config.cluster.peer_secret.clone(),
+            tls,
+        },
     };
     let listen = |_: &MemberFile| match bound.take() {
         Some(bound) => Ok(bound),
@@ -71,6 +93,7 @@ pub(crate) fn start_node(
         node,
         member,
         alone,
+        was_begun: started.was_begun,
     })
 }
 
@@ -191,7 +214,6 @@ fn values_bytes_max(node: &Node, options: &NodeOptions) -> u64 {
 #[cfg(test)]
 mod tests {
     use std::io;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use cluster::Pending;
@@ -271,7 +293,7 @@ mod tests {
             other: other.clone(),
             raced: AtomicBool::new(false),
         };
-        let begun = start_node(&config, &options(&config, disk), None).unwrap();
+        let begun = start_node(&config, &options(&config, disk), None, None).unwrap();
         assert_eq!(begun.member, other);
         begun.node.stop();
         let kept = MemberFile::find(&inner, &config.node.directory).unwrap();
@@ -292,7 +314,7 @@ mod tests {
     fn a_warning_says_what_too_small_segments_hold() {
         let config = testing::config(&SMALL);
         let options = options(&config, SimulatedDisk::new(2));
-        let Begun { node, .. } = start_node(&config, &options, None).unwrap();
+        let Begun { node, .. } = start_node(&config, &options, None, None).unwrap();
         let bytes_max = values_bytes_max(&node, &options);
         // The record's header and the key take their part.
         put(&node, bytes_max - 200).unwrap();

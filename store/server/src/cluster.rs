@@ -4,19 +4,17 @@
 //! publishes neither its name nor its client URLs to the log: its list is itself, with the
 //! name and client URLs of its flags.
 
-use std::sync::Arc;
-
 use etcd_api::etcdserverpb::{
     Member, MemberAddRequest, MemberAddResponse, MemberListRequest, MemberListResponse,
     MemberPromoteRequest, MemberPromoteResponse, MemberRemoveRequest, MemberRemoveResponse,
     MemberUpdateRequest, MemberUpdateResponse, ResponseHeader,
 };
-use revisions::{Command, Response as Outcome};
+use revisions::{Command, Response as Outcome, validate};
 use tonic::Status;
 
 use crate::answer_body::{Answered, Handled};
 use crate::backend::{Backend, answer_of};
-use crate::client::Client;
+use crate::callers::{Caller, Need};
 use crate::config::Url;
 use crate::reconfiguration;
 
@@ -25,10 +23,10 @@ const NO_PEER_PORT: &str = "inkstone: this member began its cluster alone and li
                             URL: start it with --listen-peer-urls so that members can join";
 
 pub(crate) async fn list(
-    client: Arc<Client>,
+    caller: Caller,
     request: MemberListRequest,
 ) -> Handled<MemberListResponse> {
-    let backend = &client.backend;
+    let backend = &caller.backend;
     if request.linearizable {
         backend.confirm_reads().await?;
     }
@@ -45,36 +43,36 @@ pub(crate) async fn list(
     }))
 }
 
-pub(crate) async fn add(
-    client: Arc<Client>,
-    request: MemberAddRequest,
-) -> Handled<MemberAddResponse> {
-    let outcome = change(&client.backend, Command::MemberAdd(request)).await?;
+pub(crate) async fn add(caller: Caller, request: MemberAddRequest) -> Handled<MemberAddResponse> {
+    // As in etcd, before the caller is checked.
+    validate::peer_urls(&request.peer_ur_ls)?;
+    caller.admit(Need::Administrator).await?;
+    let outcome = change(&caller, Command::MemberAdd(request)).await?;
     Ok(Answered::Small(answer_of!(MemberAdd, outcome)))
 }
 
 pub(crate) async fn remove(
-    client: Arc<Client>,
+    caller: Caller,
     request: MemberRemoveRequest,
 ) -> Handled<MemberRemoveResponse> {
-    let outcome = change(&client.backend, Command::MemberRemove(request)).await?;
+    let outcome = change(&caller, Command::MemberRemove(request)).await?;
     Ok(Answered::Small(answer_of!(MemberRemove, outcome)))
 }
 
 pub(crate) async fn update(
-    client: Arc<Client>,
+    caller: Caller,
     request: MemberUpdateRequest,
 ) -> Handled<MemberUpdateResponse> {
-    let outcome = change(&client.backend, Command::MemberUpdate(request)).await?;
+    let outcome = change(&caller, Command::MemberUpdate(request)).await?;
     Ok(Answered::Small(answer_of!(MemberUpdate, outcome)))
 }
 
 pub(crate) async fn promote(
-    client: Arc<Client>,
+    caller: Caller,
     request: MemberPromoteRequest,
 ) -> Handled<MemberPromoteResponse> {
-    let outcome = change(&client.backend, Command::MemberPromote(request)).await?;
-    client.backend.metrics.promotions.add(1);
+    let outcome = change(&caller, Command::MemberPromote(request)).await?;
+    caller.backend.metrics.promotions.add(1);
     Ok(Answered::Small(answer_of!(MemberPromote, outcome)))
 }
 
@@ -92,20 +90,23 @@ fn this_member(backend: &Backend) -> Member {
 
 /// Proposes a change of the membership. A member without a peer port refuses it, because
 /// the new member could not connect to it.
-async fn change(backend: &Arc<Backend>, command: Command) -> Result<Outcome, Status> {
+async fn change(caller: &Caller, command: Command) -> Result<Outcome, Status> {
+    let backend = &caller.backend;
     if backend.alone {
         return Err(Status::failed_precondition(NO_PEER_PORT));
     }
-    if let Some(what) = unusable_url(&command) {
+    if let Some(what) = unusable_url(&command, backend.config.members_use_tls()) {
         return Err(Status::invalid_argument(what));
     }
     reconfiguration::check(backend, &command).map_err(|refusal| refusal.to_status())?;
-    backend.execute_for_members(command).await
+    backend
+        .execute_for_members(caller.sign(command).await?)
+        .await
 }
 
 /// Why a member could not be reached at a URL of the change; `None` if it could. A text that
 /// is no URL at all is refused later, in etcd's words.
-fn unusable_url(command: &Command) -> Option<String> {
+fn unusable_url(command: &Command, has_tls: bool) -> Option<String> {
     let urls = match command {
         Command::MemberAdd(request) => &request.peer_ur_ls,
         Command::MemberUpdate(request) => &request.peer_ur_ls,
@@ -114,14 +115,15 @@ fn unusable_url(command: &Command) -> Option<String> {
     urls.iter().find_map(|url| {
         let (scheme, rest) = url.trim().split_once(':')?;
         let why = match &scheme.to_ascii_lowercase()[..] {
-            "https" | "unixs" => "TLS between members is not supported yet",
-            "unix" => "members meet over TCP",
-            "http" if rest.starts_with("//:") => "it has no host",
+            "https" if !has_tls => {
+                "this member has no certificate for other members; start it with --peer-cert-file \
+                 and --peer-key-file"
+            }
+            "unix" | "unixs" => "members meet over TCP; write http://host:port",
+            "http" | "https" if rest.starts_with("//:") => "it has no host; write http://host:port",
             _ => return None,
         };
-        Some(format!(
-            "inkstone: peer URL {url}: {why}; write http://host:port"
-        ))
+        Some(format!("inkstone: peer URL {url}: {why}"))
     })
 }
 
@@ -132,9 +134,9 @@ mod tests {
     #[test]
     fn unreachable_peer_urls_are_refused_with_the_remedy() {
         for (url, part) in [
-            ("https://a:1", Some("TLS")),
-            ("HTTPS://a:1", Some("TLS")),
-            ("unixs://a", Some("TLS")),
+            ("https://a:1", Some("--peer-cert-file")),
+            ("HTTPS://a:1", Some("--peer-cert-file")),
+            ("unixs://a", Some("TCP")),
             ("unix://a:1", Some("TCP")),
             ("http://:2380", Some("no host")),
             ("http://a:1", None),
@@ -148,7 +150,7 @@ mod tests {
             });
             let update = Command::MemberUpdate(MemberUpdateRequest { id: 1, peer_ur_ls });
             for command in [add, update] {
-                let refusal = unusable_url(&command);
+                let refusal = unusable_url(&command, false);
                 match part {
                     None => assert_eq!(refusal, None, "{url}"),
                     Some(part) => {

@@ -48,7 +48,11 @@ async fn compact(backend: &Backend, revision: i64) -> bool {
         revision,
         physical: false,
     };
-    match backend.node.execute(Command::Compact(request)).await {
+    let command = backend
+        .reader()
+        .users()
+        .own_command(Command::Compact(request));
+    match backend.node.execute(command).await {
         Ok(_)
         | Err(cluster::Error::Refused(revisions::Error::Etcd(etcd_api::Error::Compacted))) => {
             info!(revision, "completed auto compaction");

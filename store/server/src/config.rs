@@ -16,20 +16,27 @@ mod error;
 mod file;
 mod flags;
 mod founders;
+mod gates;
 mod gather;
 mod help;
+mod log_rotation;
 mod peer_secret;
 mod settings;
 mod suggest;
+mod tls_flags;
 mod urls;
+mod users;
 mod values;
 
 pub use cluster::{Durability, ReadMode};
 pub use configuration::{
-    Addresses, AutoCompaction, Clients, Cluster, Config, Founder, Http, LogConfig, LogFormat,
-    LogOutput,
+    Addresses, AutoCompaction, Clients, Cluster, Config, CorruptionChecks, Discovery, Founder,
+    Http, LogConfig, LogFormat, LogOutput, LogRotation, Tls, TlsSide,
 };
 pub use error::Error;
+pub(crate) use founders::describe;
+pub use gates::FeatureGates;
+pub(crate) use gates::GATES;
 pub use gather::Surroundings;
 pub(crate) use urls::ChosenPort;
 pub use urls::{Address, Url};
@@ -67,22 +74,32 @@ pub fn resolve(words: &[String], surroundings: &Surroundings<'_>) -> Result<Requ
 pub(crate) mod testing {
     //! Configurations for the tests of this crate.
 
-    use super::{Config, Request, Surroundings, resolve};
+    use super::{Config, Error, Request, Surroundings, resolve};
+
+    /// The refusal of this command line.
+    pub(crate) fn refused(words: &[&str]) -> String {
+        match resolved(words) {
+            Err(error) => error.to_string(),
+            other => panic!("expected a refusal, got {other:?}"),
+        }
+    }
 
     /// The configuration of this command line, which must be valid.
     pub(crate) fn config(words: &[&str]) -> Config {
-        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        let read_file = |_: &std::path::Path| Err("no files here".to_owned());
-        match resolve(
-            &words,
-            &Surroundings {
-                variables: &[],
-                read_file: &read_file,
-            },
-        ) {
+        match resolved(words) {
             Ok(Request::Serve(config)) => *config,
             other => panic!("expected a configuration, got {other:?}"),
         }
+    }
+
+    fn resolved(words: &[&str]) -> Result<Request, Error> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let read_file = |_: &std::path::Path| Err("no files here".to_owned());
+        let surroundings = Surroundings {
+            variables: &[],
+            read_file: &read_file,
+        };
+        resolve(&words, &surroundings)
     }
 }
 

@@ -20,7 +20,7 @@ use crate::backend::{Backend, stopped};
 use crate::client::Client;
 use crate::connections::{Activity, Admitted};
 use crate::counted::Counted;
-use crate::dispatch::{Dispatch, Traffic};
+use crate::dispatch::{Dispatch, Security, Traffic};
 use crate::metrics::Counter;
 use crate::windows::{STREAM_WINDOW_BYTES, WindowShare};
 
@@ -33,11 +33,12 @@ const FIRST_BYTES: u64 = 24;
 /// A connection that is asked to end is closed after this time.
 const ENDING_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// A client's connection over TCP or a Unix socket.
+/// A client's connection over TCP or a Unix socket, with or without TLS.
 pub(crate) struct Connection {
     pub(crate) traffic: Traffic,
     pub(crate) backend: Arc<Backend>,
     pub(crate) admitted: Admitted,
+    pub(crate) security: Security,
 }
 
 impl Connection {
@@ -52,16 +53,24 @@ impl Connection {
         let builder = protocol(&self.backend, &window);
         let activity = Arc::clone(self.admitted.activity());
         let ending = reason_to_end(&self.backend, &activity, received);
-        let client = Client::new(Arc::clone(&self.backend), activity);
+        let client = Arc::new(Client::new(Arc::clone(&self.backend), activity));
         let dispatch = Dispatch {
-            client: Arc::new(client),
+            client: Arc::clone(&client),
             traffic: self.traffic,
+            security: self.security,
         };
-        let connection = builder.serve_connection(TokioIo::new(counted), dispatch);
-        tokio::pin!(connection);
+        let connection = builder.serve_connection_with_upgrades(TokioIo::new(counted), dispatch);
+        tokio::pin!(connection, ending);
         let outcome = tokio::select! {
-            outcome = connection.as_mut() => outcome,
-            reason = ending => match reason.unwrap_or(Reason::Stopping) {
+            outcome = connection.as_mut() => {
+                // A WebSocket is served here, so that it counts as this connection.
+                tokio::select! {
+                    () = client.serve_upgraded() => {}
+                    _ = ending => {}
+                }
+                outcome
+            }
+            reason = ending.as_mut() => match reason.unwrap_or(Reason::Stopping) {
                 Reason::Silent => {
                     debug!("closed a connection on which no request came in time");
                     return;
@@ -77,6 +86,7 @@ impl Connection {
                 }
             }
         };
+        client.end_upgraded();
         if let Err(error) = outcome {
             debug!(error, "connection ended");
         }
@@ -125,7 +135,7 @@ async fn silent(received: &Counter) {
     }
 }
 
-/// Serves HTTP/1 and HTTP/2 without TLS; the first bytes tell which of the two.
+/// Serves HTTP/1 and HTTP/2; the first bytes tell which of the two.
 fn protocol(backend: &Backend, window: &WindowShare) -> Builder<TokioExecutor> {
     let config = &backend.config;
     let mut builder = Builder::new(TokioExecutor::new());

@@ -16,10 +16,12 @@ use std::task::{Context, Poll, ready};
 use futures_util::Stream;
 use hyper::body::Incoming;
 use prost::Message;
+use tls::{Accepts, ClientCertificate};
 use tonic::body::Body;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::codegen::http::{HeaderValue, Request, Response, header};
 use tonic::codegen::{BoxFuture, Service};
+use tonic::metadata::MetadataMap;
 use tonic::server::Grpc;
 use tonic::{Code, Status, Streaming};
 use tonic_health::pb::health_server::HealthServer;
@@ -27,11 +29,13 @@ use tonic_prost::ProstCodec;
 use tower::service_fn;
 
 use crate::answer_body::{self, AnswerBody, Encoded, Handled, Timed};
+use crate::callers::{Caller, Credentials};
 use crate::calls::Call;
 use crate::client::Client;
 use crate::health::HealthCheckService;
-use crate::http::{self, Pages};
+use crate::http::{self, OverTls, Pages};
 use crate::methods::Method;
+use crate::recipes::{election, mutex};
 use crate::request_body::RequestBody;
 use crate::{auth, cluster, kv, lease, maintenance, unsupported, watch};
 
@@ -40,6 +44,8 @@ use crate::{auth, cluster, kv, lease, maintenance, unsupported, watch};
 pub(crate) struct Traffic {
     pub(crate) grpc: bool,
     pub(crate) pages: Option<Pages>,
+    /// `None` for a port without TLS.
+    pub(crate) accepts: Option<Accepts>,
 }
 
 impl Traffic {
@@ -54,59 +60,119 @@ impl Traffic {
     }
 }
 
+/// TLS of one connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Security {
+    pub(crate) is_secure: bool,
+    /// The certificate by which the client is known; an extension of each request.
+    pub(crate) certificate: Option<ClientCertificate>,
+}
+
 /// Serves the requests of one connection.
 pub(crate) struct Dispatch {
     pub(crate) client: Arc<Client>,
     pub(crate) traffic: Traffic,
+    pub(crate) security: Security,
 }
 
 type Answer = BoxFuture<Response<Body>, Infallible>;
 
 impl Dispatch {
     fn page(&self, pages: Pages, request: Request<Incoming>) -> Answer {
-        let backend = Arc::clone(&self.client.backend);
-        Box::pin(async move { Ok(http::answer(backend, pages, request).await) })
+        let client = Arc::clone(&self.client);
+        Box::pin(async move { Ok(http::answer(call, client, pages, request).await) })
     }
 
     fn grpc(&self, method: Option<Method>, request: Request<Incoming>) -> Answer {
-        let Some(method) = method else {
-            return unsupported::refuse_unknown(request.uri().path());
-        };
-        let call = Arriving {
-            request: request.map(|body| RequestBody::new(body, Arc::clone(&self.client))),
-            client: Arc::clone(&self.client),
-            method,
-        };
-        match method {
-            Method::Range => call.unary(kv::range),
-            Method::RangeStream => call.respond(kv::range_stream),
-            Method::Put => call.unary(kv::put),
-            Method::DeleteRange => call.unary(kv::delete_range),
-            Method::Txn => call.unary(kv::txn),
-            Method::Compact => call.unary(kv::compact),
-            Method::Watch => call.streaming(watch::open),
-            Method::LeaseGrant => call.unary(lease::grant),
-            Method::LeaseRevoke => call.unary(lease::revoke),
-            Method::LeaseKeepAlive => call.streaming(lease::keep_alive),
-            Method::LeaseTimeToLive => call.unary(lease::time_to_live),
-            Method::LeaseLeases => call.unary(lease::leases),
-            Method::MemberAdd => call.unary(cluster::add),
-            Method::MemberRemove => call.unary(cluster::remove),
-            Method::MemberUpdate => call.unary(cluster::update),
-            Method::MemberList => call.unary(cluster::list),
-            Method::MemberPromote => call.unary(cluster::promote),
-            Method::Alarm => call.unary(maintenance::alarm),
-            Method::Status => call.unary(maintenance::status),
-            Method::Defragment => call.unary(maintenance::defragment),
-            Method::Hash => call.unary(maintenance::hash),
-            Method::HashKv => call.unary(maintenance::hash_kv),
-            Method::MoveLeader => call.unary(maintenance::move_leader),
-            Method::AuthStatus => call.unary(auth::status),
-            Method::HealthCheck | Method::HealthWatch => {
-                let backend = Arc::clone(&self.client.backend);
-                HealthServer::new(HealthCheckService { backend }).call(call.request)
-            }
-            _ => unsupported::refuse(&self.client.backend, method, call.request.headers()),
+        let client = &self.client;
+        let request = request.map(|body| RequestBody::new(body.into(), Arc::clone(client)));
+        serve(client, method, request)
+    }
+}
+
+/// Answers a call that the gateway makes for a client.
+fn call(
+    client: &Arc<Client>,
+    request: Request<RequestBody>,
+) -> BoxFuture<Response<AnswerBody>, Infallible> {
+    let path = request.uri().path_and_query().cloned();
+    let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
+    let method = Method::of_path(path.path());
+    Box::pin(Answering {
+        inner: serve(client, method, request),
+        streams: method.is_some_and(Method::streams),
+        timed: Some(Timed::new(path, Arc::clone(client))),
+    })
+}
+
+/// Answers a gRPC request.
+fn serve(client: &Arc<Client>, method: Option<Method>, request: Request<RequestBody>) -> Answer {
+    let Some(method) = method else {
+        return unsupported::refuse_unknown(request.uri().path());
+    };
+    let call = Arriving {
+        request,
+        client: Arc::clone(client),
+        method,
+    };
+    match method {
+        Method::Range => call.unary(kv::range),
+        Method::RangeStream => call.respond(kv::range_stream),
+        Method::Put => call.unary(kv::put),
+        Method::DeleteRange => call.unary(kv::delete_range),
+        Method::Txn => call.unary(kv::txn),
+        Method::Compact => call.unary(kv::compact),
+        Method::Watch => call.streaming(watch::open),
+        Method::LeaseGrant => call.unary(lease::grant),
+        Method::LeaseRevoke => call.unary(lease::revoke),
+        Method::LeaseKeepAlive => call.streaming(lease::keep_alive),
+        Method::LeaseTimeToLive => call.unary(lease::time_to_live),
+        Method::LeaseLeases => call.unary(lease::leases),
+        Method::MemberAdd => call.unary(cluster::add),
+        Method::MemberRemove => call.unary(cluster::remove),
+        Method::MemberUpdate => call.unary(cluster::update),
+        Method::MemberList => call.unary(cluster::list),
+        Method::MemberPromote => call.unary(cluster::promote),
+        Method::Alarm => call.unary(maintenance::alarm),
+        Method::Status => call.unary(maintenance::status),
+        Method::Defragment => call.unary(maintenance::defragment),
+        Method::Hash => call.unary(maintenance::hash),
+        Method::HashKv => call.unary(maintenance::hash_kv),
+        Method::MoveLeader => call.unary(maintenance::move_leader),
+        Method::AuthEnable => call.unary(auth::enable),
+        Method::AuthDisable => call.unary(auth::disable),
+        Method::AuthStatus => call.unary(auth::status),
+        Method::Authenticate => call.unary(auth::authenticate),
+        Method::UserAdd => call.unary(auth::user_add),
+        Method::UserGet => call.unary(auth::user_get),
+        Method::UserList => call.unary(auth::user_list),
+        Method::UserDelete => call.unary(auth::user_delete),
+        Method::UserChangePassword => call.unary(auth::user_change_password),
+        Method::UserGrantRole => call.unary(auth::user_grant_role),
+        Method::UserRevokeRole => call.unary(auth::user_revoke_role),
+        Method::RoleAdd => call.unary(auth::role_add),
+        Method::RoleGet => call.unary(auth::role_get),
+        Method::RoleList => call.unary(auth::role_list),
+        Method::RoleDelete => call.unary(auth::role_delete),
+        Method::RoleGrantPermission => call.unary(auth::role_grant_permission),
+        Method::RoleRevokePermission => call.unary(auth::role_revoke_permission),
+        Method::Lock => call.unary(mutex::lock),
+        Method::Unlock => call.unary(mutex::unlock),
+        Method::Campaign => call.unary(election::campaign),
+        Method::Proclaim => call.unary(election::proclaim),
+        Method::Leader => call.unary(election::leader),
+        Method::Observe => call.observing(election::observe),
+        Method::Resign => call.unary(election::resign),
+        Method::HealthCheck | Method::HealthWatch => {
+            let backend = Arc::clone(&client.backend);
+            HealthServer::new(HealthCheckService { backend }).call(call.request)
+        }
+        _ => {
+            let (headers, extensions) = (call.request.headers(), call.request.extensions());
+            let metadata = MetadataMap::from_headers(headers.clone());
+            let credentials = Credentials::of(&metadata, extensions);
+            let caller = Caller::new(Arc::clone(client), credentials);
+            unsupported::refuse(caller, method, metadata)
         }
     }
 }
@@ -120,21 +186,21 @@ struct Arriving {
 
 impl Arriving {
     /// Answers one request with one message.
-    fn unary<Q, A, W>(self, answer: impl Fn(Arc<Client>, Q) -> W + Copy + Send + 'static) -> Answer
+    fn unary<Q, A, W>(self, answer: impl Fn(Caller, Q) -> W + Copy + Send + 'static) -> Answer
     where
         Q: Message + Default + 'static,
         A: Message + Default + 'static,
         W: Future<Output = Handled<A>> + Send,
     {
-        self.respond(move |client, call: Call, request| async move {
-            answer_body::end(call, answer(client, request).await)
+        self.respond(move |caller, call: Call, request| async move {
+            answer_body::end(call, answer(caller, request).await)
         })
     }
 
     /// Answers one request with a response that ends the call itself.
     fn respond<Q, A, W>(
         self,
-        answer: impl Fn(Arc<Client>, Call, Q) -> W + Copy + Send + 'static,
+        answer: impl Fn(Caller, Call, Q) -> W + Copy + Send + 'static,
     ) -> Answer
     where
         Q: Message + Default + 'static,
@@ -146,8 +212,13 @@ impl Arriving {
         let serve = service_fn(move |request: tonic::Request<Q>| {
             let client = Arc::clone(&client);
             async move {
-                let call = Call::begin(&client.backend, method, request.metadata())?;
-                answer(client, call, request.into_inner()).await
+                let mut call = Call::begin(&client.backend, method, request.metadata())?;
+                let caller = Caller::of(client, &request);
+                if let Err(refusal) = caller.admit(method.needs()).await {
+                    call.close(Err(&refusal));
+                    return Err(refusal);
+                }
+                answer(caller, call, request.into_inner()).await
             }
         });
         Box::pin(async move { Ok(grpc.unary(serve, self.request).await) })
@@ -156,7 +227,7 @@ impl Arriving {
     /// Answers a stream of requests with a stream of messages, which ends the call itself.
     fn streaming<Q, A, S>(
         self,
-        open: impl Fn(&Client, Call, Streaming<Q>) -> S + Send + 'static,
+        open: impl Fn(Caller, Call, Streaming<Q>) -> S + Send + 'static,
     ) -> Answer
     where
         Q: Message + Default + 'static,
@@ -167,9 +238,27 @@ impl Arriving {
         let (client, method) = (self.client, self.method);
         let serve = service_fn(move |request: tonic::Request<Streaming<Q>>| {
             let call = Call::begin(&client.backend, method, request.metadata());
-            ready(call.map(|call| tonic::Response::new(open(&client, call, request.into_inner()))))
+            let caller = Caller::of_stream(Arc::clone(&client), &request);
+            ready(call.map(|call| tonic::Response::new(open(caller, call, request.into_inner()))))
         });
         Box::pin(async move { Ok(grpc.streaming(serve, self.request).await) })
+    }
+
+    /// Answers one request with a stream of messages, which ends the call itself.
+    fn observing<Q, A, S>(self, open: impl Fn(Caller, Call, Q) -> S + Send + 'static) -> Answer
+    where
+        Q: Message + Default + 'static,
+        A: Message + Default + 'static,
+        S: Stream<Item = Result<A, Status>> + Send + 'static,
+    {
+        let mut grpc = self.codec();
+        let (client, method) = (self.client, self.method);
+        let serve = service_fn(move |request: tonic::Request<Q>| {
+            let call = Call::begin(&client.backend, method, request.metadata());
+            let caller = Caller::of_stream(Arc::clone(&client), &request);
+            ready(call.map(|call| tonic::Response::new(open(caller, call, request.into_inner()))))
+        });
+        Box::pin(async move { Ok(grpc.server_streaming(serve, self.request).await) })
     }
 
     /// Messages that may be as large as a request of the store have the configured limit,
@@ -181,7 +270,10 @@ impl Arriving {
     {
         let grpc = Grpc::new(ProstCodec::default());
         match self.method.about().0 {
-            "etcdserverpb.KV" | "etcdserverpb.Watch" | "etcdserverpb.Lease" => {
+            "etcdserverpb.KV"
+            | "etcdserverpb.Watch"
+            | "etcdserverpb.Lease"
+            | "v3electionpb.Election" => {
                 grpc.max_decoding_message_size(self.client.backend.config.message_bytes_max())
             }
             _ => grpc,
@@ -194,19 +286,29 @@ impl hyper::service::Service<Request<Incoming>> for Dispatch {
     type Error = Infallible;
     type Future = Answering;
 
-    fn call(&self, request: Request<Incoming>) -> Answering {
+    fn call(&self, mut request: Request<Incoming>) -> Answering {
+        if self.security.is_secure {
+            request.extensions_mut().insert(OverTls);
+        }
+        if let Some(certificate) = &self.security.certificate {
+            request.extensions_mut().insert(certificate.clone());
+        }
         let path = request.uri().path_and_query().cloned();
         let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
         let method = Method::of_path(path.path());
         let timed = Timed::new(path, Arc::clone(&self.client));
         let grpc = self.traffic.grpc && is_grpc(&request);
-        let inner = match self.traffic.pages {
-            Some(pages) if !grpc => self.page(pages, request),
-            _ => self.grpc(method, request),
+        let (inner, streams) = match self.traffic.pages {
+            // An answer of the gateway may be of any length.
+            Some(pages) if !grpc => (self.page(pages, request), true),
+            _ => (
+                self.grpc(method, request),
+                method.is_some_and(Method::streams),
+            ),
         };
         Answering {
             inner,
-            streams: method.is_some_and(Method::streams),
+            streams,
             timed: Some(timed),
         }
     }

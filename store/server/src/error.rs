@@ -35,6 +35,15 @@ pub enum Error {
         /// A limit that suffices for many clients.
         advised: u64,
     },
+    /// Memory cannot be locked, or not all of it.
+    #[error(
+        "--memory-mlock: {0}; raise the limit (ulimit -l unlimited, LimitMEMLOCK=infinity of \
+         systemd) or leave the flag out"
+    )]
+    LockedMemory(String),
+    /// The members of a new cluster were not found.
+    #[error("--discovery-srv={domain}: {reason}; see --initial-cluster for a list without the DNS")]
+    Discovery { domain: String, reason: String },
     /// A socket cannot be bound.
     #[error("cannot listen on {url}: {source}; {}", remedy(source, flag))]
     Listen {
@@ -57,9 +66,24 @@ pub enum Error {
         /// Name of etcd's directory in it.
         holds: &'static str,
     },
+    /// This member's state is not that of the others.
+    #[error(
+        "{what}: remove this member (etcdctl member remove {member:x}), add it again and start it \
+         with an empty data directory; or, if the others are wrong, start it without \
+         --feature-gates=InitialCorruptCheck=true"
+    )]
+    Corrupt {
+        /// etcd's text.
+        what: String,
+        /// Id of this member.
+        member: u64,
+    },
     /// The store cannot be opened.
     #[error("{0}; see --data-dir")]
     Node(cluster::Error),
+    /// A file or a setting of TLS cannot be used.
+    #[error("{0}")]
+    Tls(tls::Error),
     /// The system does not start a thread or a runtime.
     #[error("cannot start a thread: {0}")]
     Threads(io::Error),

@@ -9,9 +9,15 @@ use environment::{Disk, OpenMode};
 /// A larger file is taken for a mistake and refused.
 const BYTES_MAX: usize = 1 << 20;
 
-/// The text of a file. Files of `/proc` have no size, so it is read until a read returns
-/// nothing.
+/// The text of a file.
 pub fn read_text(path: &Path) -> io::Result<String> {
+    let bytes = read_bytes(path)?;
+    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))
+}
+
+/// The bytes of a file. Files of `/proc` have no size, so it is read until a read returns
+/// nothing.
+pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     let file = RealDisk.open(path, OpenMode::Read)?;
     let mut bytes = Vec::new();
     let mut chunk = [0; 8192];
@@ -27,7 +33,7 @@ pub fn read_text(path: &Path) -> io::Result<String> {
             ));
         }
     }
-    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))
+    Ok(bytes)
 }
 
 /// Number of files and sockets that this process has open; `None` if the system does not

@@ -4,18 +4,26 @@
 //! own. Answers that monitoring reads are etcd's to the byte.
 
 mod access;
+mod debug;
 mod health;
+mod page;
+mod profile;
+
+pub(crate) use access::OverTls;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use http_body_util::Full;
+use hyper::body::Incoming;
 use tonic::Code;
 use tonic::body::Body;
-use tonic::codegen::http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use tonic::codegen::http::{Method, Request, Response, StatusCode};
 
 use crate::backend::Backend;
+use crate::client::Client;
+use crate::json::call::Grpc;
+use crate::json::gateway;
 use crate::metrics;
+use page::{method_not_allowed, not_found, plain, refusal, response};
 
 /// What a port serves besides gRPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,22 +33,29 @@ pub(crate) enum Pages {
     Monitoring,
 }
 
-/// Answers a request. Its body is not read: no page here takes one.
-pub(crate) async fn answer<B>(
-    backend: Arc<Backend>,
+/// Answers a request. Its body is read only for the JSON gateway.
+pub(crate) async fn answer(
+    grpc: Grpc,
+    client: Arc<Client>,
     pages: Pages,
-    request: Request<B>,
+    request: Request<Incoming>,
 ) -> Response<Body> {
-    let (parts, _) = request.into_parts();
-    if let Some(refused) = access::refuse(&backend.config, &parts) {
+    let (parts, body) = request.into_parts();
+    let config = &client.backend.config;
+    if let Some(refused) = access::refuse(config, &parts) {
         return refused;
     }
+    let is_gateway = || config.http.gateway && gateway::serves(parts.uri.path());
     let mut response = if parts.method == Method::OPTIONS {
         plain(StatusCode::OK, String::new())
+    } else if pages == Pages::All && is_gateway() {
+        let admits_origin = access::admits_origin(config, &parts.headers);
+        let request = Request::from_parts(parts.clone(), body);
+        gateway::answer(grpc, &client, request, admits_origin).await
     } else {
-        page(&backend, pages, &parts).await
+        page(&client.backend, pages, &parts).await
     };
-    access::allow_origin(&backend.config, &parts, response.headers_mut());
+    access::allow_origin(config, &parts, response.headers_mut());
     response
 }
 
@@ -49,12 +64,11 @@ async fn page(
     pages: Pages,
     parts: &tonic::codegen::http::request::Parts,
 ) -> Response<Body> {
-    let path = parts.uri.path();
-    match path {
+    match parts.uri.path() {
         "/metrics" => exposition(backend).await,
         "/version" if pages == Pages::All => version(parts),
-        gateway if gateway.starts_with("/v3/") && pages == Pages::All => {
-            no_gateway(backend.config.http.gateway)
+        debugging if debugging.starts_with("/debug/") && pages == Pages::All => {
+            debug::answer(backend, parts).await
         }
         _ => match health::answer(backend, parts).await {
             Some(response) => response,
@@ -84,20 +98,6 @@ async fn exposition(backend: &Arc<Backend>) -> Response<Body> {
     }
 }
 
-/// The answer for a path of etcd's JSON gateway: 501, or 404 if it is switched off.
-fn no_gateway(wanted: bool) -> Response<Body> {
-    if !wanted {
-        return not_found();
-    }
-    let text = "inkstone: the JSON gateway (/v3/*) does not exist yet; use the gRPC API on this \
-                port: etcdctl, or any client library of etcd v3";
-    refusal(StatusCode::NOT_IMPLEMENTED, text)
-}
-
-fn not_found() -> Response<Body> {
-    refusal(StatusCode::NOT_FOUND, "404 page not found")
-}
-
 fn version(parts: &tonic::codegen::http::request::Parts) -> Response<Body> {
     if parts.method != Method::GET {
         return method_not_allowed();
@@ -109,37 +109,4 @@ fn version(parts: &tonic::codegen::http::request::Parts) -> Response<Body> {
         etcd_api::STORAGE_VERSION
     );
     response(StatusCode::OK, "application/json", text)
-}
-
-/// A page of text.
-fn plain(status: StatusCode, text: String) -> Response<Body> {
-    response(status, "text/plain; charset=utf-8", text)
-}
-
-fn response(status: StatusCode, kind: &'static str, text: String) -> Response<Body> {
-    let mut response = Response::new(Body::new(Full::new(Bytes::from(text))));
-    *response.status_mut() = status;
-    let kind = HeaderValue::from_static(kind);
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
-}
-
-/// An error, with the line end that Go's server puts behind it.
-fn refusal(status: StatusCode, text: &str) -> Response<Body> {
-    let mut response = plain(status, format!("{text}\n"));
-    no_sniffing(&mut response);
-    response
-}
-
-fn no_sniffing(response: &mut Response<Body>) {
-    let (name, value) = (header::X_CONTENT_TYPE_OPTIONS, "nosniff");
-    let headers = response.headers_mut();
-    headers.insert(name, HeaderValue::from_static(value));
-}
-
-fn method_not_allowed() -> Response<Body> {
-    let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed");
-    let headers = response.headers_mut();
-    headers.insert(header::ALLOW, HeaderValue::from_static("GET"));
-    response
 }

@@ -17,13 +17,13 @@ use tonic::{Response, Status};
 
 use crate::answer_body::{Answered, Encoded, Handled, Large};
 use crate::backend::answer_of;
+use crate::callers::Caller;
 use crate::calls::Call;
-use crate::client::Client;
 use crate::range_stream::{self, Chunks};
 use crate::{large_reads, large_writes};
 
-pub(crate) async fn range(client: Arc<Client>, request: RangeRequest) -> Handled<RangeResponse> {
-    let backend = &client.backend;
+pub(crate) async fn range(caller: Caller, request: RangeRequest) -> Handled<RangeResponse> {
+    let backend = &caller.backend;
     if !request.serializable {
         backend.refuse_at_learner()?;
     }
@@ -31,19 +31,21 @@ pub(crate) async fn range(client: Arc<Client>, request: RangeRequest) -> Handled
     if !request.serializable {
         backend.confirm_reads().await?;
     }
+    let permit = caller.may_read(&request.key, &request.range_end).await?;
     backend.metrics.operations.ranges.add(1);
-    large_reads::range(&client, request).await
+    large_reads::range(&caller, permit, request).await
 }
 
 /// Opens a range that is sent in chunks; the chunks end the call.
 pub(crate) async fn range_stream(
-    client: Arc<Client>,
+    caller: Caller,
     mut call: Call,
     request: RangeRequest,
 ) -> Result<Response<RangeStreamResponse>, Status> {
-    match range_stream::open(&client.backend, request).await {
-        Ok(chunks) => {
-            let chunks = Large::Chunks(Chunks::new(client, call, chunks));
+    match range_stream::open(&caller, request).await {
+        Ok((permit, chunks)) => {
+            let client = Arc::clone(&caller);
+            let chunks = Large::Chunks(Chunks::new(client, call, permit, chunks));
             let mut response = Response::new(RangeStreamResponse::default());
             response.extensions_mut().insert(Encoded::new(chunks));
             Ok(response)
@@ -55,39 +57,40 @@ pub(crate) async fn range_stream(
     }
 }
 
-pub(crate) async fn put(client: Arc<Client>, request: PutRequest) -> Handled<PutResponse> {
+pub(crate) async fn put(caller: Caller, request: PutRequest) -> Handled<PutResponse> {
     validate::put(&request)?;
     let bytes = request.key.len() + request.value.len();
     let command = Command::Put(request);
     let answer = |_: &_, outcome| answer_of!(Put, outcome);
-    let answered = large_writes::execute(&client, command, answer).await?;
-    client.backend.metrics.operations.count_put(bytes);
+    let answered = large_writes::execute(&caller, command, answer).await?;
+    caller.backend.metrics.operations.count_put(bytes);
     Ok(answered)
 }
 
 pub(crate) async fn delete_range(
-    client: Arc<Client>,
+    caller: Caller,
     request: DeleteRangeRequest,
 ) -> Handled<DeleteRangeResponse> {
     validate::delete_range(&request)?;
     let command = Command::DeleteRange(request);
     let answer = |_: &_, outcome| answer_of!(DeleteRange, outcome);
-    let answered = large_writes::execute(&client, command, answer).await?;
-    client.backend.metrics.operations.deletes.add(1);
+    let answered = large_writes::execute(&caller, command, answer).await?;
+    caller.backend.metrics.operations.deletes.add(1);
     Ok(answered)
 }
 
-pub(crate) async fn txn(client: Arc<Client>, request: TxnRequest) -> Handled<TxnResponse> {
-    let backend = &client.backend;
+pub(crate) async fn txn(caller: Caller, request: TxnRequest) -> Handled<TxnResponse> {
+    let backend = &caller.backend;
     let limits = &backend.config.node.replica.command_limits;
     validate::txn(&request, limits.operations_max)?;
     if revisions::is_read_only(&request) {
         if !revisions::is_serializable(&request) {
             backend.confirm_reads().await?;
         }
-        return large_reads::txn(&client, request).await;
+        let permit = caller.may_read_in_txn(&request).await?;
+        return large_reads::txn(&caller, permit, request).await;
     }
-    large_writes::execute(&client, Command::Txn(request), |backend, outcome| {
+    large_writes::execute(&caller, Command::Txn(request), |backend, outcome| {
         let response = answer_of!(Txn, outcome);
         backend.metrics.operations.count_txn(&response);
         response
@@ -96,9 +99,9 @@ pub(crate) async fn txn(client: Arc<Client>, request: TxnRequest) -> Handled<Txn
 }
 
 pub(crate) async fn compact(
-    client: Arc<Client>,
+    caller: Caller,
     request: CompactionRequest,
 ) -> Handled<CompactionResponse> {
-    let outcome = client.backend.execute(Command::Compact(request)).await?;
+    let outcome = caller.execute(Command::Compact(request)).await?;
     Ok(Answered::Small(answer_of!(Compact, outcome)))
 }

@@ -17,6 +17,7 @@ use tonic::Status;
 
 use crate::answer_body::{Answered, Handled};
 use crate::backend::Backend;
+use crate::callers::Permit;
 use crate::client::Client;
 use crate::encoded;
 use crate::refusal::of_machine;
@@ -27,7 +28,11 @@ const KEYS_HERE_MAX: i64 = 128;
 pub(crate) const BYTES_HERE_MAX: u64 = 128 << 10;
 
 /// Answers a range.
-pub(crate) async fn range(client: &Client, request: RangeRequest) -> Handled<RangeResponse> {
+pub(crate) async fn range(
+    client: &Client,
+    permit: Permit,
+    request: RangeRequest,
+) -> Handled<RangeResponse> {
     let backend = &client.backend;
     // Requests that waited for the leader together would all be answered at once.
     client.unsent.room().await;
@@ -35,15 +40,20 @@ pub(crate) async fn range(client: &Client, request: RangeRequest) -> Handled<Ran
     if is_short(backend, &request)? {
         let response = reader.range_within(&request, BYTES_HERE_MAX);
         if let Some(mut response) = response.map_err(of_read)? {
+            permit.still_holds(backend)?;
             backend.fill(response.header.get_or_insert_default());
             return Ok(Answered::Small(response));
         }
     }
     // On the heap: the future of every other range stays small.
-    Box::pin(range_aside(client, request)).await
+    Box::pin(range_aside(client, permit, request)).await
 }
 
-async fn range_aside(client: &Client, request: RangeRequest) -> Handled<RangeResponse> {
+async fn range_aside(
+    client: &Client,
+    permit: Permit,
+    request: RangeRequest,
+) -> Handled<RangeResponse> {
     let backend = &client.backend;
     let find = move |backend: &Backend| {
         let found = backend.reader().find_range(&request).map_err(of_read)?;
@@ -54,6 +64,7 @@ async fn range_aside(client: &Client, request: RangeRequest) -> Handled<RangeRes
     let read = move |backend: &Backend| {
         let response = backend.reader().read_range(&request, found);
         let mut response = response.map_err(of_read)?;
+        permit.still_holds(backend)?;
         backend.fill(response.header.get_or_insert_default());
         encoded::encode_range(response)
     };
@@ -61,17 +72,22 @@ async fn range_aside(client: &Client, request: RangeRequest) -> Handled<RangeRes
 }
 
 /// Answers a transaction that only reads.
-pub(crate) async fn txn(client: &Client, request: TxnRequest) -> Handled<TxnResponse> {
+pub(crate) async fn txn(
+    client: &Client,
+    permit: Permit,
+    request: TxnRequest,
+) -> Handled<TxnResponse> {
     let backend = &client.backend;
     client.unsent.room().await;
     if bytes_if_short(backend, &request)?.is_some_and(|bytes| bytes <= BYTES_HERE_MAX) {
         let response = backend.reader().txn(&request).map_err(of_read)?;
+        permit.still_holds(backend)?;
         return Ok(Answered::Small(finish_txn(backend, response)));
     }
-    Box::pin(txn_aside(client, request)).await
+    Box::pin(txn_aside(client, permit, request)).await
 }
 
-async fn txn_aside(client: &Client, request: TxnRequest) -> Handled<TxnResponse> {
+async fn txn_aside(client: &Client, permit: Permit, request: TxnRequest) -> Handled<TxnResponse> {
     let backend = &client.backend;
     let find = move |backend: &Backend| {
         let bytes = ranges(&request).map(|range| range_bytes(backend, range));
@@ -81,6 +97,7 @@ async fn txn_aside(client: &Client, request: TxnRequest) -> Handled<TxnResponse>
     let (request, bytes) = backend.aside(find).await?;
     let read = move |backend: &Backend| {
         let response = backend.reader().txn(&request).map_err(of_read)?;
+        permit.still_holds(backend)?;
         encoded::encode(&finish_txn(backend, response))
     };
     // Twice the bytes: the answer as it was read, and encoded.

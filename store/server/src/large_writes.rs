@@ -19,6 +19,7 @@ use revisions::{Command, Response};
 use crate::answer_body::{Answered, Handled};
 use crate::answers::Claim;
 use crate::backend::Backend;
+use crate::callers::{Caller, Signed};
 use crate::client::Client;
 use crate::encoded;
 use crate::large_reads::{BYTES_HERE_MAX, range_bytes};
@@ -26,12 +27,14 @@ use crate::large_reads::{BYTES_HERE_MAX, range_bytes};
 /// Executes a command that may also read. `message` takes the command's own answer out of
 /// the response.
 pub(crate) async fn execute<T: Message + 'static>(
-    client: &Client,
+    client: &Caller,
     command: Command,
     message: fn(&Backend, Response) -> T,
 ) -> Handled<T> {
     let backend = &client.backend;
-    if has_large_previous(backend, &command) || !backend.warm_here(&command)? {
+    let command = client.sign(command).await?;
+    let plain = command.command();
+    if has_large_previous(backend, plain) || !backend.warm_here(plain)? {
         // On the heap: the future of every other command stays small.
         return Box::pin(execute_large(client, command, message)).await;
     }
@@ -51,12 +54,12 @@ pub(crate) async fn made<T: Message + 'static>(client: &Client, answer: T) -> Ha
 
 async fn execute_large<T: Message + 'static>(
     client: &Client,
-    command: Command,
+    command: Signed,
     message: fn(&Backend, Response) -> T,
 ) -> Handled<T> {
     let backend = &client.backend;
     let look = |backend: &Backend| {
-        let bytes = answer_bytes(backend, &command);
+        let bytes = answer_bytes(backend, command.command());
         Ok((backend.warm(command), bytes))
     };
     let (command, bytes) = backend.aside(look).await?;
@@ -84,7 +87,7 @@ async fn encode<T: Message + 'static>(client: &Client, answer: T, claim: Claim) 
 
 /// Whether a put returns a large previous value. A put reads nothing else.
 fn has_large_previous(backend: &Backend, command: &Command) -> bool {
-    let Command::Put(request) = command else {
+    let Command::Put(request) = command.plain() else {
         return false;
     };
     request.prev_kv && previous_bytes(backend, &request.key, &[]) > BYTES_HERE_MAX
@@ -92,7 +95,7 @@ fn has_large_previous(backend: &Backend, command: &Command) -> bool {
 
 /// Approximate bytes of the answer.
 fn answer_bytes(backend: &Backend, command: &Command) -> u64 {
-    let bytes = match command {
+    let bytes = match command.plain() {
         Command::Put(request) => previous_bytes(backend, &request.key, &[]),
         Command::DeleteRange(request) => previous_bytes(backend, &request.key, &request.range_end),
         Command::Txn(request) => {

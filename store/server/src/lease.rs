@@ -19,8 +19,8 @@ use tonic::{Status, Streaming};
 
 use crate::answer_body::{Answered, Handled};
 use crate::backend::{Backend, answer_of, stopped};
+use crate::callers::Caller;
 use crate::calls::{self, Answers, Call};
-use crate::client::Client;
 use crate::leader_check::LeaderCheck;
 use crate::read_ahead::ReadAhead;
 use crate::{large_writes, refusal};
@@ -29,34 +29,31 @@ use crate::{large_writes, refusal};
 const UNDER_WAY_MAX: usize = 1024;
 
 pub(crate) async fn grant(
-    client: Arc<Client>,
+    caller: Caller,
     request: LeaseGrantRequest,
 ) -> Handled<LeaseGrantResponse> {
-    let outcome = client.backend.execute(Command::LeaseGrant(request)).await?;
+    let outcome = caller.execute(Command::LeaseGrant(request)).await?;
     let response = answer_of!(LeaseGrant, outcome);
-    let metrics = &client.backend.metrics;
+    let metrics = &caller.backend.metrics;
     metrics.leases.granted.add(1);
     metrics.times.leases.add(response.ttl as f64);
     Ok(Answered::Small(response))
 }
 
 pub(crate) async fn revoke(
-    client: Arc<Client>,
+    caller: Caller,
     request: LeaseRevokeRequest,
 ) -> Handled<LeaseRevokeResponse> {
-    let outcome = client
-        .backend
-        .execute(Command::LeaseRevoke(request))
-        .await?;
-    client.backend.metrics.leases.revoked.add(1);
+    let outcome = caller.execute(Command::LeaseRevoke(request)).await?;
+    caller.backend.metrics.leases.revoked.add(1);
     Ok(Answered::Small(answer_of!(LeaseRevoke, outcome)))
 }
 
 pub(crate) async fn time_to_live(
-    client: Arc<Client>,
+    caller: Caller,
     request: LeaseTimeToLiveRequest,
 ) -> Handled<LeaseTimeToLiveResponse> {
-    let backend = &client.backend;
+    let backend = &caller.backend;
     let asked = async {
         backend.node.read_index().await?;
         backend.node.lease_time_to_live(request).await
@@ -70,35 +67,40 @@ pub(crate) async fn time_to_live(
         },
         Err(error) => return Err(refusal::status(&error)),
     };
+    caller.may_read_all(&response.keys).await?;
     backend.fill(response.header.get_or_insert_default());
     // An answer with the lease's keys may be large.
-    large_writes::made(&client, response).await
+    large_writes::made(&caller, response).await
 }
 
-pub(crate) async fn leases(
-    client: Arc<Client>,
-    _: LeaseLeasesRequest,
-) -> Handled<LeaseLeasesResponse> {
-    let backend = &client.backend;
-    backend.confirm_reads().await?;
-    let list = |backend: &Backend| {
+pub(crate) async fn leases(caller: Caller, _: LeaseLeasesRequest) -> Handled<LeaseLeasesResponse> {
+    let backend = &caller.backend;
+    let standing = caller.newest_standing().await?;
+    let list = move |backend: &Backend| {
+        if let Some(standing) = standing {
+            let identity = standing.identity.as_deref();
+            backend
+                .reader()
+                .users()
+                .check_all_leases(&standing.users, identity)?;
+        }
         let mut response = backend.reader().lease_leases();
         backend.fill(response.header.get_or_insert_default());
         Ok(response)
     };
-    large_writes::made(&client, backend.aside(list).await?).await
+    large_writes::made(&caller, backend.aside(list).await?).await
 }
 
 pub(crate) fn keep_alive(
-    client: &Client,
+    caller: Caller,
     call: Call,
     requests: Streaming<LeaseKeepAliveRequest>,
 ) -> impl Stream<Item = Result<LeaseKeepAliveResponse, Status>> + use<> {
-    let backend = Arc::clone(&client.backend);
+    let backend = &caller.backend;
     calls::answers(Renewals {
         stopping: backend.stopping.clone(),
-        leader_check: LeaderCheck::new(Arc::clone(&backend)),
-        backend,
+        leader_check: LeaderCheck::new(Arc::clone(backend)),
+        caller: Arc::new(caller),
         call,
         requested: Requested {
             requests: ReadAhead::new(requests),
@@ -114,7 +116,7 @@ type Renewal = BoxFuture<'static, Result<LeaseKeepAliveResponse, Status>>;
 /// One stream of renewals. Many run at a time; answers are sent in the order of the
 /// requests.
 struct Renewals {
-    backend: Arc<Backend>,
+    caller: Arc<Caller>,
     call: Call,
     requested: Requested,
     stopping: tokio::sync::watch::Receiver<bool>,
@@ -142,8 +144,8 @@ impl Answers for Renewals {
     }
 
     async fn next(&mut self) -> Result<Option<LeaseKeepAliveResponse>, Status> {
-        let (backend, call, requested) = (&self.backend, &self.call, &mut self.requested);
-        let answered = poll_fn(|context| requested.poll_next(backend, call, context));
+        let (caller, call, requested) = (&self.caller, &self.call, &mut self.requested);
+        let answered = poll_fn(|context| requested.poll_next(caller, call, context));
         tokio::select! {
             biased;
             () = stopped(&mut self.stopping) => Err(etcd_api::Error::Stopped.to_status()),
@@ -159,7 +161,7 @@ impl Requested {
     /// The next answer; `None` if the client sends no more requests and all are answered.
     fn poll_next(
         &mut self,
-        backend: &Arc<Backend>,
+        caller: &Arc<Caller>,
         call: &Call,
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<LeaseKeepAliveResponse>, Status>> {
@@ -169,7 +171,7 @@ impl Requested {
                 Poll::Pending => break,
                 Poll::Ready(Some(request)) => {
                     call.received();
-                    let renewal = renew(Arc::clone(backend), request.id);
+                    let renewal = renew(Arc::clone(caller), request.id);
                     self.under_way.push_back(Box::pin(renewal));
                 }
                 Poll::Ready(None) => self.requests_open = false,
@@ -185,7 +187,9 @@ impl Requested {
 
 /// Renews a lease. The header is made before the renewal: a client must not see a lease
 /// alive at a revision at which it was revoked already.
-async fn renew(backend: Arc<Backend>, id: i64) -> Result<LeaseKeepAliveResponse, Status> {
+async fn renew(caller: Arc<Caller>, id: i64) -> Result<LeaseKeepAliveResponse, Status> {
+    let backend = &caller.backend;
+    caller.may_renew(id).await?;
     let header = backend.header();
     let renewal = backend.node.renew_lease(id);
     let ttl = match backend.in_time_of_leader(renewal).await? {

@@ -18,9 +18,11 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
+use cluster::PeerListener;
 use environment::Disk;
 use environment::real::RealDisk;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use tls::Accepts;
 use tracing::warn;
 
 use crate::Error;
@@ -56,16 +58,45 @@ impl Bound {
     }
 }
 
+/// A URL to listen at, and what is accepted there.
+pub(crate) struct Place<'a> {
+    pub(crate) url: &'a Url,
+    /// `None` for connections without TLS.
+    pub(crate) accepts: Option<Accepts>,
+}
+
+/// The URLs of a flag. One with and one without TLS at the same address and port are one place.
+fn places(urls: &[Url]) -> Vec<Place<'_>> {
+    let mut places: Vec<Place<'_>> = Vec::new();
+    for url in urls {
+        let is_there = |place: &&mut Place<'_>| {
+            let has_port = matches!(url.address(), Address::Tcp { port: 1.., .. });
+            has_port && place.url.address() == url.address()
+        };
+        match places.iter_mut().find(is_there) {
+            Some(place) if place.url.is_secure() != url.is_secure() => {
+                place.accepts = Some(Accepts::Both);
+            }
+            _ => places.push(Place {
+                url,
+                accepts: url.is_secure().then_some(Accepts::Tls),
+            }),
+        }
+    }
+    places
+}
+
 /// Listens at all URLs of a flag.
 pub(crate) fn bind_all<'a>(
     flag: &'static str,
     urls: &'a [Url],
     share_port: bool,
-) -> impl Iterator<Item = Result<(&'a Url, Bound), Error>> {
-    urls.iter().map(move |url| match bind(url, share_port) {
-        Ok(bound) => Ok((url, bound)),
+) -> impl Iterator<Item = Result<(Place<'a>, Bound), Error>> {
+    let places = places(urls).into_iter();
+    places.map(move |place| match bind(place.url, share_port) {
+        Ok(bound) => Ok((place, bound)),
         Err(source) => Err(Error::Listen {
-            url: url.as_str().to_owned(),
+            url: place.url.as_str().to_owned(),
             flag,
             source,
         }),
@@ -83,7 +114,7 @@ fn bind(url: &Url, share_port: bool) -> io::Result<Bound> {
 /// The sockets for other members.
 #[derive(Debug, Default)]
 pub(crate) struct BoundForPeers {
-    pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) listeners: Vec<PeerListener>,
     pub(crate) chosen: Vec<ChosenPort>,
 }
 
@@ -91,7 +122,8 @@ pub(crate) struct BoundForPeers {
 pub(crate) fn bind_peers(config: &Config) -> Result<BoundForPeers, Error> {
     const FLAG: &str = "listen-peer-urls";
     let refuse = |text: &str| {
-        let remedy = "other members come over TCP: write http://address:port";
+        let remedy =
+            "other members come over TCP: write http://address:port or https://address:port";
         Error::Config(config::Error::bad(FLAG, text, remedy))
     };
     if config.addresses.listen_peer.is_empty() {
@@ -100,11 +132,11 @@ pub(crate) fn bind_peers(config: &Config) -> Result<BoundForPeers, Error> {
     let mut peers = BoundForPeers::default();
     let addresses = &config.addresses;
     for bound in bind_all(FLAG, &addresses.listen_peer, addresses.share_port) {
-        let (url, bound) = bound?;
+        let (Place { url, accepts }, bound) = bound?;
         peers.chosen.extend(bound.chosen_port(url));
         for listener in bound.listeners {
             match listener {
-                Listener::Tcp(listener) => peers.listeners.push(listener),
+                Listener::Tcp(socket) => peers.listeners.push(PeerListener { socket, accepts }),
                 Listener::Unix(_) => return Err(refuse(url.as_str())),
             }
         }
@@ -116,7 +148,7 @@ pub(crate) fn bind_peers(config: &Config) -> Result<BoundForPeers, Error> {
 /// replaces port 0 in the configuration: a member's URLs are part of its identity.
 pub(crate) fn bind_chosen_peer_ports(
     config: &mut Config,
-) -> Result<Option<Vec<TcpListener>>, Error> {
+) -> Result<Option<Vec<PeerListener>>, Error> {
     let mut urls = config.addresses.listen_peer.iter();
     let is_chosen = urls.any(|url| url.host_with_any_port().is_some());
     if !(config.addresses.awaits_peers && is_chosen) {
@@ -263,6 +295,18 @@ mod tests {
                 .all(|address| address.port() == bound.addresses[0].port())
         );
         assert_eq!(bound.listeners.len(), bound.addresses.len());
+    }
+
+    #[test]
+    fn an_address_with_and_without_tls_is_one_place() {
+        let words = [
+            "--listen-client-urls=http://127.0.0.1:7,https://127.0.0.1:7,https://127.0.0.1:8",
+            "--advertise-client-urls=http://localhost:1",
+            "--auto-tls",
+        ];
+        let urls = testing::config(&words).addresses.listen_client;
+        let accepts: Vec<_> = places(&urls).iter().map(|it| it.accepts).collect();
+        assert_eq!(accepts, [Some(Accepts::Both), Some(Accepts::Tls)]);
     }
 
     #[test]

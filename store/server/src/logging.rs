@@ -11,9 +11,9 @@
 //! this server.
 
 mod line;
+mod rotation;
 mod time;
 
-use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
@@ -25,11 +25,13 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{LogConfig, LogFormat, LogOutput};
 use crate::lock;
+use rotation::{RotatingFile, append_to};
 
 /// Installs the configured logger for this process; does nothing if a subscriber is
 /// installed already (an embedding program may have its own).
 pub fn start(config: &LogConfig, clock: Arc<dyn Clock>) -> io::Result<()> {
-    let outputs: io::Result<Vec<_>> = config.outputs.iter().map(open).collect();
+    let outputs = config.outputs.iter();
+    let outputs: io::Result<Vec<_>> = outputs.map(|it| open(it, &clock)).collect();
     let lines = Lines {
         level: config.level,
         format: config.format,
@@ -50,19 +52,16 @@ struct Lines {
 
 type Output = Mutex<Box<dyn Write + Send>>;
 
-fn open(output: &LogOutput) -> io::Result<Output> {
-    Ok(match output {
-        LogOutput::Stderr => Mutex::new(Box::new(io::stderr())),
-        LogOutput::Stdout => Mutex::new(Box::new(io::stdout())),
-        LogOutput::File(path) => {
-            let file = OpenOptions::new().append(true).create(true).open(path);
-            let named = |error: io::Error| {
-                let text = format!("cannot append to log file {}: {error}", path.display());
-                io::Error::new(error.kind(), text)
-            };
-            Mutex::new(Box::new(file.map_err(named)?))
+fn open(output: &LogOutput, clock: &Arc<dyn Clock>) -> io::Result<Output> {
+    let writer: Box<dyn Write + Send> = match output {
+        LogOutput::Stderr => Box::new(io::stderr()),
+        LogOutput::Stdout => Box::new(io::stdout()),
+        LogOutput::File(path) => Box::new(append_to(path)?),
+        LogOutput::Rotating(path, rotation) => {
+            Box::new(RotatingFile::open(path, *rotation, Arc::clone(clock))?)
         }
-    })
+    };
+    Ok(Mutex::new(writer))
 }
 
 impl<S: Subscriber> Layer<S> for Lines {
@@ -105,11 +104,13 @@ mod tests {
     fn logged(format: LogFormat, events: impl FnOnce()) -> String {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("log");
+        let clock: Arc<dyn Clock> = Arc::new(SimulatedClock::stepped());
+        let output = open(&LogOutput::File(path.clone()), &clock).expect("a log file");
         let lines = Lines {
             level: Level::INFO,
             format,
-            clock: Arc::new(SimulatedClock::stepped()),
-            outputs: vec![open(&LogOutput::File(path.clone())).expect("a log file")],
+            clock,
+            outputs: vec![output],
         };
         let subscriber = tracing_subscriber::registry().with(lines);
         tracing::subscriber::with_default(subscriber, events);

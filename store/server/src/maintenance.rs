@@ -1,8 +1,7 @@
 //! The service Maintenance. A call that walks the whole store runs on a thread of
 //! its own.
 
-use std::sync::Arc;
-
+use etcd_api::etcdserverpb::alarm_request::AlarmAction;
 use etcd_api::etcdserverpb::{
     AlarmMember, AlarmRequest, AlarmResponse, AlarmType, DefragmentRequest, DefragmentResponse,
     DowngradeInfo, HashKvRequest, HashKvResponse, HashRequest, HashResponse, MoveLeaderRequest,
@@ -14,7 +13,7 @@ use tracing::{info, warn};
 
 use crate::answer_body::{Answered, Handled};
 use crate::backend::{Backend, answer_of};
-use crate::client::Client;
+use crate::callers::{Caller, Need};
 use crate::metrics::Histogram;
 use crate::refusal::{self, of_machine};
 
@@ -23,13 +22,18 @@ use crate::refusal::{self, of_machine};
 const NO_ROOM: &str = "etcdserver: mvcc: database space exceeded: the disk of this member is \
                        full, or it may open no further file; it accepts no entries until that ends";
 
-pub(crate) async fn alarm(client: Arc<Client>, request: AlarmRequest) -> Handled<AlarmResponse> {
-    let outcome = client.backend.execute(Command::Alarm(request)).await?;
+pub(crate) async fn alarm(caller: Caller, request: AlarmRequest) -> Handled<AlarmResponse> {
+    let need = match request.action == AlarmAction::Get as i32 {
+        true => Need::Identity,
+        false => Need::Administrator,
+    };
+    caller.admit(need).await?;
+    let outcome = caller.execute(Command::Alarm(request)).await?;
     Ok(Answered::Small(answer_of!(Alarm, outcome)))
 }
 
-pub(crate) async fn status(client: Arc<Client>, _: StatusRequest) -> Handled<StatusResponse> {
-    let backend = &client.backend;
+pub(crate) async fn status(caller: Caller, _: StatusRequest) -> Handled<StatusResponse> {
+    let backend = &caller.backend;
     let (node, engine) = (backend.node.status(), backend.reader().engine().status());
     let leader = backend.leader();
     let mut errors = Vec::new();
@@ -60,10 +64,10 @@ pub(crate) async fn status(client: Arc<Client>, _: StatusRequest) -> Handled<Sta
 }
 
 pub(crate) async fn defragment(
-    client: Arc<Client>,
+    caller: Caller,
     _: DefragmentRequest,
 ) -> Handled<DefragmentResponse> {
-    let backend = &client.backend;
+    let backend = &caller.backend;
     info!("starting defragment");
     let began = backend.clock.now();
     // Counted down when the work ends, even if the client leaves before.
@@ -86,10 +90,10 @@ pub(crate) async fn defragment(
 
 /// Hands the lead to another member. A member that is alone refuses: there is no other.
 pub(crate) async fn move_leader(
-    client: Arc<Client>,
+    caller: Caller,
     request: MoveLeaderRequest,
 ) -> Handled<MoveLeaderResponse> {
-    let (backend, target) = (&client.backend, request.target_id);
+    let (backend, target) = (&caller.backend, request.target_id);
     if !backend.leads() {
         return Err(etcd_api::Error::NotLeader.to_status());
     }
@@ -100,27 +104,24 @@ pub(crate) async fn move_leader(
     Ok(Answered::Small(MoveLeaderResponse::default()))
 }
 
-pub(crate) async fn hash(client: Arc<Client>, _: HashRequest) -> Handled<HashResponse> {
+pub(crate) async fn hash(caller: Caller, _: HashRequest) -> Handled<HashResponse> {
     let read = |backend: &Backend| {
         let hash = || backend.reader().hash();
         timed(backend, &backend.metrics.times.hashes, hash)
     };
-    let (hash, revision) = client.backend.aside(read).await?;
-    let header = header_at(&client.backend, revision);
+    let (hash, revision) = caller.backend.aside(read).await?;
+    let header = header_at(&caller.backend, revision);
     Ok(Answered::Small(HashResponse { header, hash }))
 }
 
-pub(crate) async fn hash_kv(
-    client: Arc<Client>,
-    request: HashKvRequest,
-) -> Handled<HashKvResponse> {
+pub(crate) async fn hash_kv(caller: Caller, request: HashKvRequest) -> Handled<HashKvResponse> {
     let read = move |backend: &Backend| {
         let hash = || backend.reader().hash_kv(request.revision);
         timed(backend, &backend.metrics.times.hashes_at_revision, hash)
     };
-    let hash = client.backend.aside(read).await?;
+    let hash = caller.backend.aside(read).await?;
     Ok(Answered::Small(HashKvResponse {
-        header: header_at(&client.backend, hash.revision),
+        header: header_at(&caller.backend, hash.revision),
         hash: hash.hash,
         compact_revision: hash.compact_revision,
         hash_revision: hash.hash_revision,

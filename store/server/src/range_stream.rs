@@ -20,6 +20,7 @@ use tonic::Status;
 
 use crate::answers::{Pieces, SentPiece};
 use crate::backend::Backend;
+use crate::callers::{Caller, Permit};
 use crate::calls::Call;
 use crate::client::Client;
 use crate::encoded;
@@ -30,15 +31,20 @@ use crate::refusal::of_machine;
 const WAIT_MAX: Duration = Duration::from_secs(15);
 
 /// Checks the request and opens the range; an error carries etcd's status.
-pub(crate) async fn open(backend: &Backend, request: RangeRequest) -> Result<RangeStream, Status> {
+pub(crate) async fn open(
+    caller: &Caller,
+    request: RangeRequest,
+) -> Result<(Permit, RangeStream), Status> {
+    let backend = &caller.backend;
     validate::range_stream(&request).map_err(refused)?;
     if !request.serializable {
         backend.confirm_reads().await?;
     }
+    let permit = caller.may_read(&request.key, &request.range_end).await?;
     backend.metrics.operations.ranges.add(1);
-    Ok(backend
-        .reader()
-        .range_stream(request, backend.config.message_bytes_max()))
+    let chunk_bytes = backend.config.message_bytes_max();
+    let chunks = backend.reader().range_stream(request, chunk_bytes);
+    Ok((permit, chunks))
 }
 
 fn refused(refusal: validate::StreamRefusal) -> Status {
@@ -63,15 +69,21 @@ struct Read {
     pieces: Option<Pieces>,
     /// The part of the range behind this chunk.
     rest: RangeStream,
+    permit: Permit,
     client: Arc<Client>,
 }
 
 impl Chunks {
-    pub(crate) fn new(client: Arc<Client>, call: Call, chunks: RangeStream) -> Chunks {
+    pub(crate) fn new(
+        client: Arc<Client>,
+        call: Call,
+        permit: Permit,
+        chunks: RangeStream,
+    ) -> Chunks {
         Chunks {
             call,
             pieces: None,
-            reading: Box::pin(read(client, chunks)),
+            reading: Box::pin(read(client, permit, chunks)),
         }
     }
 
@@ -101,7 +113,7 @@ impl Chunks {
             }
             self.pieces = None;
             let found = ready!(self.reading.as_mut().poll(context))?;
-            self.reading = Box::pin(read(found.client, found.rest));
+            self.reading = Box::pin(read(found.client, found.permit, found.rest));
             self.pieces = found.pieces;
             if self.pieces.is_none() {
                 return Poll::Ready(Ok(None));
@@ -112,7 +124,11 @@ impl Chunks {
 }
 
 /// Waits for memory, then reads the next chunk.
-async fn read(client: Arc<Client>, mut chunks: RangeStream) -> Result<Read, Status> {
+async fn read(
+    client: Arc<Client>,
+    permit: Permit,
+    mut chunks: RangeStream,
+) -> Result<Read, Status> {
     let backend = &client.backend;
     let memory = &backend.resources.answers;
     let bytes = 2 * backend.config.message_bytes_max() as u64;
@@ -126,9 +142,11 @@ async fn read(client: Arc<Client>, mut chunks: RangeStream) -> Result<Read, Stat
         Ok((chunk, chunks))
     };
     let (chunk, rest) = backend.aside(next).await?;
+    permit.still_holds(backend)?;
     Ok(Read {
         pieces: chunk.map(|pieces| memory.send(&client.share, pieces, claim)),
         rest,
+        permit,
         client,
     })
 }

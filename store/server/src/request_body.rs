@@ -13,11 +13,48 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tonic::Status;
 
 use crate::client::Client;
+use crate::json::body::JsonBody;
 use crate::unfinished::{Partial, is_one_message};
+
+/// Where the bytes of a request come from.
+pub(crate) enum Source {
+    Connection(Incoming),
+    /// One message of the gateway; `None` after it was read.
+    Message(Option<Bytes>),
+    /// Messages that the gateway reads from JSON.
+    Json(Box<JsonBody>),
+}
+
+impl From<Incoming> for Source {
+    fn from(body: Incoming) -> Source {
+        Source::Connection(body)
+    }
+}
+
+impl Source {
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> PolledFrame {
+        match self {
+            Source::Connection(body) => Pin::new(body).poll_frame(context).map_err(Into::into),
+            Source::Message(message) => Poll::Ready(message.take().map(|it| Ok(Frame::data(it)))),
+            Source::Json(body) => body.poll_message(context).map(|message| {
+                let message = message.transpose()?;
+                Some(message.map(Frame::data).map_err(Into::into))
+            }),
+        }
+    }
+
+    fn is_end(&self) -> bool {
+        match self {
+            Source::Connection(body) => body.is_end_stream(),
+            Source::Message(message) => message.is_none(),
+            Source::Json(_) => false,
+        }
+    }
+}
 
 /// The body of a gRPC request, counted while messages in it are unfinished.
 pub(crate) struct RequestBody {
-    body: Incoming,
+    body: Source,
     client: Arc<Client>,
     /// `None` while each received piece ended with the end of a message. The body of most
     /// requests is one such piece. On the heap, because a body is moved often before it is
@@ -30,7 +67,7 @@ pub(crate) struct RequestBody {
 }
 
 impl RequestBody {
-    pub(crate) fn new(body: Incoming, client: Arc<Client>) -> RequestBody {
+    pub(crate) fn new(body: Source, client: Arc<Client>) -> RequestBody {
         RequestBody {
             body,
             client,
@@ -42,7 +79,7 @@ impl RequestBody {
 
     /// The next received piece, counted.
     fn poll_come(&mut self, context: &mut Context<'_>) -> PolledFrame {
-        let frame = match Pin::new(&mut self.body).poll_frame(context) {
+        let frame = match self.body.poll_frame(context) {
             Poll::Ready(frame) => frame,
             Poll::Pending => {
                 let Some(partial) = &mut self.partial else {
@@ -118,10 +155,13 @@ impl Body for RequestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream() && self.waiting.is_none()
+        self.body.is_end() && self.waiting.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        match &self.body {
+            Source::Connection(body) => body.size_hint(),
+            Source::Message(_) | Source::Json(_) => SizeHint::default(),
+        }
     }
 }

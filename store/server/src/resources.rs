@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use environment::Clock;
 use environment::real::memory_bytes;
+use tokio::sync::Semaphore;
 
 use crate::answers::AnswerMemory;
 use crate::connections::Connections;
@@ -24,7 +25,12 @@ pub(crate) struct Resources {
     pub(crate) answers: Arc<AnswerMemory>,
     /// Bytes of small answers that their clients do not read.
     pub(crate) small_answers: Arc<Grants>,
+    /// Large JSON values that are decoded at the same time.
+    pub(crate) decodings: Semaphore,
 }
+
+/// Each may take some hundred MB.
+const DECODINGS_MAX: usize = 2;
 
 impl Resources {
     /// Limits by the memory of the machine, or of the container of this process.
@@ -36,6 +42,7 @@ impl Resources {
             unfinished: Unfinished::for_memory(memory_bytes),
             answers: Arc::new(AnswerMemory::for_memory(memory_bytes, Arc::clone(clock))),
             small_answers: Arc::new(Grants::for_memory(memory_bytes, Arc::clone(clock))),
+            decodings: Semaphore::new(DECODINGS_MAX),
         }
     }
 }

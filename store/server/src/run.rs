@@ -21,6 +21,9 @@ pub fn run(config: Config) -> Result<(), Error> {
     supervisor::end_on_broken_invariants();
     announce(&config);
     raise_file_limit();
+    if config.locks_memory {
+        lock_memory()?;
+    }
     let server = Server::start(config)?;
     // Before the ready line is logged: its reader may send a signal at once.
     let signals = Signals::catch().map_err(Error::Threads)?;
@@ -60,6 +63,21 @@ fn raise_file_limit() {
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         warn!(%error, "cannot raise the limit of open files");
     }
+}
+
+/// Keeps all memory of this process out of swap, now and later. A limit of locked memory is
+/// refused at once: an allocation that exceeds it later would end the process.
+fn lock_memory() -> Result<(), Error> {
+    use rustix::mm::{MlockAllFlags, mlockall};
+    use rustix::process::{Resource, geteuid, getrlimit};
+    let limit = getrlimit(Resource::Memlock).current;
+    if let Some(bytes) = limit.filter(|_| !geteuid().is_root()) {
+        return Err(Error::LockedMemory(format!(
+            "only {bytes} bytes may be locked"
+        )));
+    }
+    mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)
+        .map_err(|error| Error::LockedMemory(error.to_string()))
 }
 
 /// The signals that end the server, caught from its creation on.

@@ -12,24 +12,27 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use cluster::MemberFile;
+use cluster::{MemberFile, Node};
 use environment::real::{RealClock, RealDisk};
 use environment::{Clock, Throttle, threads};
+use tls::Accepts;
 use tokio::sync::watch;
 use tonic_health::server::{HealthReporter, HealthService};
 use tracing::{info, warn};
 
+use crate::authentication::Authentication;
 use crate::backend::{Backend, FAILURE_LOGGED_EVERY};
 use crate::begin::{self, Begun};
+use crate::certificates::{self, ClientTls};
 use crate::config::{ChosenPort, Config, Url};
 use crate::dispatch::Traffic;
 use crate::http::Pages;
-use crate::listen::{self, Bound, Listener, SocketFile};
+use crate::listen::{self, Bound, Listener, Place, SocketFile};
 use crate::metered_disk::MeteredDisk;
 use crate::metrics::{EvaluationMetrics, Metrics};
 use crate::resources::Resources;
 use crate::worker::{Cores, Worker};
-use crate::{Error, compactor, descriptors, foreign, presence};
+use crate::{Error, compactor, corruption, descriptors, foreign, presence};
 
 /// A running server. Dropping it stops it.
 #[derive(Debug)]
@@ -72,9 +75,15 @@ impl Server {
         config.fill_client_ports(&sockets.chosen);
         let peers = listen::bind_chosen_peer_ports(&mut config)?;
         foreign::refuse_etcd(&RealDisk, &config.node.directory)?;
+        let tls = certificates::for_clients(&config, cores)?.map(Arc::new);
+        let peer_tls = certificates::for_members(&config)?;
+        begin::discover(&mut config)?;
         let clock: Arc<dyn Clock> = Arc::new(RealClock);
         let metrics = Metrics::default();
-        let evaluations = Arc::new(EvaluationMetrics::new(Arc::clone(&clock)));
+        let evaluations = Arc::new(EvaluationMetrics::new(
+            Arc::clone(&clock),
+            config.clients.slow_evaluation,
+        ));
         let mut options = config.node.clone();
         options.disk = Arc::new(MeteredDisk {
             inner: Arc::new(RealDisk),
@@ -87,7 +96,11 @@ impl Server {
             node,
             member,
             alone,
-        } = begin::start_node(&config, &options, peers)?;
+            was_begun,
+        } = begin::start_node(&config, &options, peers, peer_tls)?;
+        if was_begun && !alone && config.corruption.at_the_start() {
+            check_before_serving(&config, &node, member.member)?;
+        }
         log_open_addresses(&config, alone, &sockets.open);
         // A member that is alone publishes its name to no other, so it is ready at once.
         let (known, ready) = watch::channel(alone);
@@ -104,6 +117,7 @@ impl Server {
             clock,
             stopping,
             failed_requests: Mutex::new(Throttle::new(FAILURE_LOGGED_EVERY)),
+            authentication: Authentication::default(),
             config,
         });
         let mut server = Server {
@@ -115,19 +129,25 @@ impl Server {
             client_addresses: sockets.client_addresses,
             _socket_files: sockets.socket_files,
         };
-        server.start_workers(sockets.by_core)?;
+        server.start_workers(sockets.by_core, tls.as_ref())?;
         if let Some(kept) = server.backend.config.auto_compaction {
             let backend = Arc::clone(&server.backend);
             server.spawn_task("compactor", compactor::run(backend, kept))?;
         }
         if !alone {
             let backend = Arc::clone(&server.backend);
+            server.spawn_task("corruption", corruption::run(backend))?;
+            let backend = Arc::clone(&server.backend);
             server.spawn_task("presence", presence::run(backend, known, removal))?;
         }
         Ok(server)
     }
 
-    fn start_workers(&mut self, by_core: Vec<Vec<(Listener, Traffic)>>) -> Result<(), Error> {
+    fn start_workers(
+        &mut self,
+        by_core: Vec<Vec<(Listener, Traffic)>>,
+        tls: Option<&Arc<ClientTls>>,
+    ) -> Result<(), Error> {
         let (cores, listening_addresses) = Cores::new(by_core.len());
         for (core, (listeners, arrivals)) in
             by_core.into_iter().zip(listening_addresses).enumerate()
@@ -138,6 +158,7 @@ impl Server {
                 arrivals,
                 listeners,
                 backend: Arc::clone(&self.backend),
+                tls: tls.cloned(),
             };
             self.spawn(&format!("serve-{core}"), move || {
                 if let Err(error) = worker.run() {
@@ -194,16 +215,38 @@ impl Drop for Server {
     }
 }
 
+/// Refuses to serve from a member with another state than the other members.
+fn check_before_serving(config: &Config, node: &Node, member: u64) -> Result<(), Error> {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().map_err(Error::Threads)?;
+    let check = corruption::initial_check(node, member, config.request_timeout());
+    runtime.block_on(check).map_err(|what| {
+        tracing::error!(error = what, "checkInitialHashKV failed");
+        node.stop();
+        Error::Corrupt { what, member }
+    })
+}
+
 /// Logs the open addresses, in etcd's words, and the warnings for a member that is alone.
 fn log_open_addresses(config: &Config, alone: bool, open: &[(Traffic, String)]) {
     let warnings = config.warnings_alone.iter().filter(|_| alone);
     warnings.for_each(|warning| warn!("{warning}"));
     for url in config.addresses.listen_peer.iter().filter(|_| !alone) {
-        info!(address = url.as_str(), "serving peer traffic insecurely");
+        match url.is_secure() {
+            true => info!(address = url.as_str(), "serving peer traffic securely"),
+            false => info!(address = url.as_str(), "serving peer traffic insecurely"),
+        }
     }
-    for (traffic, address) in open {
-        let traffic = traffic.label();
-        info!(traffic, address, "serving client traffic insecurely");
+    for (Traffic { accepts, .. }, address, traffic) in open
+        .iter()
+        .map(|(traffic, address)| (traffic, address, traffic.label()))
+    {
+        if *accepts != Some(Accepts::Tls) {
+            info!(traffic, address, "serving client traffic insecurely");
+        }
+        if accepts.is_some() {
+            info!(traffic, address, "serving client traffic securely");
+        }
     }
 }
 
@@ -235,8 +278,13 @@ fn bind_all(config: &Config, cores: usize) -> Result<Sockets, Error> {
         ),
     ] {
         for bound in listen::bind_all(flag, urls, addresses.share_port) {
-            let (url, bound) = bound?;
-            sockets.add(url, bound, Traffic { grpc, pages });
+            let (Place { url, accepts }, bound) = bound?;
+            let traffic = Traffic {
+                grpc,
+                pages,
+                accepts,
+            };
+            sockets.add(url, bound, traffic);
         }
     }
     Ok(sockets)

@@ -131,7 +131,11 @@ pub(crate) fn is_one_message(data: &[u8]) -> bool {
 impl Partial {
     pub(crate) fn note(&mut self, data: &[u8], unfinished: &Unfinished) -> Result<(), Status> {
         self.framing.advance(data);
-        let now = self.framing.unfinished_bytes;
+        self.note_bytes(self.framing.unfinished_bytes, unfinished)
+    }
+
+    /// Counts a message, of any format, that has `now` received bytes; 0 if none has begun.
+    pub(crate) fn note_bytes(&mut self, now: u64, unfinished: &Unfinished) -> Result<(), Status> {
         self.recount(now, unfinished)?;
         match now > LARGE_BYTES {
             true => {

@@ -4,57 +4,52 @@
 
 use std::convert::Infallible;
 use std::future::ready;
-use std::sync::Arc;
 
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::BoxFuture;
-use tonic::codegen::http::{HeaderMap, Response};
+use tonic::codegen::http::Response;
 use tonic::metadata::MetadataMap;
 
-use crate::backend::Backend;
+use crate::callers::Caller;
 use crate::calls::Call;
 use crate::methods::Method;
 
-/// Refusal of calls about users and roles.
-const AUTH: &str = "inkstone: users and roles are not supported yet: every client that reaches the \
-    client port may do everything, so keep it where only trusted clients do";
 /// Refusal of `Maintenance/Snapshot`.
 const SNAPSHOT: &str = "inkstone: a snapshot in etcd's file format is not supported yet: \
     copy the keys with `etcdctl make-mirror`, or the data directory while the server is stopped";
 /// Refusal of `Maintenance/Downgrade`.
 const DOWNGRADE: &str = "inkstone: a downgrade is not supported yet: there is no older \
     version of the cluster to go to";
-const LOCK: &str = "inkstone: the service v3lockpb.Lock is not supported yet: use the lock of a \
-    client library, which is made of leases, transactions and watches (Go: package \
-    client/v3/concurrency, Mutex), or `etcdctl lock`";
-const ELECTION: &str = "inkstone: the service v3electionpb.Election is not supported yet: use the \
-    election of a client library, which is made of leases, transactions and watches (Go: package \
-    client/v3/concurrency, Election), or `etcdctl elect`";
 const HEALTH_LIST: &str = "inkstone: grpc.health.v1.Health/List is not supported yet: ask with \
     Check, where the service \"\" stands for the whole server";
 
-/// Answers a call that no handler serves.
+/// Answers a call that no handler serves: first as any call to a caller that may not make it.
 pub(crate) fn refuse(
-    backend: &Arc<Backend>,
+    caller: Caller,
     method: Method,
-    headers: &HeaderMap,
+    metadata: MetadataMap,
 ) -> BoxFuture<Response<Body>, Infallible> {
-    let refusal = match (method, method.about().0) {
-        // Refused as by an etcd without authentication: tokens do not exist.
-        (Method::Authenticate, _) => etcd_api::Error::AuthNotEnabled.to_status(),
+    Box::pin(async move {
+        let refused = match Call::begin(&caller.backend, method, &metadata) {
+            Ok(call) => {
+                let admitted = caller.admit(method.needs()).await;
+                call.end::<()>(admitted.and_then(|()| Err(refusal(method))))
+                    .map(drop)
+            }
+            Err(status) => Err(status),
+        };
+        Ok(refused.expect_err("a refusal is an error").into_http())
+    })
+}
+
+fn refusal(method: Method) -> Status {
+    match (method, method.about().0) {
         (Method::Snapshot, _) => Status::unimplemented(SNAPSHOT),
         (Method::Downgrade, _) => Status::unimplemented(DOWNGRADE),
-        (_, "etcdserverpb.Auth") => Status::unimplemented(AUTH),
-        (_, "v3lockpb.Lock") => Status::unimplemented(LOCK),
-        (_, "v3electionpb.Election") => Status::unimplemented(ELECTION),
         (Method::HealthList, _) => Status::unimplemented(HEALTH_LIST),
         _ => Status::unimplemented(format!("inkstone: {method:?} is not supported yet")),
-    };
-    let metadata = MetadataMap::from_headers(headers.clone());
-    let begun = Call::begin(backend, method, &metadata);
-    let refused = begun.and_then(|call| call.end::<()>(Err(refusal)));
-    answer(refused.expect_err("a refusal is an error"))
+    }
 }
 
 /// Answers a call of an unknown method: of one of etcd's services without a text, of any

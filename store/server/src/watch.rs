@@ -15,30 +15,32 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use etcd_api::etcdserverpb::watch_request::RequestUnion;
-use etcd_api::etcdserverpb::{WatchRequest, WatchResponse};
+use etcd_api::etcdserverpb::{WatchCreateRequest, WatchRequest, WatchResponse};
 use futures_util::Stream;
 use revisions::WatchStream;
 use revisions::watch::Next;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Interval;
-use tonic::{Status, Streaming};
+use tonic::{Code, Status, Streaming};
 
 use crate::backend::{Backend, stopped};
+use crate::callers::Caller;
 use crate::calls::{self, Answers, Call};
-use crate::client::Client;
 use crate::leader_check::{LeaderCheck, every};
 use crate::read_ahead::ReadAhead;
 
 /// Opens a stream of watches.
 pub(crate) fn open(
-    client: &Client,
+    caller: Caller,
     call: Call,
     requests: Streaming<WatchRequest>,
 ) -> impl Stream<Item = Result<WatchResponse, Status>> + use<> {
-    let backend = Arc::clone(&client.backend);
+    let backend = Arc::clone(&caller.backend);
     backend.metrics.watches.streams.add(1);
     calls::answers(Session {
+        caller,
         call,
         requests: ReadAhead::new(requests),
         requests_open: true,
@@ -54,6 +56,7 @@ pub(crate) fn open(
 
 /// A stream with its watches.
 struct Session {
+    caller: Caller,
     backend: Arc<Backend>,
     call: Call,
     requests: ReadAhead<WatchRequest>,
@@ -87,7 +90,7 @@ impl Answers for Session {
                 }
                 request = accepted(&self.watches, &mut self.requests), if self.requests_open => {
                     match request? {
-                        Some(request) => self.take(request),
+                        Some(request) => self.take(request).await,
                         None => self.requests_open = false,
                     }
                 }
@@ -109,10 +112,12 @@ impl Answers for Session {
 }
 
 impl Session {
-    fn take(&mut self, request: WatchRequest) {
+    async fn take(&mut self, request: WatchRequest) {
         self.call.received();
         match request.request_union {
-            Some(RequestUnion::CreateRequest(create)) => self.watches.create(create),
+            Some(RequestUnion::CreateRequest(request)) => {
+                create(&self.caller, &self.watches, request).await;
+            }
             Some(RequestUnion::CancelRequest(cancel)) => self.watches.cancel(cancel.watch_id),
             Some(RequestUnion::ProgressRequest(_)) => self.watches.request_progress(),
             // As in etcd, an empty request does not end the stream.
@@ -147,6 +152,33 @@ impl Drop for Session {
     }
 }
 
+/// Starts a watch if the caller may read its keys. As in etcd, that is looked at now and not
+/// again.
+async fn create(caller: &Caller, watches: &WatchStream, mut request: WatchCreateRequest) {
+    if request.key.is_empty() {
+        // The smallest possible key.
+        request.key = Bytes::from_static(&[0]);
+    }
+    // A request for the past before any revision is refused first.
+    if request.start_revision >= 0 {
+        let permit = caller.may_read(&request.key, &request.range_end).await;
+        if let Err(status) = permit {
+            return watches.refuse(reason(&status));
+        }
+    }
+    watches.create(request);
+}
+
+/// The text with which a watch is refused: as Go prints a gRPC error.
+fn reason(status: &Status) -> String {
+    let code = match status.code() {
+        // Go's names are those of the variants, but for this one.
+        Code::Cancelled => "Canceled".to_owned(),
+        code => format!("{code:?}"),
+    };
+    format!("rpc error: code = {code} desc = {}", status.message())
+}
+
 /// The next request, once the stream accepts one; until then requests are read ahead.
 async fn accepted(
     watches: &WatchStream,
@@ -161,7 +193,7 @@ async fn accepted(
 }
 
 /// The next response; `None` if there are no more. Can be dropped without losing anything.
-async fn next_response(
+pub(crate) async fn next_response(
     watches: &Arc<WatchStream>,
     reading: &mut Option<JoinHandle<Option<WatchResponse>>>,
 ) -> Option<WatchResponse> {

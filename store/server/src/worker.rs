@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   kernel ──► accept on one core ─┬─► serve here, if this core has the fewest connections
-//!                                  └─► hand over to the core that has
+//!                        │         └─► hand over to the core that has
+//!                        └── with TLS: handshake on a thread of its own, then the same
 //! ```
 //!
 //! A core's runtime has one thread, which reads a request and writes its answer; only a
@@ -15,15 +16,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tls::{Arrived, RawSocket};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tracing::warn;
 
 use crate::backend::{Backend, stopped};
+use crate::certificates::ClientTls;
 use crate::connection::Connection;
 use crate::connections::{Admitted, Connections};
-use crate::dispatch::Traffic;
+use crate::dispatch::{Security, Traffic};
 use crate::listen::Listener;
 
 /// Time for open requests to finish when the server stops.
@@ -50,7 +53,7 @@ async fn keep_a_timer(connections: Option<Arc<Connections>>) -> Infallible {
 
 /// An accepted connection on its way to its core.
 pub(crate) struct Accepted {
-    socket: AcceptedSocket,
+    arrived: Arrived,
     traffic: Traffic,
     admitted: Admitted,
     seat: Seat,
@@ -67,11 +70,6 @@ impl Drop for Seat {
         let connections = &self.cores.0[self.core].connections;
         connections.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-enum AcceptedSocket {
-    Tcp(std::net::TcpStream),
-    Unix(std::os::unix::net::UnixStream),
 }
 
 /// All cores, with the number of connections and the queue of each.
@@ -123,6 +121,8 @@ pub(crate) struct Worker {
     /// Sockets on which this core accepts.
     pub(crate) listeners: Vec<(Listener, Traffic)>,
     pub(crate) backend: Arc<Backend>,
+    /// `None` if no port has TLS.
+    pub(crate) tls: Option<Arc<ClientTls>>,
 }
 
 impl Worker {
@@ -151,6 +151,7 @@ impl Worker {
                 core: self.core,
                 traffic,
                 connections: Arc::clone(&self.backend.resources.connections),
+                tls: self.tls.clone(),
             };
             match listener {
                 Listener::Tcp(listener) => {
@@ -177,17 +178,37 @@ impl Worker {
     }
 
     fn open(&self, accepted: Accepted, connections: &mut JoinSet<()>) {
-        let connection = Connection {
-            traffic: accepted.traffic,
-            backend: Arc::clone(&self.backend),
-            admitted: accepted.admitted,
+        let Accepted {
+            arrived,
+            traffic,
+            admitted,
+            seat,
+        } = accepted;
+        let (socket, security) = match arrived {
+            Arrived::Plain(socket) => (Ok(socket), Security::default()),
+            Arrived::Secure(stream, certificate) => {
+                let security = Security {
+                    is_secure: true,
+                    certificate,
+                };
+                (Err(stream), security)
+            }
         };
-        let (backend, seat) = (Arc::clone(&self.backend), accepted.seat);
-        let began = match accepted.socket {
-            AcceptedSocket::Tcp(socket) => TcpStream::from_std(socket)
+        let connection = Connection {
+            traffic,
+            backend: Arc::clone(&self.backend),
+            admitted,
+            security,
+        };
+        let backend = Arc::clone(&self.backend);
+        let began = match socket {
+            Ok(RawSocket::Tcp(socket)) => TcpStream::from_std(socket)
                 .map(|socket| connections.spawn(present(backend, seat, connection.serve(socket)))),
-            AcceptedSocket::Unix(socket) => UnixStream::from_std(socket)
+            Ok(RawSocket::Unix(socket)) => UnixStream::from_std(socket)
                 .map(|socket| connections.spawn(present(backend, seat, connection.serve(socket)))),
+            Err(secure) => secure
+                .attach()
+                .map(|stream| connections.spawn(present(backend, seat, connection.serve(stream)))),
         };
         if let Err(error) = began {
             warn!(%error, "cannot serve an accepted connection");
@@ -208,6 +229,7 @@ struct Acceptor {
     core: usize,
     traffic: Traffic,
     connections: Arc<Connections>,
+    tls: Option<Arc<ClientTls>>,
 }
 
 impl Acceptor {
@@ -215,7 +237,7 @@ impl Acceptor {
         loop {
             let accepted = listener.accept().await.and_then(|(socket, _)| {
                 socket.set_nodelay(true)?;
-                Ok(AcceptedSocket::Tcp(socket.into_std()?))
+                Ok(RawSocket::Tcp(socket.into_std()?))
             });
             self.place(accepted).await;
         }
@@ -225,31 +247,49 @@ impl Acceptor {
         loop {
             let accepted = listener.accept().await;
             let accepted = accepted.and_then(|(socket, _)| socket.into_std());
-            self.place(accepted.map(AcceptedSocket::Unix)).await;
+            self.place(accepted.map(RawSocket::Unix)).await;
         }
     }
 
-    async fn place(&self, accepted: io::Result<AcceptedSocket>) {
+    async fn place(&self, accepted: io::Result<RawSocket>) {
         match accepted {
             // A connection that the table does not admit is closed.
             Ok(socket) => {
                 if let Some(admitted) = self.connections.admit() {
-                    let seat = self.cores.seat(self.core);
-                    let core = seat.core;
-                    let accepted = Accepted {
-                        socket,
-                        traffic: self.traffic,
-                        admitted,
-                        seat,
-                    };
-                    // A core that has stopped drops the connection, which closes it.
-                    let _ = self.cores.0[core].door.send(accepted);
+                    self.begin(socket, admitted);
                 }
             }
             Err(error) => {
                 self.connections.note_not_accepted(&error);
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
+        }
+    }
+
+    /// Gives the connection to a core, with TLS after its handshake.
+    fn begin(&self, socket: RawSocket, admitted: Admitted) {
+        let (cores, core, traffic) = (self.cores.clone(), self.core, self.traffic);
+        let activity = Arc::clone(admitted.activity());
+        let hand_over = move |arrived| {
+            let seat = cores.seat(core);
+            let core = seat.core;
+            let accepted = Accepted {
+                arrived,
+                traffic,
+                admitted,
+                seat,
+            };
+            // A core that has stopped drops the connection, which closes it.
+            let _ = cores.0[core].door.send(accepted);
+        };
+        match (traffic.accepts, &self.tls) {
+            (None, _) => hand_over(Arrived::Plain(socket)),
+            (Some(accepts), Some(tls)) => {
+                let ended = async move { activity.ended().await };
+                tls.handshakes
+                    .begin(socket, accepts, &tls.acceptor, ended, hand_over);
+            }
+            (Some(_), None) => unreachable!("a port with TLS has a certificate"),
         }
     }
 }

@@ -84,6 +84,7 @@ mod recovery;
 mod release;
 mod relocation;
 pub mod repair;
+mod scrub;
 mod segment;
 mod segment_pool;
 mod status;
@@ -102,6 +103,7 @@ pub use options::{Durability, Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Sea
 pub use position::{Position, SEGMENT_MAX, Sequence};
 pub use record::{Record, RecordBuffer};
 pub use relocation::Relocation;
+pub use scrub::{DamagedStretch, Scrub, Scrubbed};
 pub use status::{Recovered, SegmentInfo, SegmentKind, Status};
 pub use suspect::Suspect;
 pub use tag::Tag;

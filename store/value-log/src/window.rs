@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use environment::File;
+use environment::{File, error_number};
 
 use crate::Error;
 use crate::format::{BLOCK_BYTES, FRAME_HEADER_BYTES, FrameHeader, Salt};
@@ -78,6 +78,11 @@ impl FileWindow {
         self.limit = limit;
     }
 
+    /// Reads again what is read next, even if it is in memory.
+    pub fn forget(&mut self) {
+        self.bytes.clear();
+    }
+
     /// `length` bytes at `offset`; `None` beyond the limit or the file's end.
     pub fn get(&mut self, offset: u64, length: usize) -> Result<Option<&[u8]>, Error> {
         if offset + length as u64 > self.limit {
@@ -96,7 +101,7 @@ impl FileWindow {
         self.start = offset;
         self.bytes.resize(wanted as usize, 0);
         let read = match self.file.read_at(&mut self.bytes, offset) {
-            Err(error) if error.raw_os_error() == Some(EIO) => self.read_around(offset)?,
+            Err(error) if error_number(&error) == Some(EIO) => self.read_around(offset)?,
             read => read.map_err(Error::io("read", &self.path))?,
         };
         assert!(
@@ -120,7 +125,7 @@ impl FileWindow {
             match self.file.read_at(piece, at) {
                 Ok(0) => break,
                 Ok(read) => filled += read,
-                Err(error) if error.raw_os_error() == Some(EIO) => {
+                Err(error) if error_number(&error) == Some(EIO) => {
                     piece.fill(0);
                     filled += wanted;
                 }

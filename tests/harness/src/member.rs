@@ -288,7 +288,7 @@ fn logged_address(process: &ServerProcess, text: &str) -> Outcome<String> {
 fn address_in(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once("\"address\":\"")?;
     let (address, _) = rest.split_once('"')?;
-    Some(address.trim_start_matches("http://"))
+    Some(address.split_once("://").map_or(address, |(_, host)| host))
 }
 
 #[cfg(test)]

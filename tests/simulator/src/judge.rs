@@ -2,6 +2,8 @@
 //!
 //! - The histories of all members are prefixes of one history;
 //! - what clients asked and saw agrees with that history and with real time ([`check`]);
+//! - members that have applied the same entries have the same hash of their state, and no alarm
+//!   says otherwise;
 //! - at most one member leads in a term;
 //! - while a member reads under its lease, no member leads in a later term;
 //! - the applied index of a member never decreases while it runs, and a snapshot that it has
@@ -12,14 +14,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::Replica;
+use engine::StateHash;
 use etcd_api::EncodedKeyValue;
-use etcd_api::etcdserverpb::RangeRequest;
+use etcd_api::etcdserverpb::{AlarmType, RangeRequest};
 use history::{
     Answer, Change, Entry, History, Operation, Outcome, Request, Rule, Version, Violation, check,
 };
 use revisions::Reader;
 
 use crate::leases::Leases;
+
+/// States that are remembered; members are rarely that far apart.
+const STATES_MAX: usize = 5000;
 
 /// Counts of a run that violated no invariant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,6 +84,11 @@ pub(crate) struct Judge {
     applied: BTreeMap<u64, (u64, u64)>,
     pub snapshots: u64,
     leaders: BTreeMap<u64, u64>,
+    /// The hash of the state after an entry, by the entry and the beginning of the sum, as the
+    /// first member that applied it had it.
+    states: BTreeMap<(u64, u64), StateHash>,
+    /// Hashes that were compared.
+    pub states_compared: u64,
     /// Requests of clients, answered or abandoned.
     operations: Vec<Operation>,
     pub leases: Leases,
@@ -123,6 +134,8 @@ impl Judge {
     /// behind it, and may have kept them.
     pub fn forget_after(&mut self, revision: i64, drift_permille: u64) {
         drop(self.history.split_off(&(revision + 1)));
+        // Other entries may take the place of lost ones.
+        self.states.clear();
         for operation in &mut self.operations {
             if operation.answer().is_some_and(|it| it.revision > revision) {
                 operation.outcome = Outcome::unknown("a loss of power may have undone it");
@@ -144,8 +157,34 @@ impl Judge {
             self.leads(replica.term(), member);
         }
         self.check_applied(member, replica);
+        self.compare_state(member, replica.reader());
         self.compare(member, replica.reader());
         self.leases.look(now, member, replica.reader());
+    }
+
+    /// Compares the hash of a member's state with that of other members after the same entry.
+    fn compare_state(&mut self, member: u64, reader: &Reader) {
+        let alarms = reader.alarms();
+        let corrupt = alarms
+            .iter()
+            .find(|it| it.alarm == AlarmType::Corrupt as i32);
+        assert!(
+            corrupt.is_none(),
+            "a false alarm at member {member:x}: {corrupt:?}"
+        );
+        let Some(found) = reader.engine().state_hash() else {
+            return;
+        };
+        let known = self.states.entry((found.index, found.since));
+        let known = *known.or_insert(found);
+        assert!(
+            known == found,
+            "member {member:x} has another state: {found:?}, not {known:?}"
+        );
+        self.states_compared += 1;
+        while self.states.len() > STATES_MAX {
+            self.states.pop_first();
+        }
     }
 
     /// Checks that the applied index of a member does not decrease. If the member has

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use cluster::{NodeOptions, Output, PeerMessage, ReadMode, Replica, ReplicaOptions, Sender, Step};
+use cluster::{
+    Mutant, NodeOptions, Output, PeerMessage, ReadMode, Replica, ReplicaOptions, Sender, Step,
+};
 use engine::{Durability, Sequence, Worker};
 use environment::randomness::Random;
 use environment::simulated::{Restart, SimulatedClock, SimulatedDisk};
@@ -143,8 +145,14 @@ impl Member {
             boot: Some(self.boots.to_string()),
             accept_lost_tail: false,
             seed: self.id.wrapping_mul(1000) + self.lives,
-            mutant: self.faults.mutant,
+            compares_states: true,
+            mutant: self.faults.mutant.filter(|it| self.breaks(*it)),
         }
+    }
+
+    /// A rule that all members break in the same way shows in no comparison of their states.
+    fn breaks(&self, rule: Mutant) -> bool {
+        rule != Mutant::AppliesAnotherValue || self.id == 1
     }
 
     /// Starts the member. The start may fail if the disk crashes during it, if a shortage

@@ -405,6 +405,10 @@ impl World {
             "members have different hashes: {hashes:?}"
         );
         self.check_compacted_hashes();
+        for reader in self.sound().filter_map(Member::reader) {
+            let are_sound = reader.engine().check_keys(&mut || true);
+            assert_ne!(are_sound, Some(false), "the index has changed by itself");
+        }
         let (answers, revisions, terms) = self.judge.conclude();
         let mut readers = self.members.iter().filter_map(Member::reader);
         let reader = readers.next().expect("every sound member has a reader");

@@ -96,6 +96,11 @@ fn judge_detects_an_acknowledgement_before_the_flush() {
 }
 
 #[test]
+fn judge_detects_a_value_that_one_member_applies_differently() {
+    is_caught(Mutant::AppliesAnotherValue);
+}
+
+#[test]
 fn judge_detects_a_forgotten_vote() {
     is_caught(Mutant::ForgetsItsVote);
 }

@@ -34,6 +34,7 @@ pub mod process;
 pub mod requests;
 pub mod servers;
 pub mod slow;
+pub mod users;
 pub mod watch;
 mod wire;
 

@@ -10,23 +10,29 @@ use etcd_api::etcdserverpb::watch_client::WatchClient;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
+use super::tls::{Secure, TlsArguments};
 use crate::failure::Failure;
+
+/// Where a server listens by default.
+const DEFAULT_ENDPOINT: &str = "127.0.0.1:2379";
+const HTTPS: &str = "https://";
 
 /// Flags that select the server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ConnectionArguments {
     /// The server's client URL, or several separated by commas: if one does not answer, the
-    /// next is tried
+    /// next is tried; ETCDCTL_ENDPOINTS means the same [default: 127.0.0.1:2379]
     #[arg(
         long,
         alias = "endpoints",
         env = "INKSTONE_ENDPOINT",
         hide_env_values = true,
-        default_value = "http://127.0.0.1:2379",
         value_name = "URLS",
         help_heading = "Connection"
     )]
-    endpoint: String,
+    endpoint: Option<String>,
+    #[command(flatten)]
+    tls: TlsArguments,
     /// Seconds to wait for the connection and for an answer
     #[arg(
         long,
@@ -51,11 +57,21 @@ impl Connection {
     pub(crate) async fn open(arguments: ConnectionArguments) -> Result<Connection, Failure> {
         let timeout = Duration::from_secs(arguments.timeout);
         // All are parsed first: a mistake in the last is an error even if the first answers.
-        let endpoints = endpoints_of(&arguments.endpoint)?;
+        let list = arguments.endpoint.clone();
+        let list = list.or_else(|| std::env::var("ETCDCTL_ENDPOINTS").ok());
+        let list = list.as_deref().unwrap_or(DEFAULT_ENDPOINT);
+        let endpoints = endpoints_of(list, arguments.tls.scheme())?;
+        let mut uses = endpoints.iter().map(|(url, _)| url.starts_with(HTTPS));
+        let secure = uses.any(|uses| uses).then(|| Secure::new(&arguments.tls));
+        let secure = secure.transpose()?;
         let mut refusals = Vec::new();
         for (url, endpoint) in endpoints {
             let endpoint = endpoint.connect_timeout(timeout).tcp_nodelay(true);
-            match endpoint.connect().await {
+            let connected = match secure.as_ref().filter(|_| url.starts_with(HTTPS)) {
+                None => endpoint.connect().await,
+                Some(secure) => secure.connect(endpoint).await,
+            };
+            match connected {
                 Ok(channel) => {
                     return Ok(Connection {
                         channel,
@@ -143,25 +159,21 @@ fn seconds(text: &str) -> Result<u64, String> {
 }
 
 /// The servers of a list, in its order.
-fn endpoints_of(list: &str) -> Result<Vec<(String, Endpoint)>, Failure> {
+fn endpoints_of(list: &str, scheme: &str) -> Result<Vec<(String, Endpoint)>, Failure> {
     let one = |text: &str| {
-        let url = url_of(text.trim())?;
+        let url = url_of(text.trim(), scheme)?;
         let endpoint = Endpoint::from_shared(url.clone()).map_err(|_| unusable(text))?;
         Ok((url, endpoint))
     };
     list.split(',').map(one).collect()
 }
 
-/// Completes `host:port` to a URL.
-fn url_of(endpoint: &str) -> Result<String, Failure> {
+/// Completes `host:port` to a URL with this scheme.
+fn url_of(endpoint: &str, scheme: &str) -> Result<String, Failure> {
     match endpoint.split_once("://") {
         None if endpoint.is_empty() => Err(unusable(endpoint)),
-        None => Ok(format!("http://{endpoint}")),
-        Some(("http", rest)) if !rest.is_empty() => Ok(endpoint.to_owned()),
-        Some(("https", _)) => Err(Failure::wrong_use(
-            format_args!("endpoint {endpoint} needs TLS, which this version does not support"),
-            "Use the server's http:// address.",
-        )),
+        None => Ok(format!("{scheme}://{endpoint}")),
+        Some(("http" | "https", rest)) if !rest.is_empty() => Ok(endpoint.to_owned()),
         Some(_) => Err(unusable(endpoint)),
     }
 }
@@ -198,8 +210,10 @@ mod tests {
 
     #[test]
     fn a_bare_address_becomes_a_url() {
-        assert_eq!(url_of("localhost:2379").unwrap(), "http://localhost:2379");
-        assert_eq!(url_of("http://[::1]:1").unwrap(), "http://[::1]:1");
+        let of = |endpoint| url_of(endpoint, "https").unwrap();
+        assert_eq!(of("localhost:2379"), "https://localhost:2379");
+        assert_eq!(of("http://[::1]:1"), "http://[::1]:1");
+        assert_eq!(of("https://a"), "https://a");
     }
 
     #[test]
@@ -212,15 +226,15 @@ mod tests {
 
     #[test]
     fn a_list_keeps_its_order() {
-        let urls = endpoints_of("a:1, http://b:2").unwrap().into_iter();
+        let urls = endpoints_of("a:1, http://b:2", "http").unwrap().into_iter();
         let urls: Vec<String> = urls.map(|(url, _)| url).collect();
         assert_eq!(urls, ["http://a:1", "http://b:2"]);
     }
 
     #[test]
     fn gaps_and_foreign_schemes_are_wrong_use() {
-        for endpoints in ["", "a:1,", "a:1,,b:2", "ftp://a", "a:1,https://a"] {
-            assert!(endpoints_of(endpoints).is_err(), "{endpoints}");
+        for endpoints in ["", "a:1,", "a:1,,b:2", "ftp://a", "a:1,https://"] {
+            assert!(endpoints_of(endpoints, "http").is_err(), "{endpoints}");
         }
     }
 }

@@ -7,6 +7,7 @@
 )]
 
 mod beginning;
+mod forced;
 #[path = "../go/mod.rs"]
 mod go;
 mod go_client;
@@ -24,3 +25,4 @@ mod small_disk;
 mod small_disks;
 mod streams;
 mod three;
+mod users;

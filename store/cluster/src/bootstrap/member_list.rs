@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use environment::threads;
-use peers::{Limits, PeerSecret};
+use peers::Limits;
 use prost::Message;
 use revisions::{Member, Members};
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
+
+use crate::Credentials;
 
 /// The kind of the question, which has no contents.
 pub(crate) const QUESTION: u8 = 1;
@@ -121,9 +123,9 @@ impl MemberList {
     pub fn ask(
         peer_urls: Vec<String>,
         patience: Duration,
-        secret: Option<PeerSecret>,
+        credentials: Credentials,
     ) -> io::Result<(Vec<MemberList>, Vec<String>)> {
-        let asking = MemberList::ask_aside(peer_urls, patience, secret, |asked| asked)?;
+        let asking = MemberList::ask_aside(peer_urls, patience, credentials, |asked| asked)?;
         asking.join().expect("asking does not panic")
     }
 
@@ -132,13 +134,13 @@ impl MemberList {
     pub(crate) fn ask_aside<T: Send + 'static>(
         peer_urls: Vec<String>,
         patience: Duration,
-        secret: Option<PeerSecret>,
+        credentials: Credentials,
         then: impl FnOnce(io::Result<(Vec<MemberList>, Vec<String>)>) -> T + Send + 'static,
     ) -> io::Result<JoinHandle<T>> {
         let asking = move || {
             let runtime = Builder::new_current_thread().enable_all().build();
             then(runtime.map(|runtime| {
-                let answers = MemberList::ask_all(&peer_urls, patience, secret.as_ref());
+                let answers = MemberList::ask_all(&peer_urls, patience, &credentials);
                 let answers = runtime.block_on(answers);
                 // A host name that is still being resolved must not delay the caller.
                 runtime.shutdown_background();
@@ -151,11 +153,11 @@ impl MemberList {
     async fn ask_all(
         peer_urls: &[String],
         patience: Duration,
-        secret: Option<&PeerSecret>,
+        credentials: &Credentials,
     ) -> (Vec<MemberList>, Vec<String>) {
         let mut asked = JoinSet::new();
         for url in peer_urls {
-            asked.spawn(ask_one(url.clone(), patience, secret.cloned()));
+            asked.spawn(ask_one(url.clone(), patience, credentials.clone()));
         }
         let (mut lists, mut reasons) = (Vec::new(), Vec::new());
         while let Some(outcome) = asked.join_next().await {
@@ -175,17 +177,26 @@ impl MemberList {
 async fn ask_one(
     url: String,
     patience: Duration,
-    secret: Option<PeerSecret>,
+    credentials: Credentials,
 ) -> Result<MemberList, String> {
-    let address = crate::transport::address(&url)
-        .ok_or_else(|| format!("{url} is not a peer URL: write http://host:port"))?;
+    let address = crate::transport::address(&url).ok_or_else(|| {
+        format!("{url} is not a peer URL: write http://host:port or https://host:port")
+    })?;
     let limits = Limits {
         payload_bytes_max: ANSWER_BYTES_MAX,
         connect_timeout: patience,
         greeting_timeout: patience,
         ..Limits::default()
     };
-    let answered = peers::ask(&address, QUESTION, Bytes::new(), &limits, secret.as_ref()).await;
+    let answered = peers::ask(
+        &address,
+        QUESTION,
+        Bytes::new(),
+        &limits,
+        credentials.secret.as_ref(),
+        credentials.tls.as_deref(),
+    )
+    .await;
     let answered = answered.map_err(|error| error.to_string())?;
     let read = decode(answered.cluster, answered.answer);
     read.map_err(|error| format!("{address}: its answer cannot be read: {error}"))
@@ -227,7 +238,8 @@ mod tests {
     #[test]
     fn an_address_without_a_member_yields_a_reason() {
         let urls = vec!["a:1".to_owned(), "http://127.0.0.1:1".to_owned()];
-        let (lists, reasons) = MemberList::ask(urls, Duration::from_secs(60), None).unwrap();
+        let (lists, reasons) =
+            MemberList::ask(urls, Duration::from_secs(60), Credentials::default()).unwrap();
         assert_eq!(lists, []);
         assert_eq!(reasons.len(), 2, "{reasons:?}");
         assert!(reasons[0].starts_with("127.0.0.1:1: cannot connect"));

@@ -78,7 +78,7 @@ impl Forwards {
         to: Requester,
         deadline: Instant,
     ) {
-        let removes = match command {
+        let removes = match command.plain() {
             Command::MemberRemove(request) => Some(request.id),
             _ => None,
         };

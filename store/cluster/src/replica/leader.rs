@@ -168,11 +168,18 @@ impl Leader {
             return true;
         }
         let outcome = match checked {
-            Ok(()) => core.machine.evaluate(command).map_err(Error::Refused),
+            Ok(()) => {
+                let own = matches!(to, Requester::Expiry | Requester::Internal);
+                let evaluated = match own {
+                    true => core.machine.evaluate_own(command),
+                    false => core.machine.evaluate(command),
+                };
+                evaluated.map_err(Error::Refused)
+            }
             Err(refusal) => Err(Error::Refused(refusal.into())),
         };
         let done = outcome.is_ok();
-        let swept = match command {
+        let swept = match command.plain() {
             Command::Compact(compact) if compact.physical && done => Some(compact.revision),
             _ => None,
         };

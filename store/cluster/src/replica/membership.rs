@@ -36,7 +36,7 @@ pub(super) fn configuration(members: &Members) -> ConfState {
 
 /// Whether the command removes this member.
 pub(super) fn removes_itself(core: &Core, command: &Command) -> bool {
-    matches!(command, Command::MemberRemove(it) if it.id == core.member_id)
+    matches!(command.plain(), Command::MemberRemove(it) if it.id == core.member_id)
 }
 
 /// The other voter that has most of the log, of those that sent a message lately.
@@ -63,7 +63,7 @@ pub(super) fn check_change(core: &Core, command: &Command) -> Result<(), Refusal
     let active = |id| id == core.member_id || (core.is_alive(id) && holds_entries(id));
     let voters = core.voters();
     let started = voters.iter().filter(|&&id| active(id)).count();
-    match command {
+    match command.plain() {
         Command::MemberAdd(_) | Command::MemberRemove(_)
             if !core.options.strict_reconfiguration =>
         {

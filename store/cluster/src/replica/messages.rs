@@ -8,7 +8,7 @@ use super::leases::LeaseRequester;
 use super::reads::ReadRequester;
 use super::role::Role;
 use super::{Replica, damage, leader_lease};
-use crate::peer_message::PeerMessage;
+use crate::peer_message::{HashMessage, PeerMessage};
 use crate::{Error, Mutant};
 
 impl Replica {
@@ -82,6 +82,14 @@ impl Replica {
                 incarnation,
             } => self.rejoin.which_answered(core, from, number, incarnation),
             PeerMessage::Record(message) => damage::record_received(core, from, message),
+            PeerMessage::Hash(HashMessage::Stated(hash)) => {
+                self.agreement.stated(core, from, hash);
+            }
+            PeerMessage::Hash(HashMessage::Reached(hash)) => {
+                self.agreement.reached(core, from, hash);
+            }
+            // The owner of the replica answers questions, and takes the answers.
+            PeerMessage::Hash(HashMessage::Question { .. } | HashMessage::Answer { .. }) => {}
         }
     }
 

@@ -36,6 +36,9 @@ pub struct ReplicaOptions {
     /// Seed of this member's randomness, such as its election delay between one and two
     /// election timeouts.
     pub seed: u64,
+    /// Whether this member compares its state with those of the others, and raises the alarm
+    /// CORRUPT for members that differ.
+    pub compares_states: bool,
     /// A rule that this replica breaks, to test that the simulation detects it.
     #[doc(hidden)]
     pub mutant: Option<Mutant>,

@@ -52,7 +52,7 @@ impl Room {
             return Some(no_space);
         }
         // A member repeats the publication of its own name until it succeeds.
-        if matches!(command, Command::MemberPublish(_)) {
+        if matches!(command.plain(), Command::MemberPublish(_)) {
             return None;
         }
         // If the log takes no entries, this member would not apply what the leader carries
@@ -115,7 +115,8 @@ impl Room {
         }
         self.quiet_until = Some(now + core.options.heartbeat_interval * ALARM_HEARTBEATS);
         tracing::warn!("the quota of this member is used up: raising the alarm NOSPACE");
-        forwards.send(core, &Room::alarm(core.member_id), Requester::Internal);
+        let alarm = core.machine.own_command(Room::alarm(core.member_id));
+        forwards.send(core, &alarm, Requester::Internal);
     }
 
     /// The command that raises the alarm NOSPACE for a member.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use revisions::Reader;
 
 use super::Replica;
+use super::agreement::Agreements;
 use super::leader::Leader;
 use super::snapshot_receive::Installed;
 use crate::{Error, ReadLease, Status};
@@ -124,6 +125,11 @@ impl Replica {
             || self.core.consensus.has_a_batch_above(changes_max)
     }
 
+    /// What the comparison of the members' states has found, since the start.
+    pub fn agreements(&self) -> Agreements {
+        self.agreement.found
+    }
+
     /// The state for people and metrics, without what only the node knows.
     pub fn status(&self) -> Status {
         Status {
@@ -139,6 +145,7 @@ impl Replica {
             lost_read_rounds: self.requests.reads.lost_rounds,
             reads_given_up: self.requests.reads.given_up,
             importing: self.is_importing(),
+            agreements: self.agreements(),
             full: self.room.is_full(&self.core, self.role.is_leader()),
         }
     }

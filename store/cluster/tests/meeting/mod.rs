@@ -6,7 +6,7 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
-use cluster::{Error, Network, Node, NodeOptions};
+use cluster::{Credentials, Error, Network, Node, NodeOptions};
 use etcd_api::etcdserverpb::{MemberAddRequest, MemberUpdateRequest, PutRequest, RangeRequest};
 use harness::ports::free_address;
 use peers::PeerSecret;
@@ -111,7 +111,7 @@ impl Cluster {
             Vec::new()
         };
         let mut network = network(TcpListener::bind(address).unwrap());
-        network.secret = self.secret.clone();
+        network.credentials = self.secret.clone().into();
         network.listed.clone_from(&self.listed);
         let known = known.iter().filter(|&&other| other != number);
         network.contacts = known.map(|&other| self.members[other].clone()).collect();
@@ -218,11 +218,11 @@ fn network(listener: TcpListener) -> Network {
     let own = format!("http://{}", listener.local_addr().unwrap());
     Network {
         cluster_id: CLUSTER,
-        listeners: vec![listener],
+        listeners: vec![listener.into()],
         advertised: vec![own],
         contacts: Vec::new(),
         listed: Vec::new(),
-        secret: None,
+        credentials: Credentials::default(),
     }
 }
 

@@ -50,6 +50,10 @@ pub struct Cluster {
     /// The device of this member flushes nothing as long as it leads.
     pub flushes_late: Option<u64>,
     mutant: Option<Mutant>,
+    /// The member that breaks the rule; `None`: all do.
+    mutant_at: Option<u64>,
+    /// Hashes from and to this member are lost, as if it were of a release without them.
+    pub hashes_of_are_lost: Option<u64>,
 }
 
 fn members(count: u64) -> Vec<Member> {
@@ -67,6 +71,25 @@ impl Cluster {
     }
 
     pub fn with(count: u64, durability: Durability, mutant: Option<Mutant>) -> Cluster {
+        Cluster::begin(count, durability, mutant, None)
+    }
+
+    /// One member breaks a rule.
+    pub fn with_mutant_at(count: u64, at: u64, mutant: Mutant) -> Cluster {
+        Cluster::begin(count, Durability::Durable, Some(mutant), Some(at))
+    }
+
+    /// Members that start from now on break no rule.
+    pub fn no_mutant(&mut self) {
+        self.mutant = None;
+    }
+
+    fn begin(
+        count: u64,
+        durability: Durability,
+        mutant: Option<Mutant>,
+        mutant_at: Option<u64>,
+    ) -> Cluster {
         let machine = |id| Machine {
             disk: SimulatedDisk::new(id),
             boots: 1,
@@ -83,6 +106,8 @@ impl Cluster {
             refusals_are_lost: false,
             flushes_late: None,
             mutant,
+            mutant_at,
+            hashes_of_are_lost: None,
         };
         (1..=count).for_each(|id| cluster.start(id));
         cluster.until(|cluster| cluster.leader() != 0 && cluster.agrees());
@@ -118,7 +143,10 @@ impl Cluster {
             boot: Some(at.boots.to_string()),
             accept_lost_tail: at.accepts,
             seed: id,
-            mutant: self.mutant,
+            compares_states: true,
+            mutant: self
+                .mutant
+                .filter(|_| self.mutant_at.is_none_or(|at| at == id)),
         }
     }
 
@@ -238,12 +266,14 @@ impl Cluster {
         let output = replica.take_output();
         output.replies.send();
         let mut received = false;
+        let without_hashes = self.hashes_of_are_lost;
         let silenced = self.kept_from_others.filter(|_| id == 1);
         for (to, message) in output.messages {
             if let Some(receiver) = &mut self.machines[to as usize - 1].replica
                 && !self.cut.contains(&(id, to))
                 && !silenced.is_some_and(|first| carries_commit(&message, first))
                 && !(self.answers_are_lost && is_answer(&message))
+                && !(without_hashes.is_some_and(|it| it == id || it == to) && is_hash(&message))
             {
                 receiver.receive(id, message);
                 received = true;
@@ -314,6 +344,10 @@ impl Cluster {
 
 fn carries_commit(message: &PeerMessage, first: u64) -> bool {
     matches!(message, PeerMessage::Raft(message) if message.commit >= first)
+}
+
+fn is_hash(message: &PeerMessage) -> bool {
+    matches!(message, PeerMessage::Hash(_))
 }
 
 fn is_answer(message: &PeerMessage) -> bool {

@@ -2,6 +2,7 @@
 
 use super::format::{
     BLOCK_BYTES, BLOCK_BYTES_MAX, BLOCK_HEADER_BYTES, FILE_HEADER_BYTES, Kind, MAGIC, VERSION,
+    VERSION_READ_MIN,
 };
 use crate::format::u32_at;
 use crc_fast::{CrcAlgorithm, Digest};
@@ -139,9 +140,9 @@ impl BlockReader {
             return Err("its header fails its checksum".into());
         }
         match u32_at(header, 8) {
-            VERSION => Ok(reader),
+            VERSION_READ_MIN..=VERSION => Ok(reader),
             other => Err(format!(
-                "it has version {other}, this program reads {VERSION}"
+                "it has version {other}, this program reads {VERSION_READ_MIN} to {VERSION}"
             )),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! file    0  8  "INKCKPT\0"      block   0  u32 kind
-//!         8  u32 version 3               4  u32 payload length
+//!         8  u32 version 4               4  u32 payload length
 //!        12  u32 CRC32C of 0..12         8  u32 block number, from 0
 //!        16  blocks                     12  u32 CRC32C of 0..12 and payload
 //!                                       16  payload
@@ -16,6 +16,8 @@
 //!        48  i64 log floor               8  i64 last main revision
 //!        56  u64 term, u64 vote,        16  u64 last index
 //!            u64 commit
+//!        80  u64 effects since
+//!        88  u64 sum of effects
 //! state   the blob, in pieces
 //! marks   pairs of i64 main, u64 position
 //! overruled  pairs of u64 position
@@ -35,7 +37,9 @@ use std::slice::ChunksExact;
 use value_log::Position;
 
 pub(crate) const MAGIC: [u8; 8] = *b"INKCKPT\0";
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
+/// The oldest version that is read. Its head ends before the sum of effects.
+pub(crate) const VERSION_READ_MIN: u32 = 3;
 pub(crate) const FILE_HEADER_BYTES: usize = 16;
 pub(crate) const BLOCK_HEADER_BYTES: usize = 16;
 /// Blocks are closed when they reach this; a single long key may exceed it.
@@ -85,9 +89,15 @@ pub(crate) struct Head {
     pub(crate) log_floor: i64,
     /// The newest that was appended then.
     pub(crate) hard_state: HardState,
+    /// Index behind which `effects` counts ([`crate::StateHash::since`]).
+    pub(crate) effects_since: u64,
+    /// Sum over the effects up to the applied index.
+    pub(crate) effects: u64,
 }
 
-pub(crate) const HEAD_BYTES: usize = 56 + HARD_STATE_BYTES;
+/// Bytes of a head of version 3.
+const HEAD_BYTES_WITHOUT_EFFECTS: usize = 56 + HARD_STATE_BYTES;
+pub(crate) const HEAD_BYTES: usize = HEAD_BYTES_WITHOUT_EFFECTS + 16;
 
 impl Head {
     /// Nothing written yet. It replays from the oldest segment.
@@ -104,6 +114,8 @@ impl Head {
             vote: 0,
             commit: 0,
         },
+        effects_since: 0,
+        effects: 0,
     };
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -117,14 +129,24 @@ impl Head {
             self.log_floor as u64,
         ];
         let words = words.iter().flat_map(|word| word.to_le_bytes());
+        let effects = [self.effects_since, self.effects];
+        let effects = effects.iter().flat_map(|word| word.to_le_bytes());
         words
             .chain(self.hard_state.encode().into_iter().flatten())
+            .chain(effects)
             .collect()
     }
 
     pub(crate) fn decode(payload: &[u8]) -> Option<Head> {
         let word = |number: usize| u64_at(payload, number * 8);
-        let hard_state = HardState::decode(payload.get(HEAD_BYTES - HARD_STATE_BYTES..)?)?;
+        let end = HEAD_BYTES_WITHOUT_EFFECTS;
+        let hard_state = HardState::decode(payload.get(end - HARD_STATE_BYTES..end)?)?;
+        // A sum that was never kept begins with what follows.
+        let (effects_since, effects) = match payload.len() - end {
+            0 => (word(1), 0),
+            16 => (word(10), word(11)),
+            _ => return None,
+        };
         Some(Head {
             applied_term: word(0),
             applied_index: word(1),
@@ -134,6 +156,8 @@ impl Head {
             compacted: word(5) as i64,
             log_floor: word(6) as i64,
             hard_state,
+            effects_since,
+            effects,
         })
     }
 }
@@ -233,10 +257,20 @@ mod tests {
                 vote: 9,
                 commit: 10,
             },
+            effects_since: 11,
+            effects: 12,
         };
         assert_eq!(head.encode().len(), HEAD_BYTES);
         assert_eq!(head.encode()[40..48], [0xff; 8]);
         assert_eq!(Head::decode(&head.encode()), Some(head));
+        let of_version_3 = Head {
+            effects_since: head.applied_index,
+            effects: 0,
+            ..head
+        };
+        let shorter = &head.encode()[..HEAD_BYTES_WITHOUT_EFFECTS];
+        assert_eq!(Head::decode(shorter), Some(of_version_3));
+        assert_eq!(Head::decode(&head.encode()[..HEAD_BYTES - 1]), None);
         let foot = Foot {
             entries: [1, 2, 3],
             last_main: 4,

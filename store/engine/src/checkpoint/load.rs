@@ -10,7 +10,8 @@ use crate::history_key;
 use crate::live::Live;
 use crate::overruled::Overruled;
 use crate::revision_marks::RevisionMarks;
-use crate::trees::{HIDDEN, HISTORY, OF_VERSIONS, VersionEntry};
+use crate::state_hash;
+use crate::trees::{CURRENT, HIDDEN, HISTORY, OF_VERSIONS, VersionEntry};
 use environment::{Disk, OpenMode};
 use ordered_index::{BulkLoad, IndexEntry};
 use std::collections::BTreeSet;
@@ -24,6 +25,8 @@ pub(crate) struct Loaded {
     pub(crate) state: Vec<u8>,
     pub(crate) trees: [BulkLoad; OF_VERSIONS.len()],
     pub(crate) live: Live,
+    /// Sum over the keys in the trees ([`crate::StateHash::keys`]).
+    pub(crate) keys: u64,
     pub(crate) marks: RevisionMarks,
     pub(crate) overruled: Overruled,
     /// Greatest main revision in the trees: the log must reach at least that far.
@@ -123,6 +126,7 @@ impl<'a> Loader<'a> {
             state: Vec::new(),
             trees,
             live: Live::default(),
+            keys: 0,
             marks: RevisionMarks::default(),
             overruled: Overruled::default(),
             last_main: 0,
@@ -201,6 +205,10 @@ impl<'a> Loader<'a> {
         }
         if tree == HIDDEN && hidden::decode(key).is_none() {
             return Err("a key of its hidden versions is malformed".into());
+        }
+        if tree == CURRENT {
+            let element = state_hash::of_key(key, version.main);
+            self.loaded.keys = self.loaded.keys.wrapping_add(element);
         }
         self.loaded.live.born(version.pointer);
         self.seen.count(tree, entry);

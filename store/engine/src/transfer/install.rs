@@ -110,12 +110,13 @@ fn switch(applied: &mut Applied, mut intake: Intake, head: &Head) -> u64 {
         std::mem::take(&mut intake.trees),
         std::mem::take(&mut intake.live),
     );
+    let keys = intake.keys;
     let file_bytes = intake.keep_files();
     parts.records.index.begin_generation();
     log_view.raise_floor(head.log_floor);
     log_view.accounting.replace_state(live, head.hard_state);
     let index = &mut applied.index;
-    index.install(loads, head);
+    index.install(loads, head, keys);
     log_view.accounting.creations.lock().start(head.revision);
     index.publish(&parts.records);
     // A snapshot has no versions that its compaction would drop.
@@ -163,6 +164,8 @@ fn head(accounting: &Accounting, info: SnapshotInfo, base: Position) -> Head {
         compacted: info.compacted,
         log_floor: info.revision + 1,
         hard_state,
+        effects_since: info.index,
+        effects: 0,
     }
 }
 

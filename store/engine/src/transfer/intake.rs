@@ -17,7 +17,7 @@ use crate::live::Live;
 use crate::record::ZEROS;
 use crate::record_pointer::{RecordPointer, padding};
 use crate::trees::{CURRENT, HIDDEN, HISTORY, OF_VERSIONS, VersionEntry};
-use crate::{Error, Options, hidden, history_key};
+use crate::{Error, Options, hidden, history_key, state_hash};
 use bytes::Bytes;
 use ordered_index::BulkLoad;
 use value_log::{Log, Record, Relocation};
@@ -30,11 +30,10 @@ pub(crate) struct Intake {
     pub(crate) relocation: Relocation,
     pub(crate) trees: [BulkLoad; OF_VERSIONS.len()],
     pub(crate) live: Live,
+    /// Sum over the keys in the trees ([`crate::StateHash::keys`]).
+    pub(crate) keys: u64,
     pub(crate) state: Vec<u8>,
-    record_bytes_max: u64,
-    memory_bytes_max: u64,
-    /// Free space that must be left.
-    reserve_bytes: u64,
+    limits: IntakeLimits,
     /// Pieces taken.
     number: u64,
     kind: Kind,
@@ -43,6 +42,15 @@ pub(crate) struct Intake {
     seen: Foot,
     /// Where in the present piece the record begins that is being taken.
     at: usize,
+}
+
+/// Limits of what an intake may take.
+#[derive(Debug)]
+struct IntakeLimits {
+    record_bytes_max: u64,
+    memory_bytes_max: u64,
+    /// Free space that must be left.
+    reserve_bytes: u64,
 }
 
 /// The version before.
@@ -69,10 +77,13 @@ impl Intake {
             relocation: log.write_sorted(reserve_bytes)?,
             trees: OF_VERSIONS.map(|_| BulkLoad::new()),
             live: Live::default(),
+            keys: 0,
             state: Vec::new(),
-            record_bytes_max: log.group_bytes_max(),
-            memory_bytes_max: options.memory_bytes_max,
-            reserve_bytes,
+            limits: IntakeLimits {
+                record_bytes_max: log.group_bytes_max(),
+                memory_bytes_max: options.memory_bytes_max,
+                reserve_bytes,
+            },
             number: 0,
             kind: Kind::Head,
             last: None,
@@ -112,7 +123,7 @@ impl Intake {
     /// Compares the new index alone with the limit: the old one goes with the installation.
     fn check_memory(&self) -> Result<(), Error> {
         let index_bytes = self.trees.iter().map(BulkLoad::memory_bytes).sum();
-        let memory_bytes_max = self.memory_bytes_max;
+        let memory_bytes_max = self.limits.memory_bytes_max;
         if index_bytes <= memory_bytes_max {
             return Ok(());
         }
@@ -125,7 +136,7 @@ impl Intake {
     fn check_room(&self) -> Result<(), Error> {
         let directory = &self.checkpoint.directory;
         let unknown = Error::disk("ask for the free space of", &directory.path);
-        directory.check_available(self.reserve_bytes, unknown)
+        directory.check_available(self.limits.reserve_bytes, unknown)
     }
 
     fn take_state(&mut self, part: &[u8]) -> Result<(), Error> {
@@ -159,6 +170,9 @@ impl Intake {
         let compacted = self.check_compaction(header, first_of_key)?;
         let version = self.write(header, &record)?;
         if first_of_key && !version.tombstone {
+            self.keys = self
+                .keys
+                .wrapping_add(state_hash::of_key(&key, version.main));
             self.enter(CURRENT, &key, version)?;
         } else {
             self.enter(HISTORY, &history_key::encode(&key, header.main), version)?;
@@ -212,7 +226,7 @@ impl Intake {
 
     /// Writes the record where it will stay.
     fn write(&mut self, header: &KeyHeader, record: &Bytes) -> Result<VersionEntry, Error> {
-        let bytes_max = self.record_bytes_max;
+        let bytes_max = self.limits.record_bytes_max;
         if Log::record_bytes(record.len()) as u64 > bytes_max {
             return Err(Error::TooLarge {
                 batch_bytes: record.len() as u64,

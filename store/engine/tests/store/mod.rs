@@ -257,6 +257,8 @@ impl Store {
         assert_eq!(snapshot.revision(), self.model.revision, "revision");
         assert_eq!(snapshot.compacted(), self.model.compacted, "compacted");
         drop(snapshot);
+        let sum_is_kept = self.engine.check_keys(&mut || true);
+        assert_eq!(sum_is_kept, Some(true), "sum of keys");
         for at in self.model.compacted.max(1)..=self.model.revision {
             assert_eq!(
                 self.range(&[], None, at),

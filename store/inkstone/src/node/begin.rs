@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cluster::{
     Bootstrap, BootstrapError, BootstrapFailure as Failure, Founding, Joining, MemberFile,
-    MemberFileError, MemberList, Origin, Started, lease_ttl_min_seconds,
+    MemberFileError, MemberList, Origin, PeerListener, Started, lease_ttl_min_seconds,
 };
 use revisions::{Member, validate};
 use tracing::warn;
@@ -25,7 +25,7 @@ pub(super) fn begin(options: &NodeOptions) -> Result<Started, Error> {
         alone: None,
         advertised: own_address(options).map(url).into_iter().collect(),
         listed: listed_others(options),
-        secret: options.peer_secret.clone(),
+        credentials: options.peer_secret.clone().into(),
     };
     let started = bootstrap.start(|| origin(options), |member| bind(options, member))?;
     if started.was_begun && ignores_founders(options, &started.member) {
@@ -136,10 +136,10 @@ fn ignores_founders(options: &NodeOptions, member: &MemberFile) -> bool {
     clippy::disallowed_methods,
     reason = "the one socket of an embedded member"
 )]
-fn bind(options: &NodeOptions, member: &MemberFile) -> Result<Vec<TcpListener>, Error> {
+fn bind(options: &NodeOptions, member: &MemberFile) -> Result<Vec<PeerListener>, Error> {
     if let Some(listener) = &options.listener {
         let handle = listener.try_clone().map_err(repair)?;
-        return Ok(vec![handle]);
+        return Ok(vec![handle.into()]);
     }
     let began = || member.peer_urls.first()?.strip_prefix("http://");
     let configured = options.listen.as_deref().or(own_address(options));
@@ -147,7 +147,7 @@ fn bind(options: &NodeOptions, member: &MemberFile) -> Result<Vec<TcpListener>, 
         return wrong("the directory does not say where to listen: set `listen`".to_owned());
     };
     match TcpListener::bind(address) {
-        Ok(listener) => Ok(vec![listener]),
+        Ok(listener) => Ok(vec![listener.into()]),
         Err(error) => wrong(format!(
             "cannot listen for other members at {address}: {error}; end the process that listens \
              there, or set `listen` to another address"

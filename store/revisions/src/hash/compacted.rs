@@ -97,6 +97,16 @@ impl CompactedHashes {
         })
     }
 
+    /// The hashes that are taken, the newest first.
+    pub fn taken(&self) -> Vec<KeyValueHash> {
+        let remembered = self.remembered.lock();
+        let taken = remembered.iter().rev().filter_map(|known| match known {
+            Remembered::Taken(hash) => Some(*hash),
+            Remembered::Due(_) => None,
+        });
+        taken.collect()
+    }
+
     /// Replaces held versions by their hash. Nothing is kept if the hash failed, or if newer
     /// compactions have displaced the versions.
     pub fn note(&self, revision: i64, hash: Option<KeyValueHash>) {

@@ -17,5 +17,6 @@ mod script;
 mod scripts;
 mod snapshots;
 mod store;
+mod users;
 mod watches;
 mod wire;

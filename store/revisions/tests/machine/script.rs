@@ -13,6 +13,7 @@
 //! alarm get|raise|clear [nospace|corrupt]
 //! member add URLS [learner]      member update ID URLS      member publish ID NAME URLS
 //! member remove ID      member promote ID      members      (ids in hexadecimal)
+//! as, users, user, role: users.rs
 //! ```
 
 use std::collections::HashMap;
@@ -32,6 +33,7 @@ use revisions::{Command, Error, Response, WatchStream, validate};
 
 use crate::membership;
 use crate::store::{Store, bytes};
+use crate::users;
 
 pub struct Session {
     store: Option<Store>,
@@ -60,7 +62,7 @@ impl<'a> Words<'a> {
     }
 
     /// The next word unless it ends an operation.
-    fn option(&mut self) -> Option<(&'a str, &'a str)> {
+    pub fn option(&mut self) -> Option<(&'a str, &'a str)> {
         match self.rest.last() {
             None | Some(&(";" | "}")) => None,
             Some(_) => {
@@ -78,7 +80,7 @@ impl<'a> Words<'a> {
         found
     }
 
-    fn keys(&mut self) -> (bytes::Bytes, bytes::Bytes) {
+    pub fn keys(&mut self) -> (bytes::Bytes, bytes::Bytes) {
         keys(self.next())
     }
 }
@@ -148,6 +150,8 @@ impl Session {
                 let changed = self.store().run(membership::command(&mut words));
                 show(changed, |answer| membership::show(&answer))
             }
+            "as" => users::act_as(self.store(), &mut words),
+            "users" | "user" | "role" => users::run(self.store(), verb, &mut words),
             "members" => membership::list(&self.store().reader.members()),
             _ => panic!("no such verb: {verb}"),
         }
@@ -157,6 +161,9 @@ impl Session {
         match operation(verb, words) {
             Operation::RequestRange(request) => {
                 let checked = validate::range(&request).map_err(Error::from);
+                let checked = checked.and_then(|()| {
+                    users::check_read(self.store(), &request.key, &request.range_end)
+                });
                 show(
                     checked.and_then(|()| self.store().reader.range(&request)),
                     |answer| show_range(&answer),

@@ -65,5 +65,10 @@ scripts!(
     watches,
     alarms,
     members,
+    users,
+    roles,
+    permissions,
+    permissions_of_leases,
+    permissions_of_transactions,
     written_twice
 );

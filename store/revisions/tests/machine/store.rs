@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use auth::Identity;
 use engine::Recovered;
 use environment::Clock;
 use environment::simulated::{SimulatedClock, SimulatedDisk};
@@ -23,6 +24,8 @@ pub struct Store {
     options: Options,
     pub term: u64,
     pub index: u64,
+    /// The caller of commands, while users are checked.
+    pub caller: Option<Arc<Identity>>,
 }
 
 /// Small segments, so that tests cross many of them.
@@ -30,6 +33,7 @@ pub fn small() -> Options {
     let mut options = Options {
         lease_id_seed: Some(1),
         member_id: 7,
+        checks_callers: true,
         ..Options::default()
     };
     options.engine.log.segment_bytes = 64 << 10;
@@ -65,6 +69,7 @@ impl Store {
             options,
             term: 1,
             index,
+            caller: None,
         }
     }
 
@@ -76,11 +81,15 @@ impl Store {
             disk,
             clock,
             options,
+            caller,
             ..
         } = self;
         reader.engine().close().unwrap();
         drop((machine, reader));
-        Store::on(disk, clock, options)
+        Store {
+            caller,
+            ..Store::on(disk, clock, options)
+        }
     }
 
     /// Opens what is left on another disk.
@@ -90,6 +99,10 @@ impl Store {
 
     /// Evaluates, makes durable, applies.
     pub fn run(&mut self, command: Command) -> Result<Response, Error> {
+        let command = match &self.caller {
+            Some(caller) => command.by_user(caller),
+            None => command,
+        };
         let outcome = self.machine.evaluate(&command);
         self.commit();
         outcome
@@ -118,7 +131,8 @@ impl Store {
         let commands = self.machine.expired(self.clock.now());
         let count = commands.len();
         for command in commands {
-            self.run(command).unwrap();
+            self.machine.evaluate_own(&command).unwrap();
+            self.commit();
         }
         count
     }

@@ -158,7 +158,7 @@ fn refusals_keep_what_clients_treat_them_by() {
 
 #[test]
 fn a_message_that_cannot_be_read_is_an_error() {
-    for bytes in [&b""[..], b"\0", b"\x0d", b"\xff\x01", b"\x01\x0a\x7f"] {
+    for bytes in [&b""[..], b"\0", b"\x0f", b"\xff\x01", b"\x01\x0a\x7f"] {
         let bytes = Bytes::copy_from_slice(bytes);
         let refused = Command::decode(bytes.clone()).unwrap_err().to_string();
         assert!(refused.contains("from another member"), "{refused}");

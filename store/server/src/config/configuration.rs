@@ -1,12 +1,16 @@
 //! The values of the configuration.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use auth::COST_DEFAULT;
 use cluster::{Durability, NodeOptions, PeerSecret};
 
 use super::error::Error;
+use super::gates::{COMPACT_HASH_CHECK, FeatureGates, INITIAL_CORRUPT_CHECK};
 use super::urls::{ChosenPort, Url};
+use crate::tokens::Tokens;
 
 /// A checked configuration.
 #[derive(Clone, Debug)]
@@ -19,14 +23,19 @@ pub struct Config {
     pub node: NodeOptions,
     pub addresses: Addresses,
     pub cluster: Cluster,
+    pub tls: Tls,
     pub clients: Clients,
+    pub users: UserConfig,
     pub http: Http,
+    pub corruption: CorruptionChecks,
     /// Automatic compaction; `None` if it is off.
     pub auto_compaction: Option<AutoCompaction>,
     /// When a write counts as done; `node` says the same in its terms.
     pub durability: Durability,
     /// Where and how to log.
     pub log: LogConfig,
+    /// Whether the memory of the process is kept out of swap.
+    pub locks_memory: bool,
     /// Warnings about the configuration, to be logged.
     pub warnings: Vec<String>,
     /// Further warnings, which apply only to a member that is alone in its cluster.
@@ -66,6 +75,8 @@ pub struct Cluster {
     pub founders: Vec<Founder>,
     /// Whether the members run already and this one joins them.
     pub joins: bool,
+    /// How the members are found, if no flag lists them.
+    pub discovery: Discovery,
     /// Token of the cluster; part of the identity.
     pub token: String,
     /// Why a new store cannot begin with these flags; `None` if it can. An existing store
@@ -77,6 +88,61 @@ pub struct Cluster {
     /// Whether changes of the membership are refused while too few members are up. The member
     /// that a client asks checks it, as in etcd.
     pub strict_reconfiguration: bool,
+}
+
+/// TLS with clients and with other members.
+#[derive(Clone, Debug, Default)]
+pub struct Tls {
+    pub client: TlsSide,
+    pub peer: TlsSide,
+    /// Years for which a self-signed certificate is valid.
+    pub self_signed_years: u64,
+}
+
+/// TLS of one kind of connection.
+#[derive(Clone, Debug, Default)]
+pub struct TlsSide {
+    pub settings: tls::Settings,
+    /// Whether the server makes its own certificate.
+    pub is_automatic: bool,
+}
+
+impl TlsSide {
+    /// Whether this server has a certificate to show.
+    pub fn has_certificate(&self) -> bool {
+        self.is_automatic || self.settings.pair.is_some()
+    }
+}
+
+/// Life of our own tokens, and of signed ones, unless a flag says otherwise.
+pub(super) const TTL_SECONDS: u64 = 300;
+
+/// How users prove themselves.
+#[derive(Clone, Debug)]
+pub struct UserConfig {
+    pub(crate) tokens: Arc<Tokens>,
+    /// Two to this power are the rounds of bcrypt.
+    pub(crate) bcrypt_cost: u32,
+}
+
+impl Default for UserConfig {
+    fn default() -> UserConfig {
+        UserConfig {
+            tokens: Arc::new(Tokens::Simple {
+                ttl_seconds: TTL_SECONDS,
+            }),
+            bcrypt_cost: COST_DEFAULT,
+        }
+    }
+}
+
+/// How the members of a new cluster are found.
+#[derive(Clone, Debug, Default)]
+pub struct Discovery {
+    /// Domain with the SRV records that name the members; empty for none.
+    pub srv_domain: String,
+    /// Suffix of the service in these records; empty for none.
+    pub srv_name: String,
 }
 
 /// How clients are served.
@@ -92,15 +158,42 @@ pub struct Clients {
     pub watch_progress_interval: Duration,
     /// A unary request that takes longer is logged.
     pub slow_request: Duration,
+    /// A command that takes longer to evaluate is logged.
+    pub slow_evaluation: Duration,
     /// A call that occupies its core for longer is logged.
     pub long_turn: Duration,
+}
+
+/// When members compare HashKV, as in etcd.
+#[derive(Clone, Debug, Default)]
+pub struct CorruptionChecks {
+    /// etcd's gates, two of which switch such checks.
+    pub gates: FeatureGates,
+    /// Time between two comparisons at the leader's newest revision; zero for none.
+    pub interval: Duration,
+    /// Time between two comparisons at compacted revisions.
+    pub compacted_interval: Duration,
+}
+
+impl CorruptionChecks {
+    /// Whether a member that starts compares its state before it serves clients.
+    pub fn at_the_start(&self) -> bool {
+        self.gates.is_open(INITIAL_CORRUPT_CHECK)
+    }
+
+    /// Whether compacted revisions are compared.
+    pub fn after_compactions(&self) -> bool {
+        self.gates.is_open(COMPACT_HASH_CHECK)
+    }
 }
 
 /// Settings of the HTTP endpoints.
 #[derive(Clone, Debug, Default)]
 pub struct Http {
-    /// Whether `/v3/*` is reserved for the JSON gateway, which does not exist yet.
+    /// Whether `/v3/*` is served as JSON.
     pub gateway: bool,
+    /// Whether profiles are served.
+    pub profiles: bool,
     /// Whether the time of every call is measured, streams included.
     pub metrics_extensive: bool,
     /// Origins that browsers may call from; empty for all.
@@ -117,11 +210,15 @@ impl Config {
             node: NodeOptions::new(""),
             addresses: Addresses::default(),
             cluster: Cluster::default(),
+            tls: Tls::default(),
             clients: Clients::default(),
+            users: UserConfig::default(),
             http: Http::default(),
+            corruption: CorruptionChecks::default(),
             auto_compaction: None,
             durability: Durability::default(),
             log: LogConfig::default(),
+            locks_memory: false,
             warnings: Vec::new(),
             warnings_alone: Vec::new(),
         }
@@ -136,6 +233,20 @@ impl Config {
     pub fn message_bytes_max(&self) -> usize {
         let request_bytes_max = self.node.replica.command_limits.request_bytes_max;
         request_bytes_max.saturating_add(512 * 1024)
+    }
+
+    /// Whether a flag or a URL asks for TLS between members.
+    pub fn members_use_tls(&self) -> bool {
+        let founders = self.cluster.founders.iter();
+        let urls = founders.flat_map(|founder| &founder.peer_urls);
+        let addresses = &self.addresses;
+        let urls = urls
+            .chain(&addresses.listen_peer)
+            .chain(&addresses.advertise_peer);
+        let peer = &self.tls.peer;
+        peer.has_certificate()
+            || peer.settings.trusted.is_some()
+            || urls.into_iter().any(Url::is_secure)
     }
 
     /// Advertises the ports that the system chose instead of port 0 to clients.
@@ -214,6 +325,21 @@ pub enum LogOutput {
     Stdout,
     /// Appended to a file.
     File(PathBuf),
+    /// Appended to a file that is renamed when it is full.
+    Rotating(PathBuf, LogRotation),
+}
+
+/// When a log file is renamed, and which renamed files are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogRotation {
+    /// A line that would make the file longer goes into a new one.
+    pub bytes_max: u64,
+    /// Renamed files that are older are removed; `None` keeps them.
+    pub age_max: Option<Duration>,
+    /// Most renamed files; `None` keeps all.
+    pub backups_max: Option<usize>,
+    /// Whether renamed files are compressed.
+    pub compress: bool,
 }
 
 /// A member that the cluster starts with.

@@ -79,9 +79,9 @@ fn section_prefix(section: &str) -> Result<&'static str, String> {
 /// The flag that a key sets; some keys have another name than their flag.
 fn flag_name(key: &str) -> &str {
     match key {
-        "peer-allowed-cn" => "peer-cert-allowed-cn",
-        "peer-allowed-hostname" => "peer-cert-allowed-hostname",
-        "allowed-hostname" => "client-cert-allowed-hostname",
+        "peer-allowed-cn" | "peer-allowed-cns" => "peer-cert-allowed-cn",
+        "peer-allowed-hostname" | "peer-allowed-hostnames" => "peer-cert-allowed-hostname",
+        "allowed-hostname" | "allowed-hostnames" => "client-cert-allowed-hostname",
         "socket-reuse-port" | "socket-reusePort" => "socket-reuse-port",
         "socket-reuse-address" | "socket-reuseAddress" => "socket-reuse-address",
         key => key,

@@ -7,7 +7,7 @@
 //! * **idle**: it is accepted and changes nothing, because what it tunes does
 //!   not exist here; a value other than the default causes a warning;
 //! * **later**: its feature does not exist yet; any value but the default
-//!   is refused, because a server that starts without the TLS it was asked for is
+//!   is refused, because a server that starts without what it was asked for is
 //!   worse than one that does not start.
 
 use std::ops::RangeInclusive;
@@ -15,10 +15,11 @@ use std::path::PathBuf;
 
 use Support::{Idle, Later, Served};
 use Value::{Boolean, Duration, Signed, Text, Unsigned, Urls};
-use cluster::ReadMode;
+use cluster::{ReadMode, Scrubbing};
 
 use super::configuration::{Config, LogConfig, LogFormat, LogOutput};
 use super::error::Error;
+use super::gates::FeatureGates;
 use super::urls::{self, Url, check_bind, check_host};
 use super::{peer_secret, values};
 
@@ -157,15 +158,11 @@ const fn flag(
     }
 }
 
-/// The missing feature of the TLS flags.
-pub(super) const TLS: &str = "TLS";
-const AUTH: &str = "users, roles and tokens";
 const CLUSTER: &str = "finding the members of a cluster";
 const TRACING: &str = "distributed tracing";
 
 const ONE_STORE: &str = "the log is the database: there is no second store to flush";
 const NO_SNAPSHOT_FILES: &str = "checkpoints are taken by the size of the log";
-const NO_HASH_CHECK: &str = "members do not compare their hashes by themselves yet";
 const MEMBERS_CONNECTIONS: &str = "connections between members have limits of their own";
 const IN_MEMORY_COMPACTION: &str = "compaction works on the index in memory";
 
@@ -191,6 +188,7 @@ static TABLE: &[Flag] = &[
     flag(Served, "socket-reuse-port", Boolean(|it, yes| it.addresses.share_port = yes), "false", "allow another process to listen on the same port (SO_REUSEPORT)"),
     flag(Served, "watch-progress-notify-interval", Duration(|it, time| it.clients.watch_progress_interval = time.max(WATCH_PROGRESS_MIN)), "10m0s", "time between the progress notices to a watch that has no events"),
     flag(Served, "warning-unary-request-duration", Duration(|it, time| it.clients.slow_request = time), "300ms", "log a unary request that takes longer than this"),
+    flag(Served, "warning-apply-duration", Duration(|it, time| it.clients.slow_evaluation = time), "100ms", "log a command that takes longer than this to evaluate, at most once a second; etcd_server_slow_apply_total counts them all"),
     flag(Served, "warning-long-turn-duration", Duration(|it, time| it.clients.long_turn = time), "20ms", "log a call that occupies its core for longer than this, at most once a second; the metric inkstone_long_turns_total counts every turn above 5 ms"),
     flag(Served, "auto-compaction-mode", TEXT, "periodic", "unit of --auto-compaction-retention: periodic (a time) or revision (a number of revisions)"),
     flag(Served, "auto-compaction-retention", TEXT, "0", "history that automatic compaction keeps: with periodic a duration (a plain number means hours), with revision a number of revisions; 0 switches it off"),
@@ -198,30 +196,72 @@ static TABLE: &[Flag] = &[
     flag(Served, "durability", TEXT, "durable", "when a write is answered. durable: once a majority of the members has it on their devices; majority-memory: once a majority has it in memory, and the devices are flushed a little later; os: the same, but the kernel decides when to flush"),
     flag(Served, "flush-entries-max", UNSIGNED, "1024", "with --durability=majority-memory: flush after this many entries"),
     flag(Served, "flush-interval", DURATION, "100ms", "with --durability=majority-memory: flush after this time, unless --flush-entries-max is reached before"),
-    flag(Served, "accept-lost-tail", Boolean(|it, yes| it.node.replica.accept_lost_tail = yes), "false", "for one start only, when a member that lost power waits for a member that will never come back: accept the log as it is. Answered writes may be lost"),
+    flag(Served, "accept-lost-tail", Boolean(|it, yes| it.node.replica.accept_lost_tail |= yes), "false", "for one start only, when a member that lost power waits for a member that will never come back: accept the log as it is. Answered writes may be lost"),
+    flag(Served, "force-new-cluster", Boolean(force_new_cluster), "false", "for one start only, when the other members are lost for good: remove them all and go on alone with what this member has. Never while a majority is up"),
     flag(Served, "read-mode", Text(read_mode), "read-index", "how a leader confirms that it still leads before a linearizable read. read-index: it asks a majority each time; lease: it asks no member while its lease holds, which is safe only if the clocks of the members run at rates that differ by less than 10 % and no clock stops while its machine goes on (a virtual machine that is frozen or moved)"),
     flag(Served, "memory-bytes-max", Unsigned(memory_bytes_max), "0", "bytes of memory that keys may take before writes are refused; 0 means three quarters of the memory of the machine or container"),
+    flag(Served, "memory-mlock", Boolean(|it, yes| it.locks_memory = yes), "false", "keep all memory of the server out of swap; needs the right to lock that much (ulimit -l unlimited)"),
     flag(Served, "segment-bytes", Unsigned(segment_bytes), "67108864", "size of a log segment in bytes, a power of two from 1 MiB to 128 MiB; it is fixed when the data directory begins and must be the same on all members. On a disk below 1 GiB, 8388608 leaves more room for keys: there puts are refused when less is free than a segment plus a sixteenth of the disk (on larger disks, a segment plus 64 MiB)"),
     // Clustering
     flag(Served, "initial-advertise-peer-urls", Urls(check_host, |it, urls| it.addresses.advertise_peer = urls), "http://localhost:2380", "URLs at which the other members connect to this one; part of its identity"),
     flag(Served, "advertise-client-urls", Urls(check_host, |it, urls| it.addresses.advertise_client = urls), "http://localhost:2379", "URLs at which clients connect to this member, shown in the member list; required when --listen-client-urls is set"),
     flag(Served, "initial-cluster", TEXT, "", "all members of the cluster, as name=peer-url separated by commas, this one included; empty means a cluster of this member alone"),
+    flag(Served, "discovery-srv", TEXT, "", "domain of the DNS with the SRV records (_etcd-server-ssl._tcp, _etcd-server._tcp) name the members of a new cluster, instead of --initial-cluster"),
+    flag(Served, "discovery-srv-name", TEXT, "", "suffix of the service in these records: _etcd-server-NAME._tcp"),
     flag(Served, "initial-cluster-token", Text(|it, token| { it.cluster.token = token.to_owned(); Ok(()) }), "etcd-cluster", "name that distinguishes clusters with equal members; part of the ids of the cluster and its members"),
     flag(Served, "initial-cluster-state", TEXT, "new", "new: begin the cluster of --initial-cluster; existing: join a running cluster, to which this member was added before (etcdctl member add)"),
     flag(Served, "peer-secret-file", Text(|it, path| { it.cluster.peer_secret = peer_secret::read(path)?; Ok(()) }), "", "file of at least 32 random bytes, the same on all members and readable by its owner only: members prove to each other that they have it and refuse every other connection"),
     flag(Served, "strict-reconfig-check", Boolean(|it, yes| it.cluster.strict_reconfiguration = yes), "true", "refuse to add or remove a member while too few members are up"),
     flag(Served, "max-learners", Signed(learners_max), "1", "largest number of learners in the cluster; must be the same on all members"),
+    // TLS
+    flag(Served, "self-signed-cert-validity", UNSIGNED, "1", "years for which the certificates of --auto-tls and --peer-auto-tls are valid"),
+    flag(Served, "cert-file", TEXT, "", "file with the certificate for https:// and unixs:// addresses, as PEM, with the certificates that signed it; read again when it changes"),
+    flag(Served, "key-file", TEXT, "", "file with the private key of --cert-file, as PEM"),
+    flag(Served, "client-cert-file", TEXT, "", "certificate that this server would show when it connects to a client port; checked at the start, and not needed: its gateway makes no connections"),
+    flag(Served, "client-key-file", TEXT, "", "private key of --client-cert-file"),
+    flag(Served, "client-cert-auth", BOOLEAN, "false", "require a certificate of every client on addresses with TLS; its common name is the name of its user"),
+    flag(Served, "client-crl-file", TEXT, "", "file with a list of revoked certificates, in DER; read again when it changes"),
+    flag(Served, "client-cert-allowed-hostname", TEXT, "", "host names and addresses, comma-separated, for one of which a client's certificate must be valid"),
+    flag(Served, "trusted-ca-file", TEXT, "", "file with the authorities that sign clients' certificates, as PEM; asks every client for one"),
+    flag(Served, "auto-tls", BOOLEAN, "false", "make a self-signed certificate for the client addresses, in fixtures/client of the data directory, unless --cert-file is given"),
+    flag(Served, "peer-cert-file", TEXT, "", "file with the certificate for https:// addresses of members, as PEM; also shown to the members that this one connects to"),
+    flag(Served, "peer-key-file", TEXT, "", "file with the private key of --peer-cert-file, as PEM"),
+    flag(Served, "peer-client-cert-file", TEXT, "", "certificate that is shown to the members that this one connects to, instead of --peer-cert-file"),
+    flag(Served, "peer-client-key-file", TEXT, "", "private key of --peer-client-cert-file"),
+    flag(Served, "peer-client-cert-auth", BOOLEAN, "false", "require a certificate of every member that connects"),
+    flag(Served, "peer-trusted-ca-file", TEXT, "", "file with the authorities that sign members' certificates, as PEM; asks every member for one"),
+    flag(Served, "peer-auto-tls", BOOLEAN, "false", "make a self-signed certificate for the peer addresses, in fixtures/peer of the data directory; members then encrypt, and verify nothing of each other"),
+    flag(Served, "peer-crl-file", TEXT, "", "file with a list of revoked certificates of members, in DER; read again when it changes"),
+    flag(Served, "peer-cert-allowed-cn", TEXT, "", "common names, comma-separated, of which a member's certificate must have one"),
+    flag(Served, "peer-cert-allowed-hostname", TEXT, "", "host names and addresses, comma-separated, for one of which a member's certificate must be valid"),
+    flag(Served, "peer-skip-client-san-verification", BOOLEAN, "false", "do not check whether the names in the certificate of a member fit the address that it connects from"),
+    flag(Served, "cipher-suites", TEXT, "", "cipher suites of TLS 1.2, comma-separated, by Go's names; empty means all that are supported"),
+    flag(Served, "tls-min-version", TEXT, "TLS1.2", "lowest version of TLS: TLS1.2 or TLS1.3"),
+    flag(Served, "tls-max-version", TEXT, "", "highest version of TLS: TLS1.2 or TLS1.3; empty means the highest"),
+    // Corruption checks
+    flag(Served, "corrupt-check-time", Duration(|it, time| it.corruption.interval = time), "0s", "time between two comparisons of HashKV at the leader's newest revision with the other members; a member that differs gets the alarm CORRUPT; 0 switches it off"),
+    flag(Served, "compact-hash-check-time", Duration(|it, time| it.corruption.compacted_interval = time), "1m0s", "with the feature gate CompactHashCheck: time between two comparisons of the hashes of compacted revisions"),
+    flag(Served, "feature-gates", Text(|it, text| { it.corruption.gates = FeatureGates::read(text)?; Ok(()) }), "", "etcd's feature gates, as A=true,B=false: InitialCorruptCheck compares HashKV with the other members before clients are served, CompactHashCheck at compacted revisions; the others have no effect"),
+    flag(Served, "compare-states", Boolean(|it, yes| it.node.replica.compares_states = yes), "true", "compare a hash of the whole state with the other members', several times a second at most, and raise the alarm CORRUPT for a member that differs from the majority; the hash is kept while entries are applied"),
+    flag(Served, "scrub-core-percent", Unsigned(scrub), "1", "most percent of one core that verifying sealed log segments and the keys in memory may take in the background; damaged values are fetched from other members; 0 switches it off"),
     // HTTP
-    flag(Served, "enable-grpc-gateway", Boolean(|it, yes| it.http.gateway = yes), "true", "serve the JSON gateway under /v3/; it does not exist yet: true answers 501, false 404"),
+    flag(Served, "enable-grpc-gateway", Boolean(|it, yes| it.http.gateway = yes), "true", "serve the calls of gRPC as JSON over HTTP and WebSocket under /v3/"),
+    flag(Served, "enable-pprof", Boolean(|it, yes| it.http.profiles |= yes), "false", "serve profiles at /debug/pprof/ on the client addresses; --log-level=debug does the same"),
     flag(Served, "cors", Text(|it, list| { it.http.origins = names(list); Ok(()) }), "*", "origins that browsers may call from, comma-separated; * allows all"),
     flag(Served, "host-whitelist", Text(|it, list| { it.http.hosts = names(list); Ok(()) }), "*", "host names that HTTP clients may ask for, comma-separated; * allows all"),
     // Logging
-    flag(Served, "log-level", Text(|it, text| log_level(&mut it.log, text)), "info", "least severe level that is logged: debug, info, warn, error, panic or fatal"),
+    flag(Served, "log-level", Text(log_level), "info", "least severe level that is logged: debug, info, warn, error, panic or fatal"),
     flag(Served, "log-format", Text(|it, text| log_format(&mut it.log, text)), "json", "format of a log line: json or console"),
     flag(Served, "log-outputs", Text(|it, text| log_outputs(&mut it.log, text)), "default", "destinations of log lines, comma-separated: stderr, stdout or files; default is stderr"),
+    flag(Served, "enable-log-rotation", BOOLEAN, "false", "rename the file of --log-outputs when it is full; it must be the only output"),
+    flag(Served, "log-rotation-config-json", TEXT, r#"{"maxsize": 100, "maxage": 0, "maxbackups": 0, "localtime": false, "compress": false}"#, "when a log file is full (maxsize, in MiB; 0 means 100) and which full ones are kept: at most maxbackups, none older than maxage days (0 keeps all); compress writes them with gzip"),
     flag(Served, "metrics", Text(metrics), "basic", "basic, or extensive, which adds the histogram grpc_server_handling_seconds"),
     flag(Served, "version", BOOLEAN, "false", "print the versions and exit"),
     flag(Served, "config-file", TEXT, "", "YAML file with these flags as keys; all other flags and variables are then ignored"),
+    // Users
+    flag(Served, "auth-token", TEXT, "simple", "tokens of users: simple, or jwt,sign-method=M,pub-key=F,priv-key=F,ttl=5m; empty for none"),
+    flag(Served, "auth-token-ttl", UNSIGNED, "300", "seconds until a simple token ends that is not used"),
+    flag(Served, "bcrypt-cost", UNSIGNED, "10", "strength of the hashes of passwords, 4 to 31; each step doubles the time of a login"),
     // Accepted without effect
     flag(Idle, "snapshot-count", UNSIGNED, "10000", NO_SNAPSHOT_FILES),
     flag(Idle, "max-snapshots", UNSIGNED, "5", NO_SNAPSHOT_FILES),
@@ -232,35 +272,23 @@ static TABLE: &[Flag] = &[
     flag(Idle, "bootstrap-defrag-threshold-megabytes", UNSIGNED, "0", "space is reclaimed while serving"),
     flag(Idle, "compaction-batch-limit", SIGNED, "0", IN_MEMORY_COMPACTION),
     flag(Idle, "compaction-sleep-interval", DURATION, "0s", IN_MEMORY_COMPACTION),
-    flag(Idle, "corrupt-check-time", DURATION, "0s", NO_HASH_CHECK),
-    flag(Idle, "compact-hash-check-time", DURATION, "1m0s", NO_HASH_CHECK),
     flag(Idle, "downgrade-check-time", DURATION, "5s", "downgrades do not exist here"),
     flag(Idle, "raft-read-timeout", DURATION, "5s", MEMBERS_CONNECTIONS),
     flag(Idle, "raft-write-timeout", DURATION, "5s", MEMBERS_CONNECTIONS),
     flag(Idle, "initial-election-tick-advance", BOOLEAN, "true", "a member that starts waits its full time before it stands for election"),
     flag(Idle, "pre-vote", BOOLEAN, "true", "pre-votes are always on"),
-    flag(Idle, "warning-apply-duration", DURATION, "100ms", "applying an entry evaluates nothing, so it is never slow"),
     flag(Idle, "grpc-keepalive-min-time", DURATION, "5s", "pings are answered however frequent; etcd ends such connections with too_many_pings"),
     flag(Idle, "socket-reuse-address", BOOLEAN, "false", "SO_REUSEADDR is always on"),
-    flag(Idle, "self-signed-cert-validity", UNSIGNED, "1", "the server makes no certificates"),
-    flag(Idle, "bcrypt-cost", UNSIGNED, "10", "there are no users yet"),
-    flag(Idle, "auth-token-ttl", UNSIGNED, "300", "there are no tokens yet"),
     flag(Idle, "discovery-fallback", TEXT, "exit", "there is no discovery yet"),
     flag(Idle, "v2-deprecation", TEXT, "", "there is no v2 store"),
-    flag(Idle, "feature-gates", TEXT, "", "etcd's feature gates switch parts that do not exist here"),
     flag(Idle, "logger", TEXT, "zap", "there is only one logger"),
-    flag(Idle, "log-rotation-config-json", TEXT, r#"{"maxsize": 100, "maxage": 0, "maxbackups": 0, "localtime": false, "compress": false}"#, "the server does not rotate its log files"),
     flag(Idle, "distributed-tracing-address", TEXT, "localhost:4317", "tracing is off"),
     flag(Idle, "distributed-tracing-service-name", TEXT, "etcd", "tracing is off"),
     flag(Idle, "distributed-tracing-instance-id", TEXT, "", "tracing is off"),
     flag(Idle, "distributed-tracing-sampling-rate", SIGNED, "0", "tracing is off"),
     // Refused for now
     flag(Later, "wal-dir", TEXT, "", "a log apart from the data (the log is the data: use --data-dir)"),
-    flag(Later, "memory-mlock", BOOLEAN, "false", "locking memory"),
-    flag(Later, "enable-log-rotation", BOOLEAN, "false", "rotation of log files"),
-    flag(Later, "enable-pprof", BOOLEAN, "false", "profiling over HTTP"),
     flag(Later, "enable-distributed-tracing", BOOLEAN, "false", TRACING),
-    flag(Later, "force-new-cluster", BOOLEAN, "false", "making a cluster of one from a member of several"),
     flag(Later, "discovery-endpoints", TEXT, "", CLUSTER),
     flag(Later, "discovery-token", TEXT, "", CLUSTER),
     flag(Later, "discovery-dial-timeout", DURATION, "2s", CLUSTER),
@@ -274,32 +302,6 @@ static TABLE: &[Flag] = &[
     flag(Later, "discovery-cacert", TEXT, "", CLUSTER),
     flag(Later, "discovery-user", TEXT, "", CLUSTER),
     flag(Later, "discovery-password", TEXT, "", CLUSTER),
-    flag(Later, "discovery-srv", TEXT, "", CLUSTER),
-    flag(Later, "discovery-srv-name", TEXT, "", CLUSTER),
-    flag(Later, "cert-file", TEXT, "", TLS),
-    flag(Later, "key-file", TEXT, "", TLS),
-    flag(Later, "client-cert-file", TEXT, "", TLS),
-    flag(Later, "client-key-file", TEXT, "", TLS),
-    flag(Later, "client-cert-auth", BOOLEAN, "false", TLS),
-    flag(Later, "client-crl-file", TEXT, "", TLS),
-    flag(Later, "client-cert-allowed-hostname", TEXT, "", TLS),
-    flag(Later, "trusted-ca-file", TEXT, "", TLS),
-    flag(Later, "auto-tls", BOOLEAN, "false", TLS),
-    flag(Later, "peer-cert-file", TEXT, "", TLS),
-    flag(Later, "peer-key-file", TEXT, "", TLS),
-    flag(Later, "peer-client-cert-file", TEXT, "", TLS),
-    flag(Later, "peer-client-key-file", TEXT, "", TLS),
-    flag(Later, "peer-client-cert-auth", BOOLEAN, "false", TLS),
-    flag(Later, "peer-trusted-ca-file", TEXT, "", TLS),
-    flag(Later, "peer-auto-tls", BOOLEAN, "false", TLS),
-    flag(Later, "peer-crl-file", TEXT, "", TLS),
-    flag(Later, "peer-cert-allowed-cn", TEXT, "", TLS),
-    flag(Later, "peer-cert-allowed-hostname", TEXT, "", TLS),
-    flag(Later, "peer-skip-client-san-verification", BOOLEAN, "false", TLS),
-    flag(Later, "cipher-suites", TEXT, "", TLS),
-    flag(Later, "tls-min-version", TEXT, "TLS1.2", TLS),
-    flag(Later, "tls-max-version", TEXT, "", TLS),
-    flag(Later, "auth-token", TEXT, "simple", AUTH),
 ];
 
 const U32_MAX: u64 = u32::MAX as u64;
@@ -325,6 +327,12 @@ fn at_most<T: TryFrom<u64>>(max: u64, number: u64, to: &mut T) -> Checked {
     let fits = fits.and_then(|number| T::try_from(number).ok());
     *to = fits.ok_or_else(|| format!("at most {max}"))?;
     Ok(())
+}
+
+/// A member that forces a new cluster waits for no other one, not even for lost entries.
+fn force_new_cluster(config: &mut Config, yes: bool) {
+    config.node.replica.machine.forces_new_cluster = yes;
+    config.node.replica.accept_lost_tail |= yes;
 }
 
 fn quota(config: &mut Config, bytes: i64) -> Checked {
@@ -366,6 +374,17 @@ fn segment_bytes(config: &mut Config, bytes: u64) -> Checked {
     Ok(())
 }
 
+fn scrub(config: &mut Config, percent: u64) -> Checked {
+    let mut core_permille = 0;
+    at_most(100, percent, &mut core_permille)?;
+    core_permille *= 10;
+    config.node.scrubbing = (core_permille > 0).then(|| Scrubbing {
+        core_permille,
+        ..Scrubbing::default()
+    });
+    Ok(())
+}
+
 fn read_mode(config: &mut Config, text: &str) -> Checked {
     let mode: Result<ReadMode, ()> = text.parse();
     config.node.replica.read_mode = mode.map_err(|()| "write read-index or lease")?;
@@ -382,14 +401,15 @@ fn names(text: &str) -> Vec<String> {
     }
 }
 
-fn log_level(log: &mut LogConfig, text: &str) -> Checked {
-    log.level = match text {
+fn log_level(config: &mut Config, text: &str) -> Checked {
+    config.log.level = match text {
         "debug" => tracing::Level::DEBUG,
         "info" => tracing::Level::INFO,
         "warn" => tracing::Level::WARN,
         "error" | "dpanic" | "panic" | "fatal" => tracing::Level::ERROR,
         _ => return Err("write debug, info, warn or error".to_owned()),
     };
+    config.http.profiles |= config.log.level == tracing::Level::DEBUG;
     Ok(())
 }
 

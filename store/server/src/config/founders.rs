@@ -12,23 +12,46 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::configuration::{Config, Founder};
+use super::configuration::{Config, Discovery, Founder};
 use super::error::Error;
 use super::gather::Gathered;
 use super::urls::{self, Address, Url};
 
 const CLUSTER: &str = "initial-cluster";
 const STATE: &str = "initial-cluster-state";
+const SRV: &str = "discovery-srv";
 const ADVERTISED: &str = "initial-advertise-peer-urls";
 
-/// Reads the flags. Says in the configuration why a new data directory cannot begin with them.
+/// Reads the flags.
 pub(super) fn read(gathered: &Gathered, config: &mut Config) -> Result<(), Error> {
-    let (name, advertised) = (&*config.name, &config.addresses.advertise_peer);
     let state = gathered.text(STATE);
     if !matches!(state, "new" | "existing") {
         return Err(Error::bad(STATE, state, "write new or existing"));
     }
-    let text = gathered.text(CLUSTER);
+    config.cluster.joins = state == "existing";
+    discovery(gathered, config)?;
+    describe(gathered.text(CLUSTER), config)
+}
+
+/// The flags that find the members without a list of them.
+fn discovery(gathered: &Gathered, config: &mut Config) -> Result<(), Error> {
+    let discovery = Discovery {
+        srv_domain: gathered.text(SRV).to_owned(),
+        srv_name: gathered.text("discovery-srv-name").to_owned(),
+    };
+    if !discovery.srv_domain.is_empty() && !gathered.text(CLUSTER).is_empty() {
+        return Err(Error::Conflict(format!(
+            "--{SRV} and --{CLUSTER} both say which members the cluster has: leave one out"
+        )));
+    }
+    config.cluster.discovery = discovery;
+    Ok(())
+}
+
+/// Takes the members from a text in the form of `--initial-cluster`. Says in the configuration
+/// why a new data directory cannot begin with them.
+pub(crate) fn describe(text: &str, config: &mut Config) -> Result<(), Error> {
+    let (name, advertised) = (&*config.name, &config.addresses.advertise_peer);
     let founders = match text {
         "" => vec![Founder {
             name: name.to_owned(),
@@ -36,7 +59,7 @@ pub(super) fn read(gathered: &Gathered, config: &mut Config) -> Result<(), Error
         }],
         text => listed(text)?,
     };
-    let joins = state == "existing";
+    let joins = config.cluster.joins;
     // The cluster knows the URLs of a joining member since `member add`.
     let advertised = (!joins).then_some(&advertised[..]);
     let misfit = misfit(text, &founders, name, advertised).err();
@@ -45,7 +68,7 @@ pub(super) fn read(gathered: &Gathered, config: &mut Config) -> Result<(), Error
         Error::bad(CLUSTER, text, rule)
     });
     let cluster = &mut config.cluster;
-    (cluster.joins, cluster.founders) = (joins, founders);
+    cluster.founders = founders;
     cluster.cannot_begin = misfit.or(lonely);
     Ok(())
 }

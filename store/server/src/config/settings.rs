@@ -10,7 +10,7 @@ use super::error::Error;
 use super::flags::Flag;
 use super::gather::Gathered;
 use super::urls::{Address, Url};
-use super::{durability, founders, values};
+use super::{durability, founders, log_rotation, tls_flags, users, values};
 
 /// A longer election timeout is taken for a mistake of units.
 const ELECTION_TIMEOUT_MAX: Duration = Duration::from_secs(50);
@@ -24,9 +24,12 @@ pub(super) fn read(gathered: &mut Gathered) -> Result<Config, Error> {
     elections(gathered, &mut config)?;
     founders::read(gathered, &mut config)?;
     addresses(gathered, &mut config)?;
+    tls_flags::read(gathered, &mut config)?;
+    log_rotation::read(gathered, &mut config)?;
     if config.node.directory.as_os_str().is_empty() {
         config.node.directory = PathBuf::from(format!("{}.inkstone", config.name));
     }
+    config.users = users::read(gathered)?;
     config.auto_compaction = auto_compaction(gathered)?;
     config.durability = durability::read(gathered)?;
     config.durability.apply_to(&mut config.node);
@@ -34,8 +37,10 @@ pub(super) fn read(gathered: &mut Gathered) -> Result<Config, Error> {
     config.node.replica.strict_reconfiguration = false;
     let response_bytes_max = config.message_bytes_max();
     let machine = &mut config.node.replica.machine;
+    machine.checks_callers = true;
     machine.watch.response_bytes_max = response_bytes_max;
     machine.lease_ttl_min_seconds = lease_ttl_min_seconds(config.node.replica.election_timeout);
+    corruption_checks(&mut config)?;
     config.warnings = warnings(gathered, &config);
     Ok(config)
 }
@@ -130,6 +135,20 @@ fn elections(gathered: &Gathered, config: &mut Config) -> Result<(), Error> {
     Ok(())
 }
 
+/// etcd's rule for the interval, in its words; and what follows from the gates.
+fn corruption_checks(config: &mut Config) -> Result<(), Error> {
+    if config.corruption.compacted_interval.is_zero() {
+        return Err(Error::bad(
+            "compact-hash-check-time",
+            "0s",
+            "must be >0 (set to 0s)",
+        ));
+    }
+    let machine = &mut config.node.replica.machine;
+    machine.hash_every_compaction = config.corruption.after_compactions();
+    Ok(())
+}
+
 fn auto_compaction(gathered: &Gathered) -> Result<Option<AutoCompaction>, Error> {
     const RETENTION: &str = "auto-compaction-retention";
     let text = gathered.text(RETENTION);
@@ -155,18 +174,17 @@ fn auto_compaction(gathered: &Gathered) -> Result<Option<AutoCompaction>, Error>
 }
 
 fn warnings(gathered: &mut Gathered, config: &Config) -> Vec<String> {
-    const GATEWAY: &str = "enable-grpc-gateway";
-    let asks_for_gateway = gathered.is_given(GATEWAY) && config.http.gateway;
     let mut warnings = std::mem::take(&mut gathered.warnings);
+    warnings.extend(config.corruption.gates.warning());
     let is_open = |url: &Url| matches!(url.address(), Address::Tcp { host, .. } if host != "localhost" && !is_loopback(host));
-    if config.addresses.listen_client.iter().any(is_open) {
-        let text = "clients are served without TLS and without users on an open address";
+    let mut plain = config
+        .addresses
+        .listen_client
+        .iter()
+        .filter(|it| !it.is_secure());
+    if plain.any(is_open) {
+        let text = "clients are served without TLS on an open address";
         warnings.push(text.to_owned());
-    }
-    if asks_for_gateway {
-        warnings.push(format!(
-            "the JSON gateway (--{GATEWAY}) does not exist yet: /v3/* answers 501; use gRPC"
-        ));
     }
     warnings
 }

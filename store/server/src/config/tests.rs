@@ -157,17 +157,47 @@ fn a_bad_value_is_reported_with_its_source() {
 }
 
 #[test]
-fn flags_of_missing_features_are_refused() {
-    for word in [
-        "--cert-file=a",
-        "--auto-tls",
-        "--peer-auto-tls=true",
-        "--auth-token=jwt,pub-key=a",
-        "--discovery-token=a",
-        "--wal-dir=w",
-        "--enable-pprof",
-        "--listen-client-urls=https://localhost:2379",
+fn corruption_checks_are_off_unless_their_flags_ask_for_them() {
+    let plain = config(&[]);
+    assert!(!plain.corruption.at_the_start() && !plain.corruption.after_compactions());
+    assert!(plain.corruption.interval.is_zero());
+    assert!(plain.node.replica.compares_states);
+    assert_eq!(plain.node.scrubbing.unwrap().core_permille, 10);
+    let all = config(&[
+        "--feature-gates=InitialCorruptCheck=true,CompactHashCheck=true",
+        "--corrupt-check-time=10m",
+        "--compare-states=false",
+        "--scrub-core-percent=0",
+    ]);
+    assert!(all.corruption.at_the_start() && all.corruption.after_compactions());
+    assert!(all.node.replica.machine.hash_every_compaction);
+    assert_eq!(all.corruption.interval.as_secs(), 600);
+    assert!(!all.node.replica.compares_states);
+    assert_eq!(all.node.scrubbing, None);
+}
+
+#[test]
+fn corruption_checks_with_senseless_values_are_refused() {
+    for (word, expected) in [
+        ("--compact-hash-check-time=0s", "must be >0 (set to 0s)"),
+        (
+            "--feature-gates=Nothing=true",
+            "unrecognized feature gate: Nothing",
+        ),
+        ("--scrub-core-percent=101", "at most 100"),
+        (
+            "--experimental-initial-corrupt-check=true",
+            "initial-corrupt-check",
+        ),
     ] {
+        let text = refusal(&[word]);
+        assert!(text.contains(expected), "{word}: {text}");
+    }
+}
+
+#[test]
+fn flags_of_missing_features_are_refused() {
+    for word in ["--discovery-token=a", "--wal-dir=w", "--enable-pprof"] {
         let text = refusal(&[word, "--advertise-client-urls=http://localhost:2379"]);
         assert!(text.contains("not supported yet"), "{word}: {text}");
     }

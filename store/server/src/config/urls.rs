@@ -1,7 +1,7 @@
 //! Lists of URLs: where to listen and what to advertise.
 //!
-//! Only what etcd accepts: `http://host:port` without a path, and
-//! `unix://path`. The list is sorted and free of doubles, because the
+//! Only what etcd accepts: `http://host:port` without a path, `unix://path`, and the same with
+//! TLS, `https` and `unixs`. The list is sorted and free of doubles, because the
 //! member's identity is computed from it.
 
 use std::net::IpAddr;
@@ -20,14 +20,14 @@ pub struct Url {
 /// What a URL points at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Address {
-    /// `http://host:port`.
+    /// `http://host:port` or `https://host:port`.
     Tcp {
         /// Name or address, without the brackets of an IPv6 address.
         host: String,
         /// Port; 0 lets the system choose when listening.
         port: u16,
     },
-    /// `unix://path`.
+    /// `unix://path` or `unixs://path`.
     Unix {
         /// The socket's file.
         path: PathBuf,
@@ -38,6 +38,11 @@ impl Url {
     /// The URL as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// Whether connections to it have TLS.
+    pub fn is_secure(&self) -> bool {
+        self.text.starts_with("https:") || self.text.starts_with("unixs:")
     }
 
     pub fn address(&self) -> &Address {
@@ -96,20 +101,15 @@ fn one(flag: &'static str, text: &str) -> Result<Url, Error> {
     // `unix:path` without the slashes is accepted as well.
     let parts = text.split_once("://").or_else(|| text.split_once(':'));
     let address = match parts {
-        Some(("http", address)) if text.starts_with("http://") => tcp(flag, text, address)?,
-        Some(("unix", path)) if !path.is_empty() => Address::Unix {
+        Some(("http" | "https", address)) if text.contains("://") => tcp(flag, text, address)?,
+        Some(("unix" | "unixs", path)) if !path.is_empty() => Address::Unix {
             path: PathBuf::from(path),
         },
-        Some((scheme @ ("https" | "unixs"), _)) => {
-            let plain = scheme.trim_end_matches('s');
-            let remedy = format!("TLS is not supported yet; write {plain}:// for {scheme}://");
-            return Err(Error::bad(flag, text, remedy));
-        }
         _ => {
             return Err(Error::bad(
                 flag,
                 text,
-                "write http://host:port or unix://path",
+                "write http://host:port, https://host:port, unix://path or unixs://path",
             ));
         }
     };
@@ -205,6 +205,19 @@ mod tests {
     }
 
     #[test]
+    fn the_scheme_says_whether_there_is_tls() {
+        for (text, is_secure) in [
+            ("http://a:1", false),
+            ("https://a:1", true),
+            ("unix://https", false),
+            ("unixs://a", true),
+            ("unixs:a", true),
+        ] {
+            assert_eq!(list("f", text).unwrap()[0].is_secure(), is_secure, "{text}");
+        }
+    }
+
+    #[test]
     fn an_advertised_port_0_becomes_the_chosen_port_of_the_same_host() {
         let chosen = |host: &str, port| ChosenPort {
             host: host.to_owned(),
@@ -222,6 +235,10 @@ mod tests {
         );
         assert_eq!(filled("http://[::1]:9", &chosen), "http://[::1]:9");
         assert_eq!(filled("unix://a", &chosen), "unix://a");
+        assert_eq!(
+            filled("https://127.0.0.1:0", &chosen),
+            "https://127.0.0.1:7"
+        );
         assert_eq!(filled("http://a:0", &[]), "http://a:0");
     }
 
@@ -236,16 +253,11 @@ mod tests {
             "ftp://a:1",
             "unix://",
             "http://a:1,",
+            "https:a:1",
+            "https://a",
+            "unixs://",
         ] {
             assert!(list("f", text).is_err(), "{text}");
-        }
-        for (text, remedy) in [
-            ("https://a:1", "write http://"),
-            ("unixs:a", "write unix://"),
-        ] {
-            let later = list("f", text).unwrap_err().to_string();
-            assert!(later.contains("TLS is not supported yet"), "{later}");
-            assert!(later.contains(remedy), "{later}");
         }
     }
 

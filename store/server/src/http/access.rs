@@ -10,9 +10,14 @@ use tonic::codegen::http::{HeaderMap, HeaderValue, Response, StatusCode, header}
 
 use crate::config::Config;
 
-/// The refusal of a request for a host that is not listed; `None` if it is allowed.
+/// Extension of the requests that come with TLS.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OverTls;
+
+/// The refusal of a request for a host that is not listed; `None` if it is allowed. With TLS every
+/// host is allowed: the browser has checked its name.
 pub(super) fn refuse(config: &Config, parts: &Parts) -> Option<Response<Body>> {
-    if config.http.hosts.is_empty() {
+    if config.http.hosts.is_empty() || parts.extensions.get::<OverTls>().is_some() {
         return None;
     }
     let host = parts.headers.get(header::HOST);
@@ -24,7 +29,15 @@ pub(super) fn refuse(config: &Config, parts: &Parts) -> Option<Response<Body>> {
     }
     let text =
         format!("host {name:?} is not on the list: start the server with --host-whitelist={name}");
-    Some(super::refusal(StatusCode::MISDIRECTED_REQUEST, &text))
+    Some(super::page::refusal(StatusCode::MISDIRECTED_REQUEST, &text))
+}
+
+/// Whether a page of the request's origin may read the answer; true if it has none, and so
+/// comes from no browser's page.
+pub(super) fn admits_origin(config: &Config, headers: &HeaderMap) -> bool {
+    let allowed = &config.http.origins;
+    let is_allowed = |origin: &HeaderValue| allowed.iter().any(|it| *origin == it.as_str());
+    allowed.is_empty() || headers.get(header::ORIGIN).is_none_or(is_allowed)
 }
 
 /// Adds the header that allows a browser's page to read the answer, if its origin is listed.
@@ -68,6 +81,15 @@ mod tests {
             .unwrap()
             .into_parts()
             .0
+    }
+
+    #[test]
+    fn a_list_of_hosts_does_not_count_with_tls() {
+        let config = testing::config(&["--host-whitelist=db.example"]);
+        let mut parts = parts("host", "other.example");
+        assert!(refuse(&config, &parts).is_some());
+        parts.extensions.insert(OverTls);
+        assert!(refuse(&config, &parts).is_none());
     }
 
     #[test]

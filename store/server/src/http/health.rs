@@ -13,7 +13,7 @@ use tonic::codegen::http::request::Parts;
 use tonic::codegen::http::{Method, Response, StatusCode};
 use tracing::warn;
 
-use super::{method_not_allowed, no_sniffing, plain, refusal};
+use super::page::{method_not_allowed, no_sniffing, plain, refusal};
 use crate::backend::Backend;
 
 /// A named check.

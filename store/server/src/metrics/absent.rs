@@ -16,8 +16,6 @@ const COUNTERS: &[&str] = &[
     "etcd_debugging_store_watch_requests_total",
     "etcd_debugging_store_writes_total",
     "etcd_grpc_proxy_events_coalescing_total",
-    // Applying evaluates nothing and waits for nothing, so it is never slow.
-    "etcd_server_slow_apply_total",
 ];
 
 const GAUGES: &[&str] = &[
@@ -46,22 +44,6 @@ const HISTOGRAMS: &[(&str, &[f64])] = &[
     ("etcd_snap_fsync_duration_seconds", DISK_SECONDS),
 ];
 
-/// etcd 3.7's feature gates and their stages. Each switches a part that does
-/// not exist here, so none is enabled.
-const FEATURES: &[(&str, &str)] = &[
-    ("AllAlpha", "ALPHA"),
-    ("AllBeta", "BETA"),
-    ("CompactHashCheck", "ALPHA"),
-    ("FastLeaseKeepAlive", "BETA"),
-    ("InitialCorruptCheck", "ALPHA"),
-    ("LeaseCheckpoint", "ALPHA"),
-    ("LeaseCheckpointPersist", "ALPHA"),
-    ("PriorityRequest", "ALPHA"),
-    ("SetMemberLocalAddr", "ALPHA"),
-    ("StopGRPCServiceOnDefrag", "ALPHA"),
-    ("TxnModeWriteWithSharedBuffer", "BETA"),
-];
-
 pub(super) fn write(page: &mut Page) {
     const HELP: &str = "Of a part of etcd that Inkstone does not have.";
     for name in COUNTERS {
@@ -72,10 +54,5 @@ pub(super) fn write(page: &mut Page) {
     }
     for (name, bounds) in HISTOGRAMS {
         page.histogram(name, HELP, &Histogram::new(bounds));
-    }
-    let help = "etcd's feature gates; none exists here.";
-    let mut family = page.family("etcd_server_feature_enabled", "gauge", help);
-    for (feature, stage) in FEATURES {
-        family.sample(&[("name", feature), ("stage", stage)], 0);
     }
 }

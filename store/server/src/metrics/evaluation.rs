@@ -1,13 +1,18 @@
-//! Metrics of evaluated commands, as the node reports them.
+//! Metrics of evaluated commands, and a log line about a slow one, as the node reports them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use environment::Clock;
+use environment::{Clock, Throttle};
 use revisions::Command;
+use tracing::warn;
 
 use super::Counter;
 use super::histogram::{COMPACTION_MILLISECONDS, Histogram, MEMORY_SECONDS};
+use crate::lock;
+
+/// Shortest time between two log lines about slow evaluations.
+const SLOW_LOGGED_EVERY: Duration = Duration::from_secs(1);
 
 /// Commands by name, in etcd's words.
 const OPERATIONS: [&str; 8] = [
@@ -21,9 +26,9 @@ const OPERATIONS: [&str; 8] = [
     "ClusterMemberAttrSet",
 ];
 
-/// Index of a command's name; changes of the membership have none.
+/// Index of a command's name; changes of the membership and of users have none.
 fn place(command: &Command) -> Option<usize> {
-    Some(match command {
+    Some(match command.plain() {
         Command::Put(_) => 0,
         Command::DeleteRange(_) => 1,
         Command::Txn(_) => 2,
@@ -35,7 +40,9 @@ fn place(command: &Command) -> Option<usize> {
         Command::MemberAdd(_)
         | Command::MemberRemove(_)
         | Command::MemberUpdate(_)
-        | Command::MemberPromote(_) => return None,
+        | Command::MemberPromote(_)
+        | Command::Auth(_)
+        | Command::As(_) => return None,
     })
 }
 
@@ -51,6 +58,10 @@ struct Times {
 pub(crate) struct EvaluationMetrics {
     clock: Arc<dyn Clock>,
     times: [Times; OPERATIONS.len()],
+    /// An evaluation that takes longer is counted and logged.
+    slow: Duration,
+    pub(super) slow_total: Counter,
+    slow_lines: Mutex<Throttle>,
     /// Time from a compaction to the end of its sweep.
     pub(super) sweeps: Histogram,
     /// When the newest sweep ended, in seconds since 1970; 0 before the first.
@@ -58,13 +69,16 @@ pub(crate) struct EvaluationMetrics {
 }
 
 impl EvaluationMetrics {
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> EvaluationMetrics {
+    pub(crate) fn new(clock: Arc<dyn Clock>, slow: Duration) -> EvaluationMetrics {
         EvaluationMetrics {
             clock,
             times: std::array::from_fn(|_| Times {
                 done: Histogram::new(MEMORY_SECONDS),
                 refused: Histogram::new(MEMORY_SECONDS),
             }),
+            slow,
+            slow_total: Counter::default(),
+            slow_lines: Mutex::new(Throttle::new(SLOW_LOGGED_EVERY)),
             sweeps: Histogram::new(COMPACTION_MILLISECONDS),
             swept_at: Counter::default(),
         }
@@ -78,6 +92,23 @@ impl EvaluationMetrics {
         });
         each.filter(|(_, _, times)| !times.is_empty())
     }
+
+    /// Counts a slow evaluation, and logs it in etcd's words.
+    fn note_slow(&self, operation: &str, done: bool, took: Duration) {
+        self.slow_total.add(1);
+        let line = lock(&self.slow_lines).note(self.clock.now(), 1);
+        if let Some(times) = line {
+            let expected = self.slow;
+            warn!(
+                operation,
+                done,
+                ?took,
+                ?expected,
+                times,
+                "apply request took too long"
+            );
+        }
+    }
 }
 
 impl cluster::Observer for EvaluationMetrics {
@@ -85,6 +116,10 @@ impl cluster::Observer for EvaluationMetrics {
         if let Some(place) = place(command) {
             let times = &self.times[place];
             if done { &times.done } else { &times.refused }.observe(took);
+        }
+        if took > self.slow {
+            let operation = place(command).map_or("Member", |place| OPERATIONS[place]);
+            self.note_slow(operation, done, took);
         }
     }
 

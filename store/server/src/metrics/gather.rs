@@ -18,6 +18,7 @@ pub(crate) fn exposition(backend: &Backend) -> String {
     members(&mut page, backend);
     storage(&mut page, &status);
     compaction(&mut page, &status, backend);
+    damage(&mut page, backend);
     log(&mut page, &status);
     unflushed(&mut page, &status, backend);
     operations(&mut page, &backend.metrics.operations);
@@ -47,8 +48,9 @@ fn server(page: &mut Page, backend: &Backend) {
     page.counter("etcd_network_client_grpc_received_bytes_total", "Bytes from clients.", metrics.network.received_bytes.get());
     page.counter("etcd_network_client_grpc_sent_bytes_total", "Bytes to clients.", metrics.network.sent_bytes.get());
     page.gauge("etcd_disk_defrag_inflight", "Defragmentations under way.", metrics.defragmenting.get());
-    page.gauge("etcd_debugging_auth_revision", "Revision of users and roles.", 1u64);
+    page.gauge("etcd_debugging_auth_revision", "Revision of users and roles.", backend.reader().users().current().revision());
     page.gauge("inkstone_connections", "Open connections.", metrics.connections.get());
+    page.counter("etcd_server_slow_apply_total", "Commands that took longer to evaluate than --warning-apply-duration.", backend.evaluations.slow_total.get());
     page.counter("inkstone_long_turns_total", "Times that one call held its core for more than 5 ms.", metrics.long_turns.count());
     page.gauge("inkstone_read_lease", "1: this member leads and holds a read lease, so its reads ask no other member.", u8::from(backend.node.has_read_lease()));
     page.gauge("inkstone_durable", "1: a write is answered once it is on the device; 0: once it is in the page cache.", u8::from(config.durability == Durability::Durable));
@@ -92,6 +94,24 @@ fn compaction(page: &mut Page, status: &Status, backend: &Backend) {
     page.gauge("etcd_debugging_mvcc_compact_revision", "Compacted revision.", status.compacted.max(0));
     page.counter("etcd_debugging_mvcc_db_compaction_keys_total", "Key versions dropped after compactions.", status.upkeep.swept_versions);
     page.gauge("etcd_debugging_mvcc_db_compaction_last", "When the newest sweep after a compaction ended.", backend.evaluations.swept_at.get());
+}
+
+/// What comparing the members' states and verifying the log has found.
+#[rustfmt::skip]
+fn damage(page: &mut Page, backend: &Backend) {
+    let (found, engine) = (backend.node.status().agreements, backend.reader().engine());
+    page.counter("inkstone_state_comparisons_total", "Comparisons of another member's state with this leader's that found the same.", found.agreed);
+    page.counter("inkstone_state_differences_total", "Comparisons of another member's state with this leader's that found another one.", found.differed);
+    page.counter("inkstone_corrupt_alarms_total", "Alarms CORRUPT that this member asked for because states differ.", found.alarms);
+    page.gauge("inkstone_damaged_values", "Damaged values that no other member has sent yet.", engine.damaged_versions().len());
+    if let Some(found) = backend.node.scrub_findings() {
+        page.counter("inkstone_scrubbed_bytes_total", "Bytes of sealed segments verified in the background.", found.bytes);
+        page.counter("inkstone_scrub_rounds_total", "Rounds over all sealed segments.", found.rounds);
+        page.counter("inkstone_scrub_damaged_total", "Damaged places found in sealed segments.", found.damaged);
+        page.counter("inkstone_scrub_rewritten_total", "Damaged frames written again from the page cache.", found.rewritten);
+        page.counter("inkstone_key_walks_total", "Walks over the keys in memory that found what was applied.", found.sound_walks);
+        page.counter("inkstone_key_walks_failed_total", "Walks over the keys in memory that found something else.", found.spoiled_walks);
+    }
 }
 
 #[rustfmt::skip]

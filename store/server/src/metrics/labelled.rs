@@ -6,7 +6,7 @@ use super::Counter;
 use super::grpc::MethodMetrics;
 use super::text::Page;
 use crate::backend::Backend;
-use crate::config::AutoCompaction;
+use crate::config::{AutoCompaction, GATES};
 use crate::methods::Method;
 
 pub(super) fn write(page: &mut Page, backend: &Backend) {
@@ -22,6 +22,7 @@ pub(super) fn write(page: &mut Page, backend: &Backend) {
     if backend.config.http.metrics_extensive {
         handling(page, backend);
     }
+    gates(page, backend);
     checks(page, backend);
     scrapes(page, backend);
 }
@@ -54,6 +55,17 @@ fn facts(page: &mut Page, backend: &Backend) {
     );
     page.family(name, "gauge", help)
         .sample(&[("mode", mode)], kept);
+}
+
+/// etcd's feature gates. One that switches nothing here is never open.
+fn gates(page: &mut Page, backend: &Backend) {
+    let help = "Whether a feature gate of etcd is open that switches something here.";
+    let mut family = page.family("etcd_server_feature_enabled", "gauge", help);
+    for gate in GATES {
+        let is_open = backend.config.corruption.gates.is_open(gate.name);
+        let labels = [("name", gate.name), ("stage", gate.stage)];
+        family.sample(&labels, u8::from(is_open));
+    }
 }
 
 /// The members of the cluster, this one included, and the traffic between it and each

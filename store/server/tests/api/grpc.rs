@@ -1,13 +1,8 @@
 //! Properties of every call: metadata, health, unknown services.
 
 use etcd_api::Error;
-use etcd_api::etcdserverpb::auth_client::AuthClient;
 use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
-use etcd_api::etcdserverpb::{AuthUserListRequest, SnapshotRequest, StatusRequest};
-use etcd_api::v3electionpb::election_client::ElectionClient;
-use etcd_api::v3electionpb::{CampaignRequest, LeaderRequest};
-use etcd_api::v3lockpb::lock_client::LockClient;
-use etcd_api::v3lockpb::{LockRequest, UnlockRequest};
+use etcd_api::etcdserverpb::{SnapshotRequest, StatusRequest};
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Request};
 use tonic_health::pb::HealthCheckRequest;
@@ -121,39 +116,12 @@ async fn health_checks_are_counted() {
 async fn missing_services_name_themselves_and_a_replacement() {
     let serving = serving(&[]);
     let channel = serving.channel().await;
-    let mut lock = LockClient::new(channel.clone());
-    let mut election = ElectionClient::new(channel.clone());
-    let mut auth = AuthClient::new(channel.clone());
     let mut maintenance = MaintenanceClient::new(channel);
-    let observed = election.observe(LeaderRequest::default()).await;
-    for (refused, missing, instead) in [
-        (
-            lock.lock(LockRequest::default()).await.err(),
-            "v3lockpb.Lock",
-            "concurrency",
-        ),
-        (
-            lock.unlock(UnlockRequest::default()).await.err(),
-            "v3lockpb.Lock",
-            "concurrency",
-        ),
-        (
-            election.campaign(CampaignRequest::default()).await.err(),
-            "Election",
-            "concurrency",
-        ),
-        (observed.err(), "Election", "concurrency"),
-        (
-            auth.user_list(AuthUserListRequest {}).await.err(),
-            "users and roles",
-            "trusted",
-        ),
-        (
-            maintenance.snapshot(SnapshotRequest {}).await.err(),
-            "snapshot",
-            "make-mirror",
-        ),
-    ] {
+    for (refused, missing, instead) in [(
+        maintenance.snapshot(SnapshotRequest {}).await.err(),
+        "snapshot",
+        "make-mirror",
+    )] {
         let refused = refused.unwrap();
         assert_eq!(refused.code(), Code::Unimplemented);
         let text = refused.message();
@@ -161,8 +129,8 @@ async fn missing_services_name_themselves_and_a_replacement() {
         assert!(text.contains(missing) && text.contains(instead), "{text}");
     }
     let page = crate::http::get(&serving, "/metrics").await.body;
-    let row = "grpc_server_handled_total{grpc_code=\"Unimplemented\",grpc_method=\"Unlock\",\
-               grpc_service=\"v3lockpb.Lock\",grpc_type=\"unary\"} 1\n";
+    let row = "grpc_server_handled_total{grpc_code=\"Unimplemented\",grpc_method=\"Snapshot\",\
+               grpc_service=\"etcdserverpb.Maintenance\",grpc_type=\"server_stream\"} 1\n";
     assert!(page.contains(row), "{page}");
     assert!(
         !page.contains(r#"grpc_method="Resign""#),

@@ -95,18 +95,6 @@ async fn versions_and_unknown_pages() {
 }
 
 #[tokio::test]
-async fn the_json_gateway_says_what_to_use_until_it_is_there() {
-    let path = "/v3/kv/range";
-    let on = serving(&[]);
-    let page = ask(on.endpoint.trim_start_matches("http://"), "POST", path).await;
-    assert_eq!(page.status, 501);
-    assert!(page.body.contains("use the gRPC API"), "{}", page.body);
-    let off = serving(&["--enable-grpc-gateway=false"]);
-    let page = ask(off.endpoint.trim_start_matches("http://"), "POST", path).await;
-    assert_eq!(page.status, 404);
-}
-
-#[tokio::test]
 async fn metrics_have_etcd_s_names_and_no_name_twice() {
     let serving = serving(&[]);
     serving.kv().await.put(put("a", "1")).await.unwrap();

@@ -5,7 +5,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops where something fails")]
 
+mod auth;
 mod connections;
+mod gateway;
 mod grpc;
 mod http;
 mod kv;
@@ -13,6 +15,7 @@ mod lease;
 mod long_turns;
 mod maintenance;
 mod members;
+mod recipes;
 mod serving;
 mod small_messages;
 mod watch;

@@ -42,6 +42,8 @@ enum Trial {
     },
     /// Watches and ranges as streams: the same events in the same order as etcd
     Watch(SharedOptions),
+    /// Users, roles and permissions: each decision as etcd's
+    Users(SharedOptions),
     /// Bad HTTP/2 and bad gRPC at the client port, while another client is served
     Http2(SharedOptions),
     /// Bad frames at the peer ports of three members, while a client is served
@@ -77,10 +79,11 @@ pub fn run(options: &Options) -> Outcome {
     match &options.trial {
         Trial::Kv { shared, operations } => play(shared, &[Kv], *operations, usual),
         Trial::Watch(shared) => play(shared, &[Watch], None, usual),
+        Trial::Users(shared) => play(shared, &[Users], None, usual),
         Trial::Http2(shared) => play(shared, &[Http2], None, usual),
         Trial::Peer(shared) => play(shared, &[Peer], None, usual),
         Trial::Slow { shared, crowd } => play(shared, &[Slow], None, *crowd),
-        Trial::All(shared) => play(shared, &[Kv, Watch, Http2, Peer, Slow], None, usual),
+        Trial::All(shared) => play(shared, &[Kv, Watch, Users, Http2, Peer, Slow], None, usual),
         Trial::Decoders(decoders) => decoders::run(decoders),
     }
 }
@@ -89,11 +92,12 @@ pub fn run(options: &Options) -> Outcome {
 enum Kind {
     Kv,
     Watch,
+    Users,
     Http2,
     Peer,
     Slow,
 }
-use Kind::{Http2, Kv, Peer, Slow, Watch};
+use Kind::{Http2, Kv, Peer, Slow, Users, Watch};
 
 /// Runs each trial, even after a failed one, and prints a table of their results.
 fn play(options: &SharedOptions, kinds: &[Kind], operations: Option<u64>, crowd: Crowd) -> Outcome {
@@ -114,6 +118,7 @@ fn play(options: &SharedOptions, kinds: &[Kind], operations: Option<u64>, crowd:
             match kind {
                 Kv => trials::kv::run(&subject, length).await,
                 Watch => trials::watch::run(&subject, length).await,
+                Users => trials::users::run(&subject, length).await,
                 Http2 => trials::http2::run(&subject, length).await,
                 Peer => trials::peer::run(&subject, length).await,
                 Slow => trials::slow::run(&subject, length, crowd).await,

@@ -6,15 +6,14 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use environment::Mutex;
 use tokio::sync::Notify;
-
-use crate::lock::lock;
 
 /// All connections in their greetings.
 #[derive(Debug)]
-pub(crate) struct Greetings {
+pub struct Greetings {
     max: usize,
     waiting: Mutex<WaitingGreetings>,
 }
@@ -35,15 +34,16 @@ struct Place {
 
 /// One connection in its greetings; dropping this frees its place.
 #[derive(Debug)]
-pub(crate) struct Greeting {
+pub struct Greeting {
     all: Arc<Greetings>,
     number: u64,
     ended: Arc<Notify>,
 }
 
 impl Greetings {
+    /// At most `max` connections at a time.
     pub fn new(max: usize) -> Greetings {
-        assert!(max > 0, "`Limits::check` refuses 0");
+        assert!(max > 0, "at least one connection must be able to begin");
         Greetings {
             max,
             waiting: Mutex::default(),
@@ -52,7 +52,7 @@ impl Greetings {
 
     /// Adds a connection, and ends another one if the limit is reached.
     pub fn enter(self: &Arc<Greetings>, address: Option<IpAddr>) -> Greeting {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         if waiting.places.len() >= self.max {
             let at = waiting.victim();
             waiting.places.remove(at).ended.notify_one();
@@ -95,7 +95,7 @@ impl Greeting {
 
 impl Drop for Greeting {
     fn drop(&mut self) {
-        let mut waiting = lock(&self.all.waiting);
+        let mut waiting = self.all.waiting.lock();
         waiting.places.retain(|place| place.number != self.number);
     }
 }

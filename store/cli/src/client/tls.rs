@@ -1,0 +1,142 @@
+//! TLS of the client verbs: etcdctl's flags and variables.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ::tls::{Connector, NamedFile, Pair, SecureStream, Settings};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tonic::codegen::http::Uri;
+use tonic::transport::{Channel, Endpoint, Error};
+use tower::service_fn;
+
+use crate::failure::Failure;
+
+/// Flags about TLS.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct TlsArguments {
+    /// File with the authorities that sign the server's certificate, as PEM; default: those of
+    /// the system
+    #[arg(
+        long,
+        env = "ETCDCTL_CACERT",
+        hide_env_values = true,
+        value_name = "FILE",
+        help_heading = "Connection"
+    )]
+    cacert: Option<PathBuf>,
+    /// File with the certificate to show to the server, as PEM
+    #[arg(
+        long,
+        env = "ETCDCTL_CERT",
+        hide_env_values = true,
+        value_name = "FILE",
+        help_heading = "Connection"
+    )]
+    cert: Option<PathBuf>,
+    /// File with the private key of --cert, as PEM
+    // The verbs have an argument of this name.
+    #[arg(
+        id = "private_key",
+        long = "key",
+        env = "ETCDCTL_KEY",
+        hide_env_values = true,
+        value_name = "FILE",
+        help_heading = "Connection"
+    )]
+    key: Option<PathBuf>,
+    /// Accept every certificate of the server; for tests only
+    #[arg(
+        long,
+        env = "ETCDCTL_INSECURE_SKIP_TLS_VERIFY",
+        hide_env_values = true,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        default_value = "false",
+        action = clap::ArgAction::Set,
+        hide_default_value = true,
+        hide_possible_values = true,
+        help_heading = "Connection"
+    )]
+    insecure_skip_tls_verify: bool,
+    /// With =false, an endpoint without a scheme is an https one
+    #[arg(
+        long,
+        env = "ETCDCTL_INSECURE_TRANSPORT",
+        hide_env_values = true,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        default_value = "true",
+        action = clap::ArgAction::Set,
+        hide_default_value = true,
+        hide_possible_values = true,
+        help_heading = "Connection"
+    )]
+    insecure_transport: bool,
+}
+
+impl TlsArguments {
+    /// Scheme of an endpoint that is written without one, as in etcdctl.
+    pub(crate) fn scheme(&self) -> &'static str {
+        let names_a_file = self.cacert.is_some() || self.cert.is_some() || self.key.is_some();
+        match names_a_file || self.insecure_skip_tls_verify || !self.insecure_transport {
+            true => "https",
+            false => "http",
+        }
+    }
+
+    fn settings(&self) -> Result<Settings, Failure> {
+        let file = |option, path: &Option<PathBuf>| {
+            let path = path.clone();
+            path.map(|path| NamedFile { option, path })
+        };
+        let pair = match (file("cert", &self.cert), file("key", &self.key)) {
+            (None, None) => None,
+            (Some(certificate), Some(key)) => Some(Pair { certificate, key }),
+            _ => {
+                return Err(Failure::wrong_use(
+                    "--cert and --key belong together, and one of them is missing",
+                    "Name the certificate and its private key, or neither.",
+                ));
+            }
+        };
+        Ok(Settings {
+            pair,
+            trusted: file("cacert", &self.cacert),
+            verifies_nothing: self.insecure_skip_tls_verify,
+            ..Settings::default()
+        })
+    }
+}
+
+/// Opens connections to https endpoints.
+#[derive(Clone)]
+pub(crate) struct Secure(Arc<Connector>);
+
+impl Secure {
+    /// Reads the files of the flags.
+    pub(crate) fn new(arguments: &TlsArguments) -> Result<Secure, Failure> {
+        let connector = Connector::new(arguments.settings()?, &["h2"]);
+        let connector = connector.map_err(|error| Failure::wrong_use(error, ""))?;
+        Ok(Secure(Arc::new(connector)))
+    }
+
+    pub(crate) async fn connect(&self, endpoint: Endpoint) -> Result<Channel, Error> {
+        let connector = Arc::clone(&self.0);
+        let connect = move |uri: Uri| dial(Arc::clone(&connector), uri);
+        endpoint.connect_with_connector(service_fn(connect)).await
+    }
+}
+
+async fn dial(connector: Arc<Connector>, uri: Uri) -> io::Result<TokioIo<SecureStream>> {
+    const HTTPS_PORT: u16 = 443;
+    let host = uri.host().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let port = uri.port_u16().unwrap_or(HTTPS_PORT);
+    let socket = TcpStream::connect((host, port)).await?;
+    socket.set_nodelay(true)?;
+    Ok(TokioIo::new(connector.connect(host, socket).await?))
+}

@@ -1,0 +1,6 @@
+//! `inkstone serve` with TLS, and the client verbs that connect to it.
+
+mod clients;
+mod members;
+mod refusals;
+mod secure;

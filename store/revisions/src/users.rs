@@ -1,0 +1,87 @@
+//! Users and roles in the machine: evaluation of their requests.
+
+use std::sync::Arc;
+
+use auth::{AuthCommand, AuthCommandResponse, AuthRequest};
+use etcd_api::Error as Refusal;
+
+use crate::acting::{Acting, Actor};
+use crate::machine::Machine;
+use crate::permit::Permit;
+use crate::state::StateRecord;
+use crate::{Command, Error, Response};
+
+/// Refuses a command that its caller may not ask for.
+pub(crate) fn check_permitted(
+    machine: &Machine,
+    command: &Command,
+    trust: Trust,
+) -> Result<(), Refusal> {
+    let (shared, auth) = (&machine.shared, &machine.decided.auth);
+    if trust == Trust::Member || !shared.options.checks_callers || !auth.is_enabled() {
+        return Ok(());
+    }
+    let (caller, plain) = match command {
+        Command::As(acting) => match &**acting {
+            Acting {
+                actor: Actor::Member,
+                ..
+            } => return Ok(()),
+            Acting {
+                actor: Actor::User(identity),
+                command,
+            } => (Some(&**identity), command),
+        },
+        plain => (None, plain),
+    };
+    let permit = Permit {
+        auth,
+        caller,
+        keys_of_lease: &|lease| shared.keys_of_lease(&machine.overlay, lease),
+    };
+    permit.command(plain)
+}
+
+/// Evaluates a request about users.
+pub(crate) fn change(machine: &mut Machine, command: &AuthCommand) -> Result<Response, Error> {
+    let request = command.request.as_ref();
+    let request = request.ok_or(Refusal::InvalidAuthManagement)?;
+    if let AuthRequest::Renew(renewal) = request {
+        if machine.decided.auth.is_enabled() {
+            machine.open.push_state(&StateRecord::TokenRenewed {
+                number: renewal.token,
+                until: renewal.until,
+                now: renewal.now,
+            });
+        }
+    } else if let Some(change) = machine.decided.auth.decide(request)? {
+        let record = StateRecord::Auth(change.clone());
+        check_record_size(&record, machine.shared.command_bytes_max())?;
+        machine.open.push_state(&record);
+        let applied = Arc::make_mut(&mut machine.decided.auth).apply(change);
+        assert_eq!(applied, Ok(()), "the change was decided on this state");
+    }
+    Ok(Response::Auth(AuthCommandResponse::default()))
+}
+
+/// Refuses a record that would leave no room in a batch for the next command.
+fn check_record_size(record: &StateRecord, batch_bytes_max: u64) -> Result<(), Error> {
+    let batch_bytes = record.log_bytes();
+    if batch_bytes <= batch_bytes_max {
+        return Ok(());
+    }
+    let too_large = engine::Error::TooLarge {
+        batch_bytes,
+        batch_bytes_max,
+    };
+    Err(too_large.into())
+}
+
+/// Whether a command comes from this machine itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// The command itself has its actor.
+    Caller,
+    /// The member that evaluates it asks for it.
+    Member,
+}

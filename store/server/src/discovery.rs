@@ -1,0 +1,3 @@
+//! Finding the members of a new cluster without a list of them.
+
+pub(crate) mod srv;

@@ -1,0 +1,106 @@
+//! A certificate with its key, checked to belong together.
+
+use environment::Clock;
+use environment::real::RealClock;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use rustls::{InconsistentKeys, crypto::CryptoProvider};
+use tracing::warn;
+
+use crate::Error;
+use crate::facts::Facts;
+use crate::files::NamedFile;
+use crate::protocol::provider;
+
+/// The curve P-521 in a key's DER.
+const P521: [u8; 5] = [0x2b, 0x81, 0x04, 0x00, 0x23];
+
+/// Reads a certificate, the first file, and its key, the second.
+pub(crate) fn load(files: &[NamedFile]) -> Result<CertifiedKey, Error> {
+    let [certificate, key] = files else {
+        unreachable!("a pair is two files")
+    };
+    let chain = chain(certificate)?;
+    let key_der = private_key(key)?;
+    let provider = provider()?;
+    let certified = certified(chain, key_der, &provider, certificate, key)?;
+    warn_of_its_end(certificate, &certified);
+    Ok(certified)
+}
+
+fn chain(file: &NamedFile) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let bytes = file.read()?;
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    let chain = read.map_err(|error| file.wrong(format!("it is no PEM: {error}")))?;
+    let Some(first) = chain.first() else {
+        return Err(file.wrong(
+            "it has no certificate: write it as PEM, between -----BEGIN CERTIFICATE----- and \
+             -----END CERTIFICATE-----, the server's own first, then those that signed it",
+        ));
+    };
+    Facts::of(first).map_err(|problem| file.wrong(problem))?;
+    Ok(chain)
+}
+
+fn private_key(file: &NamedFile) -> Result<PrivateKeyDer<'static>, Error> {
+    let bytes = file.read()?;
+    let holds = |text: &[u8]| bytes.windows(text.len()).any(|part| part == text);
+    if holds(b"ENCRYPTED PRIVATE KEY-----") || holds(b"Proc-Type: 4,ENCRYPTED") {
+        return Err(file.wrong(
+            "the key is encrypted, and a server cannot ask for its passphrase; write it \
+             without one: openssl pkey -in KEY -out PLAIN-KEY, and chmod 600 PLAIN-KEY",
+        ));
+    }
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| match error {
+        pem::Error::NoItemsFound => file.wrong(
+            "it has no private key: write it as PEM, between -----BEGIN PRIVATE KEY----- and \
+             -----END PRIVATE KEY-----",
+        ),
+        error => file.wrong(format!("it is no PEM: {error}")),
+    })
+}
+
+fn certified(
+    chain: Vec<CertificateDer<'static>>,
+    key_der: PrivateKeyDer<'static>,
+    provider: &CryptoProvider,
+    certificate: &NamedFile,
+    key: &NamedFile,
+) -> Result<CertifiedKey, Error> {
+    let is_p521 = key_der.secret_der().windows(5).any(|part| part == P521);
+    CertifiedKey::from_der(chain, key_der, provider).map_err(|error| match error {
+        rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => key.wrong(format!(
+            "the key does not belong to the certificate {}; name the key with which it was made",
+            certificate.path.display()
+        )),
+        _ if is_p521 => key.wrong(
+            "keys on the curve P-521 are not supported; make key and certificate on P-256: \
+             openssl ecparam -genkey -name prime256v1 -out KEY",
+        ),
+        rustls::Error::InvalidCertificate(error) => {
+            certificate.wrong(format!("the certificate cannot be used: {error:?}"))
+        }
+        error => key.wrong(format!(
+            "the key cannot be used ({error}); make an ECDSA key on P-256 or P-384, an RSA key \
+             of 2,048 bits or more, or an Ed25519 key"
+        )),
+    })
+}
+
+/// etcd serves with an expired certificate, and so does this; clients refuse it.
+fn warn_of_its_end(file: &NamedFile, certified: &CertifiedKey) {
+    let Some(facts) = certified.cert.first().and_then(|it| Facts::of(it).ok()) else {
+        return;
+    };
+    let now = i64::try_from(RealClock.unix_time().as_secs()).unwrap_or(i64::MAX);
+    if facts.not_after < now {
+        warn!(
+            file = %file.path.display(),
+            expired_seconds_ago = now - facts.not_after,
+            "the certificate of --{} has expired, and the other side will refuse it: write a new \
+             one to this file, which is read again without a restart",
+            file.option
+        );
+    }
+}
