@@ -72,7 +72,7 @@ impl PeerTls {
                 TcpStream::from_std(tcp).ok().map(Accepted::Plain)
             }
             Arrived::Plain(RawSocket::Unix(_)) => None,
-            Arrived::Secure(stream, _) => stream.attach().ok().map(Accepted::Secure),
+            Arrived::Secure(stream, _) => stream.attach().ok().map(Box::new).map(Accepted::Secure),
         }
     }
 }
@@ -81,7 +81,7 @@ impl PeerTls {
 #[derive(Debug)]
 pub(crate) enum Accepted {
     Plain(TcpStream),
-    Secure(tls::SecureStream),
+    Secure(Box<tls::SecureStream>),
 }
 
 /// Host and port of an address, and whether it is dialled with TLS.
@@ -111,7 +111,7 @@ pub(crate) async fn connect(
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let within = limits.greeting_timeout;
     match timeout(within, tls.connector.connect(host, tcp)).await {
-        Ok(Ok(stream)) => Ok(Accepted::Secure(stream)),
+        Ok(Ok(stream)) => Ok(Accepted::Secure(Box::new(stream))),
         Ok(Err(error)) => Err(LinkError::connect(address, error.to_string())),
         Err(_) => Err(LinkError::Timeout {
             address: address.to_owned(),

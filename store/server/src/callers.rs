@@ -23,7 +23,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use auth::{Access, Auth, Identity, Proof};
+use auth::{Access, Identity, Proof};
 use bytes::Bytes;
 use etcd_api::Error as Refusal;
 use etcd_api::etcdserverpb::TxnRequest;

@@ -21,8 +21,8 @@ fn refused(pair: Pair) -> String {
         pair: Some(pair),
         ..Settings::default()
     };
-    let error = Acceptor::new(settings, Endpoint::Client).unwrap_err();
-    error.to_string()
+    let acceptor = Acceptor::new(settings, Endpoint::Client);
+    acceptor.expect_err("the pair cannot be used").to_string()
 }
 
 #[test]
@@ -134,7 +134,10 @@ fn an_authority_that_cannot_be_used_is_refused() {
 fn damaged_files_are_refused_or_read() {
     let files = Files::new();
     let issued = files.authority.issue(&local("server")).unwrap();
-    let list = files.authority.revoke(&[issued.serial.clone()]).unwrap();
+    let list = files
+        .authority
+        .revoke(std::slice::from_ref(&issued.serial))
+        .unwrap();
     let mut random = Random::from_seed(21);
     for round in 0..300 {
         let mut damage = |bytes: &[u8]| {

@@ -60,11 +60,14 @@ fn tokens(gathered: &mut Gathered) -> Result<Tokens, Error> {
     }
 }
 
+/// Names and values of a token's options, as they are written.
+type Pairs<'a> = Vec<(&'a str, &'a str)>;
+
 /// The kind, and its options with their values.
-fn options(text: &str) -> Result<(&str, Vec<(&str, &str)>), &'static str> {
+fn options(text: &str) -> Result<(&str, Pairs<'_>), &'static str> {
     let mut parts = text.split(',');
     let kind = parts.next().unwrap_or_default();
-    let mut options: Vec<(&str, &str)> = Vec::new();
+    let mut options = Pairs::new();
     for part in parts {
         let pair = part
             .split_once('=')

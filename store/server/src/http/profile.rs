@@ -76,7 +76,6 @@ fn download(bytes: Vec<u8>) -> Response<Body> {
     response
 }
 
-#[expect(clippy::result_large_err, reason = "tonic's error, once for a profile")]
 fn encode(guard: &ProfilerGuard<'_>) -> Result<Vec<u8>, Status> {
     let failed = |error: &dyn std::fmt::Display| {
         warn!(%error, "a profile could not be made");

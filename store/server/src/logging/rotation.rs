@@ -7,6 +7,10 @@
 //! The rename is done by the thread that logs; compression and removal take longer and run on
 //! a thread of their own, one at a time. If the file cannot be renamed, lines go on into the
 //! same file: a line is worth more than the limit.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the log's files stand outside the data directory"
+)]
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

@@ -50,7 +50,7 @@ impl Claim {
         steps.range(any).await?;
         let key = key_of(&prefix, lease);
         let response = steps.txn(claims(&key, lease, value)).await?;
-        let header = response.header.clone();
+        let header = response.header;
         let earlier = match response.succeeded {
             true => None,
             false => range_of(response).and_then(|range| range.kvs.into_iter().next()),

@@ -21,7 +21,7 @@ pub(crate) async fn lock(caller: Caller, request: LockRequest) -> Handled<LockRe
     let claim = Claim::make(steps, prefix, request.lease, Bytes::new()).await?;
     let mut leave = Leave::of(&claim);
     let header = match claim.turn(&mut leave).await? {
-        false => claim.header.clone(),
+        false => claim.header,
         true => {
             let own = RangeRequest {
                 key: claim.key.clone(),

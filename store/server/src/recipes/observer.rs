@@ -178,7 +178,7 @@ impl Following {
                     self.is_deleted = true;
                     break;
                 }
-                let value = event.kv.map(|kv| leader(header.clone(), kv));
+                let value = event.kv.map(|kv| leader(header, kv));
                 self.values.extend(value);
             }
         }

@@ -117,16 +117,11 @@ async fn missing_services_name_themselves_and_a_replacement() {
     let serving = serving(&[]);
     let channel = serving.channel().await;
     let mut maintenance = MaintenanceClient::new(channel);
-    for (refused, missing, instead) in [(
-        maintenance.snapshot(SnapshotRequest {}).await.err(),
-        "snapshot",
-        "make-mirror",
-    )] {
-        let refused = refused.unwrap();
-        assert_eq!(refused.code(), Code::Unimplemented);
-        let text = refused.message();
-        assert!(text.contains("not supported yet"), "{text}");
-        assert!(text.contains(missing) && text.contains(instead), "{text}");
+    let refused = maintenance.snapshot(SnapshotRequest {}).await.err();
+    let refused = refused.unwrap();
+    assert_eq!(refused.code(), Code::Unimplemented);
+    for part in ["not supported yet", "snapshot", "make-mirror"] {
+        assert!(refused.message().contains(part), "{}", refused.message());
     }
     let page = crate::http::get(&serving, "/metrics").await.body;
     let row = "grpc_server_handled_total{grpc_code=\"Unimplemented\",grpc_method=\"Snapshot\",\

@@ -1,5 +1,6 @@
 //! An authority with its files, and a server that greets every client that passes.
 #![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, reason = "a test stops where something fails")]
 
 use std::future::pending;
 use std::io;
