@@ -73,23 +73,6 @@ fn both_signals_end_the_server_in_order_while_a_client_is_connected() {
 }
 
 #[test]
-fn the_log_warns_once_of_the_missing_json_gateway_if_it_was_requested() {
-    for (word, times) in [
-        ("--enable-grpc-gateway=true", 1),
-        ("--enable-grpc-gateway=false", 0),
-        ("--log-level=info", 0),
-    ] {
-        let place = tempfile::tempdir().unwrap();
-        let (_, log) = end(
-            ready(Path::new(PROGRAM), &place, &["serve", word]),
-            Signal::TERM,
-        );
-        let message = log.iter().filter(|line| line.contains("JSON gateway"));
-        assert_eq!(message.count(), times, "{word}: {log:?}");
-    }
-}
-
-#[test]
 fn every_log_line_is_one_json_object_with_etcd_s_four_keys() {
     let place = tempfile::tempdir().unwrap();
     let (_, log) = end(ready(Path::new(PROGRAM), &place, &["serve"]), Signal::TERM);
@@ -152,7 +135,7 @@ fn impossible_flags_exit_with_2_and_a_remedy() {
     for (words, remedy) in [
         (&["--data-dri=x"][..], "did you mean --data-dir?"),
         (&["--name"], "needs a value"),
-        (&["--enable-pprof"], "not supported yet"),
+        (&["--wal-dir=x"], "not supported yet"),
         (&["put"], "not a valid flag"),
         (&["--config-file=/nowhere.yaml"], "/nowhere.yaml"),
         (&["--metrics=full"], "write basic or extensive"),

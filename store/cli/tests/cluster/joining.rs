@@ -53,7 +53,7 @@ async fn remove(three: &Three, asked: usize, id: u64) {
 }
 
 /// Checks that a member ended because it was removed.
-fn assert_removed((code, message): (Option<i32>, String)) {
+pub fn assert_removed((code, message): (Option<i32>, String)) {
     assert_eq!(code, Some(1), "{message}");
     assert!(
         message.contains("permanently removed from the cluster"),
