@@ -11,6 +11,7 @@
 //! The path of an operation shares only the counter for the next arrival of an open loop; it
 //! has no lock and no channel. Keys and values are drawn before the operation's clock starts.
 
+mod access;
 mod arrivals;
 mod client;
 mod coordinator;
@@ -22,6 +23,7 @@ mod sessions;
 mod threads;
 mod timer;
 
+pub use access::{Access, write_certificates};
 pub use arrivals::Arrivals;
 pub use client::{Client, Due};
 pub use coordinator::{Edges, STEADY_CHANGE_MAX, Stage, coordinate};

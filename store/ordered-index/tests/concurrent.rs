@@ -151,17 +151,3 @@ fn a_snapshot_outlives_writer_and_readers() {
     verify(&snapshot);
     assert_eq!(snapshot.mark(), 20);
 }
-
-#[test]
-fn readers_on_a_finished_thread_leave_nothing_pinned() {
-    let (mut writer, reader) = with_fanout(2, Fanout { leaf: 4, inner: 4 });
-    let thread = threads::spawn("pins once", move || verify(&reader.pin())).unwrap();
-    thread.join().unwrap();
-    let mut random = Random::from_seed(2);
-    let mut most = 0;
-    for mark in 1..=BATCHES {
-        change(&mut writer, &mut random, mark);
-        most = most.max(writer.garbage_bytes());
-    }
-    assert!(most < 16 << 20, "{most} bytes of garbage without a reader");
-}

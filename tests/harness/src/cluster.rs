@@ -40,6 +40,18 @@ impl Cluster {
         }
     }
 
+    /// Gives all members TLS with the files in `certificates`. None may have been started.
+    pub fn secure(&mut self, certificates: &Path) -> Outcome {
+        for member in &mut self.members {
+            member.config.secure(certificates)?;
+        }
+        let all = initial_cluster(self.members.iter().map(|member| &member.config));
+        for member in &mut self.members {
+            member.config.initial_cluster.clone_from(&all);
+        }
+        Ok(())
+    }
+
     /// Starts `count` members that keep their data in `directory`; returns when one leads.
     pub fn start(program: &Program, directory: &Path, count: usize) -> Outcome<Cluster> {
         let mut cluster = Cluster::prepare(program, &vec![directory.to_owned(); count])?;

@@ -27,7 +27,7 @@ pub mod readings;
 mod waiting;
 
 pub use cluster::Cluster;
-pub use member::{Member, MemberConfig, initial_cluster};
+pub use member::{Member, MemberConfig, SecureConfig, initial_cluster};
 pub use process::ServerProcess;
 pub use program::{Program, end_with_starter, etcd_binary};
 pub use rustix::process::Signal;

@@ -33,6 +33,17 @@ pub struct MemberConfig {
     pub initial_cluster: String,
     /// Whether the cluster runs already, and the member joins it.
     pub joins: bool,
+    /// TLS for clients and members; without it there is none.
+    pub secure: Option<SecureConfig>,
+}
+
+/// TLS of a member, with etcd's flags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecureConfig {
+    /// Directory with `ca.pem`, `server.pem` and `server.key`.
+    pub certificates: PathBuf,
+    /// Where it serves its metrics, without TLS.
+    pub metrics: String,
 }
 
 impl MemberConfig {
@@ -70,20 +81,37 @@ impl MemberConfig {
     }
 
     pub fn peer_url(&self) -> String {
-        format!("http://{}", self.advertised_peer)
+        format!("{}://{}", self.scheme(), self.advertised_peer)
+    }
+
+    /// `http`, or `https` with TLS.
+    pub fn scheme(&self) -> &'static str {
+        match self.secure {
+            Some(_) => "https",
+            None => "http",
+        }
+    }
+
+    /// Gives the member TLS with the files in `certificates`, and its metrics a port without it.
+    pub fn secure(&mut self, certificates: &Path) -> Outcome {
+        self.secure = Some(SecureConfig {
+            certificates: certificates.to_owned(),
+            metrics: format!("127.0.0.1:{}", ports::reserve_one()?),
+        });
+        Ok(())
     }
 
     /// The flags for these settings, equal for Inkstone and etcd.
     pub fn flags(&self) -> Vec<String> {
-        let client = &self.client;
+        let (client, scheme) = (&self.client, self.scheme());
         let mut flags = vec![
             format!("--name={}", self.name),
             format!("--data-dir={}", self.data.display()),
-            format!("--listen-client-urls=http://{client}"),
-            format!("--advertise-client-urls=http://{client}"),
+            format!("--listen-client-urls={scheme}://{client}"),
+            format!("--advertise-client-urls={scheme}://{client}"),
         ];
         if !self.peer.is_empty() {
-            flags.push(format!("--listen-peer-urls=http://{}", self.peer));
+            flags.push(format!("--listen-peer-urls={scheme}://{}", self.peer));
             let advertised = self.peer_url();
             flags.push(format!("--initial-advertise-peer-urls={advertised}"));
         }
@@ -93,7 +121,24 @@ impl MemberConfig {
         if self.joins {
             flags.push("--initial-cluster-state=existing".to_owned());
         }
+        let secure = self.secure.as_ref().map(SecureConfig::flags);
+        flags.extend(secure.unwrap_or_default());
         flags
+    }
+}
+
+impl SecureConfig {
+    fn flags(&self) -> Vec<String> {
+        let file = |name| self.certificates.join(name).display().to_string();
+        vec![
+            format!("--cert-file={}", file("server.pem")),
+            format!("--key-file={}", file("server.key")),
+            format!("--peer-cert-file={}", file("server.pem")),
+            format!("--peer-key-file={}", file("server.key")),
+            format!("--peer-trusted-ca-file={}", file("ca.pem")),
+            "--peer-client-cert-auth".to_owned(),
+            format!("--listen-metrics-urls=http://{}", self.metrics),
+        ]
     }
 }
 
@@ -172,11 +217,11 @@ impl Member {
             self.client = Some(logged_address(process, "serving client traffic")?);
             return Ok(());
         }
-        let client = self.client_address().to_owned();
+        let metrics = self.metrics_address().to_owned();
         let process = self.process()?;
         let ready = wait_for("the server is ready", READY_MAX, || {
             process.check_running()?;
-            Ok(shows(&client, "etcd_server_has_leader").then_some(()))
+            Ok(shows(&metrics, "etcd_server_has_leader").then_some(()))
         });
         ready.map_err(|error| process.error(&error.to_string()))
     }
@@ -247,7 +292,15 @@ impl Member {
 
     /// [`Member::client_address`] as a URL.
     pub fn client_url(&self) -> String {
-        format!("http://{}", self.client_address())
+        format!("{}://{}", self.config.scheme(), self.client_address())
+    }
+
+    /// Where the member serves its metrics without TLS, as `host:port`.
+    pub fn metrics_address(&self) -> &str {
+        match &self.config.secure {
+            Some(secure) => &secure.metrics,
+            None => self.client_address(),
+        }
     }
 
     /// Where the running process listens for other members, as `host:port`, by its log.
@@ -257,7 +310,7 @@ impl Member {
 
     /// Whether the member leads its cluster. False if it does not answer.
     pub fn leads(&self) -> bool {
-        shows(self.client_address(), "etcd_server_is_leader")
+        shows(self.metrics_address(), "etcd_server_is_leader")
     }
 
     /// Removes the member's data. No process may run.
@@ -271,8 +324,8 @@ impl Member {
 }
 
 /// Whether a metric is 1. Unlike the pages about health, metrics write no lines to the log.
-fn shows(client: &str, metric: &str) -> bool {
-    matches!(page::metric(client, metric), Ok(Some(1.0)))
+fn shows(address: &str, metric: &str) -> bool {
+    matches!(page::metric(address, metric), Ok(Some(1.0)))
 }
 
 /// The address in the line of the log that contains `text`.
@@ -312,6 +365,17 @@ mod tests {
         }
         let alone = MemberConfig::alone("a", Path::new("/d")).flags();
         assert!(!alone.iter().any(|flag| flag.contains("peer")), "{alone:?}");
+    }
+
+    #[test]
+    fn a_secure_member_has_https_addresses_and_plain_metrics() {
+        let mut config = MemberConfig::on_reserved_ports("a", Path::new("/d")).unwrap();
+        config.secure(Path::new("/c")).unwrap();
+        assert!(config.peer_url().starts_with("https://"));
+        let flags = config.flags();
+        assert!(flags.iter().any(|flag| flag == "--cert-file=/c/server.pem"));
+        let metrics = |flag: &&String| flag.starts_with("--listen-metrics-urls=http://");
+        assert_eq!(flags.iter().filter(metrics).count(), 1, "{flags:?}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use super::{Edges, Measured, Plan, STEADY_CHANGE_MAX, Stage};
+use super::{Edges, Measured, Plan, Remote, STEADY_CHANGE_MAX, Stage};
 use crate::record::{Histogram, Kind, KindResult, LoadResult, Steadiness};
 use crate::targets::Failure;
 use crate::workload::{Arrival, Distribution, KeyKind, Workload};
@@ -17,21 +17,22 @@ use crate::workload::{Arrival, Distribution, KeyKind, Workload};
 /// Each call of the warm-up has more requests than the one before by this factor.
 const GROWTH: u64 = 4;
 
-/// Runs the program at `urls` through warm-up and measured part.
+/// Runs the program at the servers through warm-up and measured part.
 pub fn run(
     plan: &Plan,
     program: &Path,
-    urls: &[String],
+    remote: &Remote,
     edges: &mut dyn Edges,
 ) -> Result<Measured, Failure> {
     let workload = &plan.workload;
     let (kind, operation) = operation(workload)?;
     let mut command = vec![
-        format!("--endpoints={}", urls.join(",")),
+        format!("--endpoints={}", remote.urls.join(",")),
         "--precise".to_owned(),
         format!("--clients={}", plan.clients),
         format!("--conns={}", workload.clients.connections.min(plan.clients)),
     ];
+    command.extend(remote.access.benchmark_flags());
     command.extend(operation);
     let call = |requests: u64| {
         let output = Command::new(program)

@@ -20,8 +20,10 @@ use etcd_api::etcdserverpb::{
 };
 use futures_util::{StreamExt as _, stream};
 use tokio::task::LocalSet;
+use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
 
+use super::access::Access;
 use super::threads::{Ended, Measured, run_threads};
 use super::timer::{Timer, wake_precisely};
 use super::{Client, Due, Edges, OperationResult, Plan, Recorder};
@@ -53,7 +55,11 @@ pub struct Remote {
     pub connections: u32,
     /// Threads that the clients share.
     pub threads: u32,
+    pub access: Access,
 }
+
+/// A token that goes along with each request; `None` without users.
+type Token = Option<MetadataValue<Ascii>>;
 
 impl Remote {
     /// Runs the plan with its clients spread over the connections.
@@ -93,11 +99,14 @@ impl Remote {
         let recorder = Rc::new(RefCell::new(recorder));
         let connections = self.connections.min(plan.clients);
         let mut tasks = Vec::new();
+        let (_, token) = self.open().await?;
         for connection in (thread..connections).step_by(count as usize) {
-            let channel = connect(&self.urls[connection as usize % self.urls.len()]).await?;
+            let url = &self.urls[connection as usize % self.urls.len()];
+            let channel = self.connect(url).await?;
             for number in (connection..plan.clients).step_by(connections as usize) {
                 let client = Client::new(plan, number);
-                let task = drive(client, KvClient::new(channel.clone()), Rc::clone(&recorder));
+                let kv = KvClient::new(channel.clone());
+                let task = drive(client, kv, token.clone(), Rc::clone(&recorder));
                 tasks.push(tokio::task::spawn_local(task));
             }
         }
@@ -115,7 +124,7 @@ impl Remote {
         runtime()?.block_on(async {
             let mut version = String::new();
             for url in &self.urls {
-                let mut client = MaintenanceClient::new(connect(url).await?);
+                let mut client = MaintenanceClient::new(self.connect(url).await?);
                 let status = client.status(StatusRequest::default()).await;
                 let status =
                     status.map_err(|status| format!("endpoint {url}: {}", status_text(&status)))?;
@@ -124,23 +133,45 @@ impl Remote {
             Ok(version)
         })
     }
+
+    /// Creates the users of servers that have none yet, if clients need one.
+    pub fn create_users(&self) -> Result<(), Failure> {
+        runtime()?.block_on(async {
+            let channel = self.connect(&self.urls[0]).await?;
+            self.access.create_users(channel).await
+        })
+    }
+
+    /// A connection to the first server, with a token for it and the others.
+    async fn open(&self) -> Result<(Channel, Token), Failure> {
+        let channel = self.connect(&self.urls[0]).await?;
+        let token = self.access.token(channel.clone()).await?;
+        Ok((channel, token))
+    }
+
+    async fn connect(&self, url: &str) -> Result<Channel, Failure> {
+        let endpoint = Endpoint::from_shared(url.to_owned())
+            .map_err(|error| format!("endpoint {url}: {error}; write http://HOST:PORT"))?;
+        let endpoint = endpoint
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(REQUEST_TIMEOUT)
+            .tcp_nodelay(true);
+        let connected = self.access.connect(endpoint).await;
+        Ok(connected.map_err(|error| format!("endpoint {url}: {}", with_causes(&error)))?)
+    }
+}
+
+fn with_token<T>(message: T, token: &Token) -> tonic::Request<T> {
+    let mut request = tonic::Request::new(message);
+    if let Some(token) = token {
+        request.metadata_mut().insert("token", token.clone());
+    }
+    request
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     Ok(builder.enable_all().build()?)
-}
-
-async fn connect(url: &str) -> Result<Channel, Failure> {
-    let endpoint = Endpoint::from_shared(url.to_owned())
-        .map_err(|error| format!("endpoint {url}: {error}; write http://HOST:PORT"))?;
-    let connected = endpoint
-        .connect_timeout(CONNECT_TIMEOUT)
-        .timeout(REQUEST_TIMEOUT)
-        .tcp_nodelay(true)
-        .connect()
-        .await;
-    Ok(connected.map_err(|error| format!("endpoint {url}: {}", with_causes(&error)))?)
 }
 
 /// The error with all its sources: tonic's own text does not say what happened.
@@ -157,6 +188,7 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 async fn drive(
     mut client: Client,
     kv: KvClient<Channel>,
+    token: Token,
     recorder: Rc<RefCell<Recorder>>,
 ) -> Result<ClientWrites, Failure> {
     let mut kv = kv.max_decoding_message_size(MESSAGE_BYTES_MAX);
@@ -174,7 +206,7 @@ async fn drive(
         }
         let request = Asked::of(&client, &plan);
         let begun = plan.now();
-        let answer = request.send(&mut kv).await;
+        let answer = request.send(&mut kv, &token).await;
         let times = (begun, plan.now());
         client.ended(&mut recorder.borrow_mut(), due, times, &answer);
         if answer.failure.is_some() {
@@ -214,14 +246,14 @@ impl Asked {
         }
     }
 
-    async fn send(self, kv: &mut KvClient<Channel>) -> OperationResult {
+    async fn send(self, kv: &mut KvClient<Channel>, token: &Token) -> OperationResult {
         let mut answer = OperationResult::default();
         let outcome = match self {
             Asked::Put(put) => {
                 answer.user_bytes = (put.key.len() + put.value.len()) as u64;
-                kv.put(put).await.map(drop)
+                kv.put(with_token(put, token)).await.map(drop)
             }
-            Asked::Range(range, kind) => kv.range(range).await.map(|response| {
+            Asked::Range(range, kind) => kv.range(with_token(range, token)).await.map(|response| {
                 let pairs = response.into_inner().kvs;
                 answer.not_found = kind == Kind::Get && pairs.is_empty();
                 answer.keys_returned = match kind {
@@ -237,7 +269,7 @@ impl Asked {
     }
 }
 
-fn status_text(status: &tonic::Status) -> String {
+pub(super) fn status_text(status: &tonic::Status) -> String {
     format!("{:?}: {}", status.code(), status.message())
 }
 
@@ -249,12 +281,14 @@ pub fn preload_remote(
     on_share: &mut dyn FnMut(f64) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     runtime()?.block_on(async {
-        let kv = KvClient::new(connect(&remote.urls[0]).await?);
+        let (channel, token) = remote.open().await?;
+        let kv = KvClient::new(channel);
         let mut next = 0;
         let transactions = std::iter::from_fn(|| load_transaction(plan, &mut next));
         let mut answers = stream::iter(transactions)
             .map(|(transaction, end)| {
                 let mut kv = kv.clone();
+                let transaction = with_token(transaction, &token);
                 async move { kv.txn(transaction).await.map(|_| end) }
             })
             .buffered(BULK_AT_ONCE);
@@ -298,8 +332,8 @@ pub fn read_back_remote(
     numbers: &[u64],
 ) -> Result<(), Failure> {
     runtime()?.block_on(async {
-        let kv = KvClient::new(connect(&remote.urls[0]).await?)
-            .max_decoding_message_size(MESSAGE_BYTES_MAX);
+        let (channel, token) = remote.open().await?;
+        let kv = KvClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
         let mut answers = stream::iter(numbers)
             .map(|number| {
                 let mut key = Vec::new();
@@ -309,6 +343,7 @@ pub fn read_back_remote(
                     ..RangeRequest::default()
                 };
                 let mut kv = kv.clone();
+                let request = with_token(request, &token);
                 async move { (*number, kv.range(request).await) }
             })
             .buffered(BULK_AT_ONCE);

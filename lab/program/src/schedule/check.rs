@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::{Error, NotExecutable};
 use super::{Arm, Experiment};
-use crate::load::Remote;
+use crate::load::{Access, Remote};
 use crate::targets::{TargetKind, TargetSpec};
 
 const WORKER_REMEDY: &str = "name an inkstone-lab of another build";
@@ -64,6 +64,7 @@ fn check(target: &TargetSpec) -> Result<(), Error> {
                 urls: urls.clone(),
                 connections: 1,
                 threads: 1,
+                access: Access::default(),
             };
             let answered = remote.version().map(drop);
             answered.map_err(|answer| Error::Endpoint {

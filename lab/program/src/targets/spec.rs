@@ -9,6 +9,7 @@
 //!   server:PATH,members=3      a cluster of three
 //!   server:PATH,members=3,ask=leader   clients send requests to the leader only
 //!   server:PATH,flag=--x=1     with an extra flag
+//!   server:PATH,tls,users      with TLS for clients and members, and checks of users
 //!   endpoints:HOST:PORT,...    servers that run already
 //!   NAME=any of these          with a name for reports
 //! ```
@@ -57,6 +58,12 @@ pub enum TargetKind {
         flags: Vec<String>,
         /// Clients send requests to the leader only, not to all members.
         ask_leader: bool,
+        /// Whether clients and members use TLS.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        with_tls: bool,
+        /// Whether each request is checked against the permissions of a user.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        with_users: bool,
     },
     /// Servers that run already.
     Endpoints(Vec<String>),
@@ -119,8 +126,11 @@ fn server(text: &str) -> Result<TargetKind, String> {
         return Err("a server needs the path of its program".into());
     }
     let (mut members, mut flags, mut ask_leader) = (1, Vec::new(), false);
+    let (mut with_tls, mut with_users) = (false, false);
     for word in words {
         match word.split_once('=') {
+            None if word == "tls" => with_tls = true,
+            None if word == "users" => with_users = true,
             Some(("members", count)) => {
                 members = count
                     .parse()
@@ -133,7 +143,7 @@ fn server(text: &str) -> Result<TargetKind, String> {
             Some(("ask", "all")) => ask_leader = false,
             _ => {
                 return Err(format!(
-                    "`{word}`: write `members=3`, `ask=leader` or `flag=--name=value`"
+                    "`{word}`: write `members=3`, `ask=leader`, `tls`, `users` or `flag=--name=value`"
                 ));
             }
         }
@@ -143,6 +153,8 @@ fn server(text: &str) -> Result<TargetKind, String> {
         members,
         flags,
         ask_leader,
+        with_tls,
+        with_users,
     })
 }
 
@@ -171,11 +183,20 @@ impl TargetKind {
                 None => target.clone(),
             },
             TargetKind::Server {
-                binary, members, ..
-            } => match members {
-                1 => file_name(binary),
-                members => format!("{members}x{}", file_name(binary)),
-            },
+                binary,
+                members,
+                with_tls,
+                with_users,
+                ..
+            } => {
+                let count = match members {
+                    1 => String::new(),
+                    members => format!("{members}x"),
+                };
+                let tls = if *with_tls { "-tls" } else { "" };
+                let users = if *with_users { "-users" } else { "" };
+                format!("{count}{}{tls}{users}", file_name(binary))
+            }
             TargetKind::Endpoints(endpoints) => match endpoints.len() {
                 1 => "endpoint".to_owned(),
                 count => format!("{count} endpoints"),
@@ -237,8 +258,21 @@ mod tests {
             members: 3,
             flags: vec!["--snapshot-count=9".into()],
             ask_leader: false,
+            with_tls: false,
+            with_users: false,
         };
         assert_eq!(three.kind, expected);
+        let secure = spec("server:bin/etcd,tls,users");
+        assert_eq!(secure.name, "etcd-tls-users");
+        let TargetKind::Server {
+            with_tls,
+            with_users,
+            ..
+        } = secure.kind
+        else {
+            panic!("no server");
+        };
+        assert!(with_tls && with_users);
     }
 
     #[test]

@@ -9,8 +9,9 @@ use super::Job;
 use super::measure::{Accounts, send_progress};
 use crate::accounting::{dirty_bytes, footprint_bytes, wait_until_quiet};
 use crate::load::{
-    Arrivals, Measured, Plan, Remote, STEADY_CHANGE_MAX, Stage, etcd_benchmark, preload_embedded,
-    preload_remote, read_back_embedded, read_back_remote, run_embedded,
+    Access, Arrivals, Measured, Plan, Remote, STEADY_CHANGE_MAX, Stage, etcd_benchmark,
+    preload_embedded, preload_remote, read_back_embedded, read_back_remote, run_embedded,
+    write_certificates,
 };
 use crate::record::{Kind, LoadResult, Outcome, Run, Taint, TaintKind};
 use crate::targets::{
@@ -151,18 +152,29 @@ fn open(job: &Job, offers: &[Offer], run: &mut Run) -> Result<Opened, Failure> {
             members,
             flags,
             ask_leader,
+            with_tls,
+            with_users,
         } => {
             let program = server_program(binary, flags);
             run.target.version = program.version()?;
             run.target.members = *members;
             let count = (*members).max(1) as usize;
-            let cluster = Cluster::start(&program, &job.directory, count)?;
+            let mut cluster = Cluster::prepare(&program, &vec![job.directory.clone(); count])?;
+            let certificates = with_tls.then(|| job.directory.join("certificates"));
+            if let Some(directory) = &certificates {
+                write_certificates(directory)?;
+                cluster.secure(directory)?;
+            }
+            cluster.start_all()?;
             run.target.command = command_line(&cluster);
             let mut urls = cluster.client_urls();
             if *ask_leader {
                 urls.truncate(1);
             }
-            Ok(Opened::Servers(Some(cluster), remote(job, urls)))
+            let mut remote = remote(job, urls);
+            remote.access = Access::new(certificates.as_deref(), *with_users)?;
+            remote.create_users()?;
+            Ok(Opened::Servers(Some(cluster), remote))
         }
         TargetKind::Endpoints(urls) => {
             run.target.members = urls.len() as u32;
@@ -178,6 +190,7 @@ fn remote(job: &Job, urls: Vec<String>) -> Remote {
         urls,
         connections: job.workload.clients.connections,
         threads: job.threads,
+        access: Access::default(),
     }
 }
 
@@ -296,7 +309,7 @@ fn once(
             let mut accounts = Accounts::new(device, cluster.as_mut());
             let measured = match &job.workload.clients.generator {
                 None => remote.run(&plan, &mut accounts)?,
-                Some(program) => etcd_benchmark::run(&plan, program, &remote.urls, &mut accounts)?,
+                Some(program) => etcd_benchmark::run(&plan, program, remote, &mut accounts)?,
             };
             (measured, accounts)
         }
@@ -372,10 +385,10 @@ fn verify(
             target.close()?;
             "closed and opened"
         }
-        Opened::Servers(Some(mut cluster), _) => {
+        Opened::Servers(Some(mut cluster), mut remote) => {
             cluster.kill_all()?;
             cluster.start_all()?;
-            let remote = remote(job, cluster.client_urls());
+            remote.urls = cluster.client_urls();
             read_back_remote(plan, &remote, &mut ledger, &keys)?;
             "killed and restarted"
         }

@@ -172,6 +172,7 @@ impl Agreement {
     /// Answers the leader if the index of its hash is applied. To be called after entries were
     /// applied.
     pub fn answer_if_reached(&mut self, core: &mut Core) {
+        self.follow(core);
         let Some(theirs) = self.awaited else { return };
         if core.engine().applied_index() < theirs.index {
             return;

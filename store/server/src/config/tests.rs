@@ -197,7 +197,7 @@ fn corruption_checks_with_senseless_values_are_refused() {
 
 #[test]
 fn flags_of_missing_features_are_refused() {
-    for word in ["--discovery-token=a", "--wal-dir=w", "--enable-pprof"] {
+    for word in ["--discovery-token=a", "--wal-dir=w"] {
         let text = refusal(&[word, "--advertise-client-urls=http://localhost:2379"]);
         assert!(text.contains("not supported yet"), "{word}: {text}");
     }

@@ -673,20 +673,12 @@ async fn a_connection_with_too_many_logins_is_refused_and_others_are_served() {
             })
         })
         .collect();
-    let refused = Error::TooManyRequests.message();
-    let mut refusals = 0;
-    for login in logins.into_iter().rev() {
-        let outcome = tokio::time::timeout(std::time::Duration::from_secs(60), login);
-        match outcome.await.unwrap().unwrap().unwrap_err() {
-            status if status.message() == refused => refusals += 1,
-            status => {
-                assert_eq!(status.message(), Error::AuthFailed.message());
-                break;
-            }
-        }
+    // 64 wait and a few are compared, so the last ones find no room.
+    for login in logins.into_iter().rev().take(20) {
+        let refused = login.await.unwrap().unwrap_err();
+        assert_eq!(refused.message(), Error::TooManyRequests.message());
         assert_eq!(root.get("a").await, "ok");
     }
-    assert!(refusals > 0);
     assert!(authenticate(&serving, "root", "toor").await.is_ok());
 }
 
