@@ -6,7 +6,7 @@
 
 use std::{fs, path::Path, process::Command};
 
-use trials::etcd::{TESTS_OF_ONE_NODE, TESTS_OF_THREE_NODES, directory};
+use trials::etcd::{END_TO_END_TESTS, TESTS_OF_ONE_NODE, TESTS_OF_THREE_NODES, directory};
 
 use crate::process::{Outcome, capture, run};
 
@@ -15,41 +15,56 @@ const VERSION: &str = "v3.7.3";
 const BENCHMARK_VERSION: &str = "v3.7.1";
 const PACKAGE: &str = "go.etcd.io/etcd";
 
-/// etcd's tests/common, compiled for clusters of one size. There is no TLS yet,
-/// so tests that etcd runs with TLS on three nodes run without it.
-struct Variant {
+/// One of etcd's suites, compiled.
+struct Suite {
     /// The program.
     name: &'static str,
+    /// Its package below etcd's module of tests.
+    package: &'static str,
     /// File, text and its replacement; each text occurs once in its file.
     edits: &'static [(&'static str, &'static str, &'static str)],
 }
 
-/// Tests that name no size of a cluster start one node.
-const ONE_NODE: Variant = Variant {
+/// tests/common with clusters of one node only: those that tests ask for without a size, and
+/// those of the rows with TLS.
+const COMMON_ONE_NODE: Suite = Suite {
     name: TESTS_OF_ONE_NODE,
+    package: "common",
+    edits: &[
+        (
+            "framework/config/cluster.go",
+            "ClusterSize:         3,",
+            "ClusterSize:         1,",
+        ),
+        (
+            "common/e2e_test.go",
+            "ClusterSize: 3, PeerTLS: config.ManualTLS",
+            "ClusterSize: 1, PeerTLS: config.ManualTLS",
+        ),
+        (
+            "common/e2e_test.go",
+            "ClusterSize: 3, PeerTLS: config.AutoTLS",
+            "ClusterSize: 1, PeerTLS: config.AutoTLS",
+        ),
+    ],
+};
+
+/// tests/common with clusters of three nodes: the rows without TLS have three, too.
+const COMMON_THREE_NODES: Suite = Suite {
+    name: TESTS_OF_THREE_NODES,
+    package: "common",
     edits: &[(
-        "framework/config/cluster.go",
-        "ClusterSize:         3,",
-        "ClusterSize:         1,",
+        "common/e2e_test.go",
+        "config.ClusterConfig{ClusterSize: 1}",
+        "config.ClusterConfig{ClusterSize: 3}",
     )],
 };
 
-/// Test rows without TLS start three nodes, and so does the test with rows that differ only in
-/// TLS.
-const THREE_NODES: Variant = Variant {
-    name: TESTS_OF_THREE_NODES,
-    edits: &[
-        (
-            "common/e2e_test.go",
-            "config.ClusterConfig{ClusterSize: 1}",
-            "config.ClusterConfig{ClusterSize: 3}",
-        ),
-        (
-            "common/wait_leader_test.go",
-            "\"PeerTLS\",\n\t\t\tconfig: config.NewClusterConfig(config.WithPeerTLS(config.ManualTLS))",
-            "\"NoTLS\",\n\t\t\tconfig: config.NewClusterConfig()",
-        ),
-    ],
+/// tests/e2e as it is.
+const END_TO_END: Suite = Suite {
+    name: END_TO_END_TESTS,
+    package: "e2e",
+    edits: &[],
 };
 
 /// Builds the missing programs.
@@ -101,23 +116,22 @@ fn build_tests(directory: &Path) -> Outcome {
     // The tests read their fixtures beside their own sources.
     let folder = capture(go(directory).args(["list", "-m", "-f", "{{.Dir}}", &module]))?;
     fs::write(directory.join("tests_dir"), &folder)?;
-    let package = format!("{module}/common");
-    for variant in [ONE_NODE, THREE_NODES] {
-        if directory.join(variant.name).exists() {
-            println!("{} is there already", variant.name);
+    for suite in [COMMON_ONE_NODE, COMMON_THREE_NODES, END_TO_END] {
+        if directory.join(suite.name).exists() {
+            println!("{} is there already", suite.name);
             continue;
         }
-        let modules = edited(directory, Path::new(folder.trim()), &variant)?;
+        let modules = edited(directory, Path::new(folder.trim()), &suite)?;
         run(go(directory)
-            .args(["test", "-c", "-tags", "e2e", "-o", variant.name])
-            .args([&modules, &package]))?;
+            .args(["test", "-c", "-tags", "e2e", "-o", suite.name])
+            .args([&modules, &format!("{module}/{}", suite.package)]))?;
     }
     Ok(())
 }
 
 /// An edited copy of the tests, and the option that makes Go take the copy for
 /// the original.
-fn edited(directory: &Path, tests: &Path, variant: &Variant) -> Outcome<String> {
+fn edited(directory: &Path, tests: &Path, suite: &Suite) -> Outcome<String> {
     let copy = directory.join("edited-tests");
     if copy.exists() {
         fs::remove_dir_all(&copy)?;
@@ -125,7 +139,7 @@ fn edited(directory: &Path, tests: &Path, variant: &Variant) -> Outcome<String> 
     run(Command::new("cp").arg("-r").args([tests, &copy]))?;
     // Go's cache of modules is read-only, and so is what is copied from it.
     run(Command::new("chmod").args(["-R", "u+w"]).arg(&copy))?;
-    for (file, from, to) in variant.edits {
+    for (file, from, to) in suite.edits {
         let path = copy.join(file);
         let text = fs::read_to_string(&path)?;
         if text.matches(from).count() != 1 {
