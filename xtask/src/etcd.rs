@@ -4,9 +4,15 @@
 //! module of two lines that requires them, so this file writes one.
 //! Everything is built once, in `target/etcd/`.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
-use trials::etcd::{END_TO_END_TESTS, TESTS_OF_ONE_NODE, TESTS_OF_THREE_NODES, directory};
+use trials::etcd::{
+    END_TO_END_TESTS, TESTS_OF_ONE_NODE, TESTS_OF_THREE_NODES, directory, tests_folder,
+};
 
 use crate::process::{Outcome, capture, run};
 
@@ -113,15 +119,14 @@ fn build_binary(directory: &Path, name: &str, package: &str) -> Outcome {
 
 fn build_tests(directory: &Path) -> Outcome {
     let module = format!("{PACKAGE}/tests/v3");
-    // The tests read their fixtures beside their own sources.
-    let folder = capture(go(directory).args(["list", "-m", "-f", "{{.Dir}}", &module]))?;
-    fs::write(directory.join("tests_dir"), &folder)?;
+    let folder = module_folder(directory, &module)?;
+    lay_out(directory, &folder)?;
     for suite in [COMMON_ONE_NODE, COMMON_THREE_NODES, END_TO_END] {
         if directory.join(suite.name).exists() {
             println!("{} is there already", suite.name);
             continue;
         }
-        let modules = edited(directory, Path::new(folder.trim()), &suite)?;
+        let modules = edited(directory, &folder, &suite)?;
         run(go(directory)
             .args(["test", "-c", "-tags", "e2e", "-o", suite.name])
             .args([&modules, &format!("{module}/{}", suite.package)]))?;
@@ -129,18 +134,42 @@ fn build_tests(directory: &Path) -> Outcome {
     Ok(())
 }
 
+/// Where Go keeps the sources of a module.
+fn module_folder(directory: &Path, module: &str) -> Outcome<PathBuf> {
+    let folder = capture(go(directory).args(["list", "-m", "-f", "{{.Dir}}", module]))?;
+    Ok(PathBuf::from(folder.trim()))
+}
+
+/// Makes the folder in which the tests run: they read fixtures beside their own sources, and one
+/// a file two folders above, and they write there.
+fn lay_out(directory: &Path, sources: &Path) -> Outcome {
+    let run = tests_folder();
+    let above = run.parent().expect("the folder of tests lies in another");
+    fs::create_dir_all(above)?;
+    copy(sources, &run)?;
+    let sample = "etcd.conf.yml.sample";
+    let root = module_folder(directory, &format!("{PACKAGE}/v3"))?;
+    fs::copy(root.join(sample), above.join(sample))?;
+    Ok(())
+}
+
+/// Copies a folder over another one, and makes the copy writable: Go's cache of modules is
+/// read-only.
+fn copy(from: &Path, to: &Path) -> Outcome {
+    if to.exists() {
+        fs::remove_dir_all(to)?;
+    }
+    run(Command::new("cp").arg("-r").args([from, to]))?;
+    run(Command::new("chmod").args(["-R", "u+w"]).arg(to))
+}
+
 /// An edited copy of the tests, and the option that makes Go take the copy for
 /// the original.
 fn edited(directory: &Path, tests: &Path, suite: &Suite) -> Outcome<String> {
-    let copy = directory.join("edited-tests");
-    if copy.exists() {
-        fs::remove_dir_all(&copy)?;
-    }
-    run(Command::new("cp").arg("-r").args([tests, &copy]))?;
-    // Go's cache of modules is read-only, and so is what is copied from it.
-    run(Command::new("chmod").args(["-R", "u+w"]).arg(&copy))?;
+    let edited = directory.join("edited-tests");
+    copy(tests, &edited)?;
     for (file, from, to) in suite.edits {
-        let path = copy.join(file);
+        let path = edited.join(file);
         let text = fs::read_to_string(&path)?;
         if text.matches(from).count() != 1 {
             return Err(format!("{}: {from} is not there once", path.display()).into());

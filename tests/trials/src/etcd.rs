@@ -1,6 +1,6 @@
 //! Programs of etcd, for comparisons: `cargo xtask etcd` builds them in `target/etcd`.
 
-use std::{fs, path::PathBuf};
+use std::path::PathBuf;
 
 use crate::{Outcome, process::root};
 
@@ -21,11 +21,14 @@ pub fn binary(name: &str) -> Outcome<PathBuf> {
     existing(directory().join("bin").join(name))
 }
 
-/// One of the programs of tests, and the folder that has the sources of all of them.
-pub fn test_program(name: &str) -> Outcome<(PathBuf, PathBuf)> {
-    let program = existing(directory().join(name))?;
-    let folder = fs::read_to_string(existing(directory().join("tests_dir"))?)?;
-    Ok((program, PathBuf::from(folder.trim())))
+/// One of the programs of tests.
+pub fn test_program(name: &str) -> Outcome<PathBuf> {
+    existing(directory().join(name))
+}
+
+/// The sources of the tests, a writable copy: each suite runs in a folder of it.
+pub fn tests_folder() -> PathBuf {
+    directory().join("run/tests")
 }
 
 fn existing(path: PathBuf) -> Outcome<PathBuf> {

@@ -10,8 +10,8 @@
 //!   exceptions: tests that need not pass, each with its reason, in `tests/trials/etcd_tests/`
 //! ```
 //!
-//! A test that fails and is no exception is an error, and so is an exception that passes: the
-//! lists say what is, not what was.
+//! A test that fails twice and is no exception is an error, and so is an exception that passes:
+//! the lists say what is, not what was.
 
 mod exceptions;
 mod one_test;
@@ -91,13 +91,13 @@ pub fn run(options: &Options) -> Outcome {
     let exceptions = root().join("tests/trials").join(suite.exceptions);
     let exceptions = Exceptions::read(&fs::read_to_string(&exceptions)?)
         .map_err(|error| format!("{}: {error}", exceptions.display()))?;
-    let (program, sources) = etcd::test_program(suite.program)?;
+    let program = etcd::test_program(suite.program)?;
     let binary = inkstone_binary(options.binary.as_deref())?;
     let binaries = tempfile::tempdir()?;
     prepare(binaries.path(), &binary)?;
     let runner = Runner::new(
         program,
-        sources.join(suite.folder),
+        etcd::tests_folder().join(suite.folder),
         binaries.path().to_owned(),
         suite.seconds_max,
         options.verbose,
@@ -116,8 +116,14 @@ pub fn run(options: &Options) -> Outcome {
     );
     let mut ran = Vec::new();
     for name in &names {
-        let test = runner.run(name, rows)?;
+        let mut test = runner.run(name, rows)?;
         println!("{test}");
+        // Many of the tests wait for a fixed time, which a busy machine exceeds.
+        if test.verdict != Verdict::Pass && exceptions.judge(&test, rows.is_some()).is_wrong() {
+            runner.keep_log(name)?;
+            test = runner.run(name, rows)?;
+            println!("{test}, the second time");
+        }
         ran.push(test);
     }
     if rows.is_none() && options.pattern == "." {

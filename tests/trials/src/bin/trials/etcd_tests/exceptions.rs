@@ -27,6 +27,12 @@ pub enum Judgement<'a> {
     Wrong(String),
 }
 
+impl Judgement<'_> {
+    pub fn is_wrong(&self) -> bool {
+        matches!(self, Judgement::Wrong(_))
+    }
+}
+
 impl Exceptions {
     /// Reads the list.
     pub fn read(text: &str) -> Outcome<Exceptions> {

@@ -98,9 +98,19 @@ impl Runner {
         &self.folder
     }
 
+    /// Keeps what a test has printed when it runs again.
+    pub fn keep_log(&self, name: &str) -> Outcome {
+        let kept = self.logs.join(format!("{name}.first.log"));
+        Ok(fs::rename(self.log(name), kept)?)
+    }
+
+    fn log(&self, name: &str) -> PathBuf {
+        self.logs.join(format!("{name}.log"))
+    }
+
     /// Runs one test, or only its rows that match a pattern.
     pub fn run(&self, name: &str, rows: Option<&str>) -> Outcome<Ran> {
-        let log = self.logs.join(format!("{name}.log"));
+        let log = self.log(name);
         let begun = Instant::now();
         let ended = self.wait_for(self.command(name, rows, &log)?)?;
         end_children()?;
@@ -113,11 +123,12 @@ impl Runner {
             true => verdicts.remove(name).unwrap_or(Verdict::Hang),
             false => Verdict::Hang,
         };
+        let rows = innermost(verdicts);
         Ok(Ran {
             name: name.to_owned(),
-            verdict,
+            verdict: of_its_rows(verdict, &rows),
             seconds: begun.elapsed().as_secs(),
-            rows: innermost(verdicts),
+            rows,
         })
     }
 
@@ -191,6 +202,15 @@ fn verdicts(output: &str) -> BTreeMap<String, Verdict> {
     .collect()
 }
 
+/// To Go a test passes if all of its rows are skipped.
+fn of_its_rows(verdict: Verdict, rows: &BTreeMap<String, Verdict>) -> Verdict {
+    let none_ran = !rows.is_empty() && rows.values().all(|row| *row == Verdict::Skip);
+    match verdict {
+        Verdict::Pass if none_ran => Verdict::Skip,
+        verdict => verdict,
+    }
+}
+
 /// The rows that have no rows of their own.
 fn innermost(verdicts: BTreeMap<String, Verdict>) -> BTreeMap<String, Verdict> {
     let outer: Vec<String> = verdicts.keys().map(|it| format!("{it}/")).collect();
@@ -219,6 +239,20 @@ mod tests {
         assert_eq!(verdicts.len(), 5);
         assert_eq!(verdicts["TestA"], Verdict::Fail);
         assert_eq!(verdicts["TestA/x"], Verdict::Pass);
+    }
+
+    #[test]
+    fn a_test_whose_rows_are_all_skipped_is_skipped() {
+        let rows = |verdicts: &[Verdict]| {
+            let rows = verdicts.iter().enumerate();
+            rows.map(|(place, it)| (place.to_string(), *it)).collect()
+        };
+        let skipped = rows(&[Verdict::Skip, Verdict::Skip]);
+        assert_eq!(of_its_rows(Verdict::Pass, &skipped), Verdict::Skip);
+        let one_ran = rows(&[Verdict::Skip, Verdict::Pass]);
+        assert_eq!(of_its_rows(Verdict::Pass, &one_ran), Verdict::Pass);
+        assert_eq!(of_its_rows(Verdict::Pass, &rows(&[])), Verdict::Pass);
+        assert_eq!(of_its_rows(Verdict::Hang, &skipped), Verdict::Hang);
     }
 
     #[test]
