@@ -12,7 +12,7 @@ fn key() -> Vec<u8> {
     let letters: String = KEY.lines().filter(|it| !it.starts_with('-')).collect();
     base64::engine::general_purpose::STANDARD
         .decode(letters)
-        .unwrap()
+        .expect("the file is PEM")
 }
 
 /// How many of the messages it does not sign.
