@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::testing::refused;
 use super::*;
 
 fn resolve_with(
