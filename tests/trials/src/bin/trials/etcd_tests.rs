@@ -129,6 +129,7 @@ pub fn run(options: &Options) -> Outcome {
     if rows.is_none() && options.pattern == "." {
         exceptions.check_names(&names)?;
     }
+    println!("what they printed: {}", runner.logs().display());
     report(&ran, &exceptions, rows.is_some())
 }
 
@@ -158,12 +159,11 @@ fn listed(runner: &Runner, pattern: &str) -> Outcome<Vec<String>> {
 fn report(ran: &[Ran], exceptions: &Exceptions, in_part: bool) -> Outcome {
     let count = |verdict| ran.iter().filter(|it| it.verdict == verdict).count();
     println!(
-        "{} of {} pass, {} are skipped by the suite, {} fail; what they print: {}",
+        "{} of {} pass, {} are skipped by the suite, {} fail",
         count(Verdict::Pass),
         ran.len(),
         count(Verdict::Skip),
-        count(Verdict::Fail) + count(Verdict::Hang),
-        root().join("target/etcd/logs").display()
+        count(Verdict::Fail) + count(Verdict::Hang)
     );
     let rows = |verdict| {
         let rows = ran.iter().flat_map(|it| it.rows.values());

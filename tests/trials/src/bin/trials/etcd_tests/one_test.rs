@@ -78,7 +78,8 @@ impl Runner {
         verbose: bool,
     ) -> Outcome<Runner> {
         set_child_subreaper(Some(rustix::process::getpid()))?;
-        let logs = root().join("target/etcd/logs");
+        let suite = program.file_name().unwrap_or_default();
+        let logs = root().join("target/etcd/logs").join(suite);
         fs::create_dir_all(&logs)?;
         Ok(Runner {
             program,
@@ -92,6 +93,11 @@ impl Runner {
 
     pub fn program(&self) -> &Path {
         &self.program
+    }
+
+    /// The folder of what the tests print.
+    pub fn logs(&self) -> &Path {
+        &self.logs
     }
 
     pub fn folder(&self) -> &Path {
