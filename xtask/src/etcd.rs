@@ -4,9 +4,15 @@
 //! module of two lines that requires them, so this file writes one.
 //! Everything is built once, in `target/etcd/`.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
-use trials::etcd::{TESTS_OF_ONE_NODE, TESTS_OF_THREE_NODES, directory};
+use trials::etcd::{
+    END_TO_END_TESTS, TESTS_OF_ONE_NODE, TESTS_OF_THREE_NODES, directory, tests_folder,
+};
 
 use crate::process::{Outcome, capture, run};
 
@@ -15,41 +21,56 @@ const VERSION: &str = "v3.7.3";
 const BENCHMARK_VERSION: &str = "v3.7.1";
 const PACKAGE: &str = "go.etcd.io/etcd";
 
-/// etcd's tests/common, compiled for clusters of one size. There is no TLS yet,
-/// so tests that etcd runs with TLS on three nodes run without it.
-struct Variant {
+/// One of etcd's suites, compiled.
+struct Suite {
     /// The program.
     name: &'static str,
+    /// Its package below etcd's module of tests.
+    package: &'static str,
     /// File, text and its replacement; each text occurs once in its file.
     edits: &'static [(&'static str, &'static str, &'static str)],
 }
 
-/// Tests that name no size of a cluster start one node.
-const ONE_NODE: Variant = Variant {
+/// tests/common with clusters of one node only: those that tests ask for without a size, and
+/// those of the rows with TLS.
+const COMMON_ONE_NODE: Suite = Suite {
     name: TESTS_OF_ONE_NODE,
+    package: "common",
+    edits: &[
+        (
+            "framework/config/cluster.go",
+            "ClusterSize:         3,",
+            "ClusterSize:         1,",
+        ),
+        (
+            "common/e2e_test.go",
+            "ClusterSize: 3, PeerTLS: config.ManualTLS",
+            "ClusterSize: 1, PeerTLS: config.ManualTLS",
+        ),
+        (
+            "common/e2e_test.go",
+            "ClusterSize: 3, PeerTLS: config.AutoTLS",
+            "ClusterSize: 1, PeerTLS: config.AutoTLS",
+        ),
+    ],
+};
+
+/// tests/common with clusters of three nodes: the rows without TLS have three, too.
+const COMMON_THREE_NODES: Suite = Suite {
+    name: TESTS_OF_THREE_NODES,
+    package: "common",
     edits: &[(
-        "framework/config/cluster.go",
-        "ClusterSize:         3,",
-        "ClusterSize:         1,",
+        "common/e2e_test.go",
+        "config.ClusterConfig{ClusterSize: 1}",
+        "config.ClusterConfig{ClusterSize: 3}",
     )],
 };
 
-/// Test rows without TLS start three nodes, and so does the test with rows that differ only in
-/// TLS.
-const THREE_NODES: Variant = Variant {
-    name: TESTS_OF_THREE_NODES,
-    edits: &[
-        (
-            "common/e2e_test.go",
-            "config.ClusterConfig{ClusterSize: 1}",
-            "config.ClusterConfig{ClusterSize: 3}",
-        ),
-        (
-            "common/wait_leader_test.go",
-            "\"PeerTLS\",\n\t\t\tconfig: config.NewClusterConfig(config.WithPeerTLS(config.ManualTLS))",
-            "\"NoTLS\",\n\t\t\tconfig: config.NewClusterConfig()",
-        ),
-    ],
+/// tests/e2e as it is.
+const END_TO_END: Suite = Suite {
+    name: END_TO_END_TESTS,
+    package: "e2e",
+    edits: &[],
 };
 
 /// Builds the missing programs.
@@ -98,35 +119,57 @@ fn build_binary(directory: &Path, name: &str, package: &str) -> Outcome {
 
 fn build_tests(directory: &Path) -> Outcome {
     let module = format!("{PACKAGE}/tests/v3");
-    // The tests read their fixtures beside their own sources.
-    let folder = capture(go(directory).args(["list", "-m", "-f", "{{.Dir}}", &module]))?;
-    fs::write(directory.join("tests_dir"), &folder)?;
-    let package = format!("{module}/common");
-    for variant in [ONE_NODE, THREE_NODES] {
-        if directory.join(variant.name).exists() {
-            println!("{} is there already", variant.name);
+    let folder = module_folder(directory, &module)?;
+    lay_out(directory, &folder)?;
+    for suite in [COMMON_ONE_NODE, COMMON_THREE_NODES, END_TO_END] {
+        if directory.join(suite.name).exists() {
+            println!("{} is there already", suite.name);
             continue;
         }
-        let modules = edited(directory, Path::new(folder.trim()), &variant)?;
+        let modules = edited(directory, &folder, &suite)?;
         run(go(directory)
-            .args(["test", "-c", "-tags", "e2e", "-o", variant.name])
-            .args([&modules, &package]))?;
+            .args(["test", "-c", "-tags", "e2e", "-o", suite.name])
+            .args([&modules, &format!("{module}/{}", suite.package)]))?;
     }
     Ok(())
 }
 
+/// Where Go keeps the sources of a module.
+fn module_folder(directory: &Path, module: &str) -> Outcome<PathBuf> {
+    let folder = capture(go(directory).args(["list", "-m", "-f", "{{.Dir}}", module]))?;
+    Ok(PathBuf::from(folder.trim()))
+}
+
+/// Makes the folder in which the tests run: they read fixtures beside their own sources, and one
+/// a file two folders above, and they write there.
+fn lay_out(directory: &Path, sources: &Path) -> Outcome {
+    let run = tests_folder();
+    let above = run.parent().expect("the folder of tests lies in another");
+    fs::create_dir_all(above)?;
+    copy(sources, &run)?;
+    let sample = "etcd.conf.yml.sample";
+    let root = module_folder(directory, &format!("{PACKAGE}/v3"))?;
+    fs::copy(root.join(sample), above.join(sample))?;
+    Ok(())
+}
+
+/// Copies a folder over another one, and makes the copy writable: Go's cache of modules is
+/// read-only.
+fn copy(from: &Path, to: &Path) -> Outcome {
+    if to.exists() {
+        fs::remove_dir_all(to)?;
+    }
+    run(Command::new("cp").arg("-r").args([from, to]))?;
+    run(Command::new("chmod").args(["-R", "u+w"]).arg(to))
+}
+
 /// An edited copy of the tests, and the option that makes Go take the copy for
 /// the original.
-fn edited(directory: &Path, tests: &Path, variant: &Variant) -> Outcome<String> {
-    let copy = directory.join("edited-tests");
-    if copy.exists() {
-        fs::remove_dir_all(&copy)?;
-    }
-    run(Command::new("cp").arg("-r").args([tests, &copy]))?;
-    // Go's cache of modules is read-only, and so is what is copied from it.
-    run(Command::new("chmod").args(["-R", "u+w"]).arg(&copy))?;
-    for (file, from, to) in variant.edits {
-        let path = copy.join(file);
+fn edited(directory: &Path, tests: &Path, suite: &Suite) -> Outcome<String> {
+    let edited = directory.join("edited-tests");
+    copy(tests, &edited)?;
+    for (file, from, to) in suite.edits {
+        let path = edited.join(file);
         let text = fs::read_to_string(&path)?;
         if text.matches(from).count() != 1 {
             return Err(format!("{}: {from} is not there once", path.display()).into());

@@ -56,8 +56,13 @@ fn parsed_private_key(method: JwtMethod, der: &[u8], is_pkcs8: bool) -> Option<P
     let key = match method {
         M::Rs256 | M::Rs384 | M::Rs512 | M::Ps256 | M::Ps384 | M::Ps512 => {
             let key = match is_pkcs8 {
-                true => rsa::SigningKey::from_pkcs8_der(der),
-                false => rsa::SigningKey::from_pkcs1_der(der),
+                true => rsa_key::reordered_from_pkcs8(der),
+                false => rsa_key::reordered(der),
+            };
+            let key = match key {
+                Some(pkcs1) => rsa::SigningKey::from_pkcs1_der(&pkcs1),
+                None if is_pkcs8 => rsa::SigningKey::from_pkcs8_der(der),
+                None => rsa::SigningKey::from_pkcs1_der(der),
             };
             PrivateKey::Rsa(Box::new(key.ok()?))
         }

@@ -65,6 +65,7 @@ pub fn resolve(words: &[String], surroundings: &Surroundings<'_>) -> Result<Requ
     let judged = gathered.judge();
     let read = judged.and_then(|()| settings::read(&mut gathered));
     let mut config = read.map_err(|error| gathered.name(error))?;
+    config.http.prints_requests = surroundings.debugs_http2();
     let cannot_begin = &mut config.cluster.cannot_begin;
     *cannot_begin = cannot_begin.take().map(|error| gathered.name(error));
     Ok(Request::Serve(Box::new(config)))

@@ -236,7 +236,7 @@ async fn check_compacted(backend: &Backend, checked: &mut i64) {
                 let revision = ours.hash_revision;
                 info!(revision, "successfully checked hash on whole cluster");
                 *checked = revision;
-                return;
+                break;
             }
             HashJudgement::NotAllAnswered => warn!(
                 revision = ours.hash_revision,

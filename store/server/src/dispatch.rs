@@ -37,7 +37,7 @@ use crate::http::{self, OverTls, Pages};
 use crate::methods::Method;
 use crate::recipes::{election, mutex};
 use crate::request_body::RequestBody;
-use crate::{auth, cluster, kv, lease, maintenance, unsupported, watch};
+use crate::{auth, cluster, http2_debug, kv, lease, maintenance, unsupported, watch};
 
 /// What a port serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -292,6 +292,9 @@ impl hyper::service::Service<Request<Incoming>> for Dispatch {
         }
         if let Some(certificate) = &self.security.certificate {
             request.extensions_mut().insert(certificate.clone());
+        }
+        if self.client.backend.config.http.prints_requests {
+            http2_debug::print(&request);
         }
         let path = request.uri().path_and_query().cloned();
         let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));

@@ -36,6 +36,7 @@ mod files;
 mod foreign;
 mod health;
 mod http;
+mod http2_debug;
 mod json;
 mod kv;
 mod large_reads;

@@ -10,7 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use crate::config::Config;
+use crate::config::{Config, Url};
 use crate::server::Server;
 use crate::{Error, error, logging, supervisor};
 
@@ -47,9 +47,43 @@ fn announce(config: &Config) {
         read_mode = %config.node.replica.read_mode,
         "starting inkstone"
     );
+    announce_settings(config);
     for warning in &config.warnings {
         warn!("{warning}");
     }
+}
+
+/// The settings under the names that they have in etcd's line of this text, as far as they
+/// exist here.
+fn announce_settings(config: &Config) {
+    let texts = |urls: &[Url]| {
+        let urls: Vec<&str> = urls.iter().map(Url::as_str).collect();
+        urls.join(",")
+    };
+    let addresses = &config.addresses;
+    let replica = &config.node.replica;
+    info!(
+        "etcd-version" = etcd_api::ETCD_VERSION,
+        "name" = config.name,
+        "data-dir" = %config.node.directory.display(),
+        "heartbeat-interval" = ?replica.heartbeat_interval,
+        "election-timeout" = ?replica.election_timeout,
+        "snapshot-catchup-entries" = replica.entries_kept_max,
+        "initial-advertise-peer-urls" = texts(&addresses.advertise_peer),
+        "listen-peer-urls" = texts(&addresses.listen_peer),
+        "advertise-client-urls" = texts(&addresses.advertise_client),
+        "listen-client-urls" = texts(&addresses.listen_client),
+        "listen-metrics-urls" = texts(&addresses.listen_metrics),
+        "initial-cluster-token" = config.cluster.token,
+        "max-request-bytes" = replica.command_limits.request_bytes_max,
+        "max-concurrent-streams" = config.clients.concurrent_streams_max,
+        "pre-vote" = true,
+        "initial-corrupt-check" = config.corruption.at_the_start(),
+        "corrupt-check-time-interval" = ?config.corruption.interval,
+        "compact-check-time-interval" = ?config.corruption.compacted_interval,
+        "v2-deprecation" = "write-only",
+        "starting an etcd server"
+    );
 }
 
 /// Raises the soft limit of open files to the hard limit: every connection takes one.

@@ -23,6 +23,7 @@ mod facts;
 mod files;
 mod greetings;
 mod handshakes;
+mod own_authority;
 mod pair;
 mod part;
 mod protocol;

@@ -52,13 +52,27 @@ fn private_key(file: &NamedFile) -> Result<PrivateKeyDer<'static>, Error> {
              without one: openssl pkey -in KEY -out PLAIN-KEY, and chmod 600 PLAIN-KEY",
         ));
     }
-    PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| match error {
+    let key = PrivateKeyDer::from_pem_slice(&bytes);
+    key.map(in_order).map_err(|error| match error {
         pem::Error::NoItemsFound => file.wrong(
             "it has no private key: write it as PEM, between -----BEGIN PRIVATE KEY----- and \
              -----END PRIVATE KEY-----",
         ),
         error => file.wrong(format!("it is no PEM: {error}")),
     })
+}
+
+/// With an RSA key's larger prime first: otherwise some handshakes would fail.
+fn in_order(key: PrivateKeyDer<'static>) -> PrivateKeyDer<'static> {
+    let reordered = match &key {
+        PrivateKeyDer::Pkcs1(key) => rsa_key::reordered(key.secret_pkcs1_der()),
+        PrivateKeyDer::Pkcs8(key) => rsa_key::reordered_from_pkcs8(key.secret_pkcs8_der()),
+        _ => None,
+    };
+    match reordered {
+        Some(pkcs1) => PrivateKeyDer::Pkcs1(pkcs1.to_vec().into()),
+        None => key,
+    }
 }
 
 fn certified(
@@ -102,5 +116,38 @@ fn warn_of_its_end(file: &NamedFile, certified: &CertifiedKey) {
              one to this file, which is read again without a restart",
             file.option
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use rustls::SignatureScheme;
+
+    use super::*;
+
+    /// A file of the tests of crate `rsa-key`.
+    fn file(name: &str) -> NamedFile {
+        let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../rsa-key/tests"));
+        NamedFile {
+            option: "cert-file",
+            path: folder.join(name),
+        }
+    }
+
+    #[test]
+    fn every_handshake_is_signed_with_a_key_whose_smaller_prime_comes_first() {
+        let files = ["smaller_prime_first.pem", "smaller_prime_first.key"].map(file);
+        let pair = load(&files).unwrap();
+        for scheme in [
+            SignatureScheme::RSA_PSS_SHA256,
+            SignatureScheme::RSA_PKCS1_SHA256,
+        ] {
+            let signer = pair.key.choose_scheme(&[scheme]).unwrap();
+            for message in 0..300u32 {
+                signer.sign(&message.to_be_bytes()).unwrap();
+            }
+        }
     }
 }

@@ -2,8 +2,10 @@
 
 mod support;
 
+use std::path::PathBuf;
+
 use support::{Files, GREETING, Server, local};
-use tls::{Accepts, Allowed, Authority, Protocol, Request, Settings, TlsVersion};
+use tls::{Accepts, Allowed, Authority, NamedFile, Pair, Protocol, Request, Settings, TlsVersion};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -338,4 +340,48 @@ async fn noise_instead_of_a_handshake_ends_the_connection() {
     }
     let good = files.known_client(&Request::new("alice", &[]));
     server.greets(&good, "localhost").await.unwrap();
+}
+
+/// One certificate for all, as `openssl req -x509` makes it: an authority, which is the server's
+/// and the client's, and the trusted one.
+fn self_signed() -> Settings {
+    let file = |name: &str| NamedFile {
+        option: "file",
+        path: PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../rsa-key/tests")).join(name),
+    };
+    let certificate = file("smaller_prime_first.pem");
+    Settings {
+        trusted: Some(certificate.clone()),
+        pair: Some(Pair {
+            certificate,
+            key: file("smaller_prime_first.key"),
+        }),
+        requires_certificate: true,
+        ..Settings::default()
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_its_own_authority_passes_where_it_is_trusted() {
+    let mut server = Server::start(self_signed(), Accepts::Tls).await;
+    server.greets(&self_signed(), "localhost").await.unwrap();
+    let certificate = server.passed.recv().await.unwrap().unwrap();
+    assert_eq!(certificate.common_name, "smaller-prime-first");
+    let reason = server.refuses(&self_signed(), "127.0.0.1").await;
+    assert!(reason.starts_with("x509: "), "{reason}");
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_its_own_authority_is_refused_where_it_is_not_trusted() {
+    let files = Files::new();
+    let client = Settings {
+        trusted: Some(files.ca()),
+        ..self_signed()
+    };
+    let server = Server::start(files.asking_server(), Accepts::Tls).await;
+    let reason = server.refuses(&client, "localhost").await;
+    assert!(reason.starts_with("remote error: tls: "), "{reason}");
+    let server = Server::start(self_signed(), Accepts::Tls).await;
+    let reason = server.refuses(&files.client(), "localhost").await;
+    assert!(reason.starts_with("x509: "), "{reason}");
 }

@@ -1,16 +1,15 @@
 //! Programs of etcd, for comparisons: `cargo xtask etcd` builds them in `target/etcd`.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
 use crate::{Outcome, process::root};
 
 /// etcd's tests/common, compiled for clusters of one node.
-pub const TESTS_OF_ONE_NODE: &str = "common-one-node.test";
+pub const TESTS_OF_ONE_NODE: &str = "common-1.test";
 /// The same, for clusters of three nodes.
-pub const TESTS_OF_THREE_NODES: &str = "common-three-nodes.test";
+pub const TESTS_OF_THREE_NODES: &str = "common-3.test";
+/// etcd's tests/e2e, compiled.
+pub const END_TO_END_TESTS: &str = "e2e.test";
 
 /// Where the programs are.
 pub fn directory() -> PathBuf {
@@ -22,11 +21,14 @@ pub fn binary(name: &str) -> Outcome<PathBuf> {
     existing(directory().join("bin").join(name))
 }
 
-/// One of the programs of tests, and the folder it must run in.
-pub fn test_program(name: &str) -> Outcome<(PathBuf, PathBuf)> {
-    let program = existing(directory().join(name))?;
-    let folder = fs::read_to_string(existing(directory().join("tests_dir"))?)?;
-    Ok((program, Path::new(folder.trim()).join("common")))
+/// One of the programs of tests.
+pub fn test_program(name: &str) -> Outcome<PathBuf> {
+    existing(directory().join(name))
+}
+
+/// The sources of the tests, a writable copy: each suite runs in a folder of it.
+pub fn tests_folder() -> PathBuf {
+    directory().join("run/tests")
 }
 
 fn existing(path: PathBuf) -> Outcome<PathBuf> {

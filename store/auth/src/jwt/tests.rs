@@ -243,3 +243,13 @@ fn options_are_read_as_etcd_reads_them() {
     assert_eq!(parse(&[("sign-method", "none")]), None);
     assert_eq!(parse(&[("sign-method", "rs256")]), None);
 }
+
+#[test]
+fn every_token_is_signed_with_a_key_whose_smaller_prime_comes_first() {
+    let key = include_bytes!("../../../rsa-key/tests/smaller_prime_first.key");
+    let jwt = Jwt::new(JwtMethod::Rs256, None, Some(key)).unwrap();
+    for revision in 0..300 {
+        let token = jwt.sign("alice", revision, ENDS).unwrap();
+        assert_eq!(jwt.verify(token.as_bytes(), NOW), alice(revision, ENDS));
+    }
+}

@@ -200,6 +200,8 @@ pub struct Http {
     pub origins: Vec<String>,
     /// Host names that HTTP clients may ask for; empty for all.
     pub hosts: Vec<String>,
+    /// Whether the pseudo-header fields of each HTTP/2 request are printed.
+    pub prints_requests: bool,
 }
 
 impl Config {

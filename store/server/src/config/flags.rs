@@ -280,7 +280,7 @@ static TABLE: &[Flag] = &[
     flag(Idle, "grpc-keepalive-min-time", DURATION, "5s", "pings are answered however frequent; etcd ends such connections with too_many_pings"),
     flag(Idle, "socket-reuse-address", BOOLEAN, "false", "SO_REUSEADDR is always on"),
     flag(Idle, "discovery-fallback", TEXT, "exit", "there is no discovery yet"),
-    flag(Idle, "v2-deprecation", TEXT, "", "there is no v2 store"),
+    flag(Idle, "v2-deprecation", Text(|_, level| v2_deprecation(level)), "", "there is no v2 store"),
     flag(Idle, "logger", TEXT, "zap", "there is only one logger"),
     flag(Idle, "distributed-tracing-address", TEXT, "localhost:4317", "tracing is off"),
     flag(Idle, "distributed-tracing-service-name", TEXT, "etcd", "tracing is off"),
@@ -435,6 +435,17 @@ fn log_outputs(log: &mut LogConfig, text: &str) -> Checked {
         }
     }
     Ok(())
+}
+
+/// etcd takes these words and then does as for the first one; it refuses others in its own.
+fn v2_deprecation(level: &str) -> Checked {
+    match level {
+        "" | "write-only" | "write-only-drop-data" | "gone" => Ok(()),
+        _ => Err(format!(
+            "invalid value {level:?} for flag -v2-deprecation: invalid value {level:?}: leave the \
+             flag out"
+        )),
+    }
 }
 
 fn metrics(config: &mut Config, text: &str) -> Checked {

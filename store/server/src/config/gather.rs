@@ -15,6 +15,14 @@ pub struct Surroundings<'a> {
     pub read_file: &'a dyn Fn(&Path) -> Result<String, String>,
 }
 
+impl Surroundings<'_> {
+    /// Whether the variable with which Go's programs are debugged asks for the frames of HTTP/2.
+    pub(super) fn debugs_http2(&self) -> bool {
+        let mut variables = self.variables.iter().filter(|(name, _)| name == "GODEBUG");
+        variables.any(|(_, text)| text.split(',').any(|part| part == "http2debug=2"))
+    }
+}
+
 /// One text per flag, with warnings about where it came from.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
@@ -148,15 +156,13 @@ impl Gathered {
         let mut idle = Vec::new();
         for (name, text) in &self.given {
             let flag = Flag::named(name).expect("only flags of the table are gathered");
+            idle.extend(deprecation(name).map(str::to_owned));
             if flag.is_default(text)? {
                 continue;
             }
             match flag.support {
                 Support::Served => {}
-                Support::Idle => {
-                    let why = flag.about;
-                    idle.push(format!("--{name}={text} has no effect: {why}"));
-                }
+                Support::Idle => idle.push(without_effect(flag, text)),
                 Support::Later => {
                     return Err(Error::NotYet {
                         flag: flag.name,
@@ -168,5 +174,31 @@ impl Gathered {
         }
         self.warnings.append(&mut idle);
         Ok(())
+    }
+}
+
+/// The warning about a flag that changes nothing here.
+fn without_effect(flag: &Flag, text: &str) -> String {
+    let (name, why) = (flag.name, flag.about);
+    match name {
+        // etcd's words for a start on which it does not defragment.
+        "bootstrap-defrag-threshold-megabytes" => {
+            format!("Skipping defragmentation: --{name}={text} has no effect: {why}")
+        }
+        _ => format!("--{name}={text} has no effect: {why}"),
+    }
+}
+
+/// etcd's warning about a flag that it will drop, whatever its value.
+fn deprecation(name: &str) -> Option<&'static str> {
+    match name {
+        "max-snapshots" => {
+            Some("--max-snapshots is deprecated in 3.6 and will be decommissioned in 3.8.")
+        }
+        "v2-deprecation" => Some(
+            "--v2-deprecation is deprecated and scheduled for removal in v3.8. The default value \
+             is enforced, ignoring user input.",
+        ),
+        _ => None,
     }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::testing::refused;
 use super::*;
 
 fn resolve_with(
@@ -560,4 +561,49 @@ fn help_and_version_need_no_valid_rest() {
         resolve_with(&["-version"], &[], None),
         Ok(Request::Version)
     ));
+}
+
+fn warnings_of(words: &[&str]) -> String {
+    config(words).warnings.join("\n")
+}
+
+#[test]
+fn flags_that_etcd_will_drop_are_reported_in_its_words() {
+    let warnings = warnings_of(&["--max-snapshots=5", "--v2-deprecation=gone"]);
+    for text in [
+        "--max-snapshots is deprecated in 3.6 and will be decommissioned in 3.8",
+        "--v2-deprecation is deprecated and scheduled for removal in v3.8. The default value is \
+         enforced, ignoring user input",
+    ] {
+        assert!(warnings.contains(text), "{warnings}");
+    }
+    assert!(!warnings_of(&[]).contains("deprecat"));
+}
+
+#[test]
+fn a_start_that_should_defragment_says_that_it_does_not() {
+    let flag = "--bootstrap-defrag-threshold-megabytes=1000";
+    let warnings = warnings_of(&[flag]);
+    assert!(warnings.contains("Skipping defragmentation"), "{warnings}");
+}
+
+#[test]
+fn an_unknown_level_of_v2_deprecation_is_refused_in_etcd_s_words() {
+    let refusal = refused(&["--v2-deprecation=not-yet"]);
+    let text = "invalid value \"not-yet\" for flag -v2-deprecation: invalid value \"not-yet\"";
+    assert!(refusal.contains(text), "{refusal}");
+}
+
+#[test]
+fn requests_are_printed_if_the_variable_of_go_asks_for_it() {
+    for (value, prints) in [
+        ("http2debug=2", true),
+        ("gctrace=1,http2debug=2", true),
+        ("http2debug=1", false),
+    ] {
+        match resolve_with(&[], &[("GODEBUG", value)], None) {
+            Ok(Request::Serve(config)) => assert_eq!(config.http.prints_requests, prints),
+            other => panic!("expected a configuration, got {other:?}"),
+        }
+    }
 }

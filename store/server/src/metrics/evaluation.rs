@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use environment::{Clock, Throttle};
 use revisions::Command;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::Counter;
 use super::histogram::{COMPACTION_MILLISECONDS, Histogram, MEMORY_SECONDS};
@@ -125,6 +125,7 @@ impl cluster::Observer for EvaluationMetrics {
 
     fn swept(&self, took: Duration) {
         self.sweeps.add(1000.0 * took.as_secs_f64());
+        info!(?took, "finished scheduled compaction");
         self.swept_at.set(self.clock.unix_time().as_secs());
     }
 }

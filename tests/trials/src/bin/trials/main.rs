@@ -70,7 +70,7 @@ enum Verb {
     Fuzz(fuzz::Options),
     /// One Go client with very large and very many requests, on our server and etcd (needs Go)
     Strain(strain::Options),
-    /// Run etcd's own tests/common against our server
+    /// Run etcd's own suites, tests/common and tests/e2e, against our server (needs Go)
     EtcdTests(etcd_tests::Options),
     /// Take ports and give them back at random, while a command runs
     Ports(ports::Options),
