@@ -23,6 +23,7 @@ mod interval;
 mod jwt;
 mod jwt_key;
 mod password;
+mod permission_tree;
 mod request;
 mod token;
 
