@@ -18,6 +18,8 @@ mod accounts;
 mod change;
 mod decide;
 mod der;
+#[cfg(any(fuzzing, test))]
+pub mod fuzzing;
 mod identity;
 mod interval;
 mod jwt;
