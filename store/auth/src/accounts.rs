@@ -16,6 +16,7 @@ use etcd_api::authpb::Permission;
 
 use crate::identity::{Identity, Proof};
 use crate::interval::{Interval, Intervals, Span};
+use crate::permission_tree::PermissionTree;
 use crate::token::Secret;
 
 /// Name of the user and of the role that may do everything.
@@ -57,6 +58,8 @@ pub struct Role {
 struct Account {
     user: User,
     reach: OnceLock<Reach>,
+    /// For reading and for writing; for ranges that end before they begin.
+    trees: [OnceLock<PermissionTree>; 2],
 }
 
 /// The keys that a user may read and write.
@@ -191,10 +194,19 @@ impl Auth {
         let account = self.accounts.get(&caller.user);
         let account = account.ok_or(Refusal::PermissionDenied)?;
         let span = Span::of_request(key, range_end);
-        if account.user.holds(ROOT) || self.reach(account).of_access(access).contains(span) {
+        if account.user.holds(ROOT) || self.permits(account, access, span) {
             return Ok(());
         }
         Err(Refusal::PermissionDenied)
+    }
+
+    fn permits(&self, account: &Account, access: Access, span: Span<'_>) -> bool {
+        match span {
+            Span::Range(key, Some(end)) if end < key => {
+                self.tree(account, access).permits_reversed(key, end)
+            }
+            span => self.reach(account).of_access(access).contains(span),
+        }
     }
 
     /// Refuses a caller that is neither an administrator nor this user itself.
@@ -238,11 +250,29 @@ impl Auth {
     }
 
     fn reach<'a>(&self, account: &'a Account) -> &'a Reach {
-        account.reach.get_or_init(|| {
-            let roles = account.user.roles.iter();
-            let roles = roles.filter_map(|name| self.role(name));
-            Reach::of(roles.flat_map(|role| &role.permissions))
+        account.reach.get_or_init(|| Reach {
+            read: Intervals::merged(self.intervals(account, Access::Read).collect()),
+            write: Intervals::merged(self.intervals(account, Access::Write).collect()),
         })
+    }
+
+    fn tree<'a>(&self, account: &'a Account, access: Access) -> &'a PermissionTree {
+        let tree = &account.trees[access as usize];
+        tree.get_or_init(|| PermissionTree::of(self.intervals(account, access)))
+    }
+
+    /// What the user's roles permit, role after role.
+    fn intervals(&self, account: &Account, access: Access) -> impl Iterator<Item = Interval> {
+        let roles = account.user.roles.iter();
+        let roles = roles.filter_map(|name| self.role(name));
+        let permissions = roles.flat_map(|role| &role.permissions);
+        // A type that etcd does not know permits nothing.
+        let permits = move |it: &&Permission| match access {
+            Access::Read => matches!(it.perm_type, READ | READ_AND_WRITE),
+            Access::Write => matches!(it.perm_type, WRITE | READ_AND_WRITE),
+        };
+        let permissions = permissions.filter(permits);
+        permissions.map(|it| Interval::of_permission(&it.key, &it.range_end))
     }
 
     // What follows carries out changes.
@@ -337,29 +367,12 @@ impl Account {
         Arc::new(Account {
             user,
             reach: OnceLock::new(),
+            trees: Default::default(),
         })
     }
 }
 
 impl Reach {
-    fn of<'a>(permissions: impl Iterator<Item = &'a Permission>) -> Reach {
-        let (mut read, mut write) = (Vec::new(), Vec::new());
-        for permission in permissions {
-            let span = Interval::of_permission(&permission.key, &permission.range_end);
-            // A type that etcd does not know permits nothing.
-            if matches!(permission.perm_type, READ | READ_AND_WRITE) {
-                read.push(span.clone());
-            }
-            if matches!(permission.perm_type, WRITE | READ_AND_WRITE) {
-                write.push(span);
-            }
-        }
-        Reach {
-            read: Intervals::merged(read),
-            write: Intervals::merged(write),
-        }
-    }
-
     fn of_access(&self, access: Access) -> &Intervals {
         match access {
             Access::Read => &self.read,

@@ -187,11 +187,15 @@ impl Jwt {
         let header = json!({"alg": self.method.name(), "typ": "JWT"});
         let claims = json!({"username": user, "revision": revision, "exp": ends});
         let [header, claims] = [header, claims].map(|it| URL_SAFE_NO_PAD.encode(it.to_string()));
-        let message = format!("{header}.{claims}");
         let method = self.method;
-        let signature = private.sign(method, message.as_bytes());
-        let signature = signature.ok_or(JwtError::PrivateKey { method })?;
-        Ok(format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature)))
+        let sealed = sealed(private, method, format!("{header}.{claims}"));
+        sealed.ok_or(JwtError::PrivateKey { method })
+    }
+
+    /// Signs any header and claims.
+    #[cfg(any(fuzzing, test))]
+    pub(crate) fn sealed(&self, message: &str) -> Option<String> {
+        sealed(self.private.as_ref()?, self.method, message.to_owned())
     }
 
     /// Verifies a token at the time `now`, in seconds since 1970; `None` if it does not count.
@@ -224,6 +228,11 @@ impl fmt::Debug for Jwt {
             .field("signs", &self.private.is_some())
             .finish_non_exhaustive()
     }
+}
+
+fn sealed(key: &PrivateKey, method: JwtMethod, message: String) -> Option<String> {
+    let signature = key.sign(method, message.as_bytes())?;
+    Some(format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature)))
 }
 
 fn object(part: &str) -> Option<Map<String, Value>> {

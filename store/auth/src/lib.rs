@@ -18,11 +18,14 @@ mod accounts;
 mod change;
 mod decide;
 mod der;
+#[cfg(any(fuzzing, test))]
+pub mod fuzzing;
 mod identity;
 mod interval;
 mod jwt;
 mod jwt_key;
 mod password;
+mod permission_tree;
 mod request;
 mod token;
 

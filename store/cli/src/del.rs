@@ -41,7 +41,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     };
     let connection = Connection::open(arguments.connection).await?;
     let response = connection
-        .answer(connection.kv().delete_range(request))
+        .call(request, async |request| {
+            connection.kv().delete_range(request).await
+        })
         .await?;
     if printer.json() {
         let pairs: Vec<_> = response.prev_kvs.iter().map(pair_json).collect();

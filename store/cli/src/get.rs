@@ -71,7 +71,11 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         ..RangeRequest::default()
     };
     let connection = Connection::open(arguments.connection).await?;
-    let response = connection.answer(connection.kv().range(request)).await?;
+    let response = connection
+        .call(request, async |request| {
+            connection.kv().range(request).await
+        })
+        .await?;
     if printer.json() {
         let pairs: Vec<_> = response.kvs.iter().map(pair_json).collect();
         printer.line(json!({

@@ -9,6 +9,7 @@
 //!
 //! If the reader of stdout closes it (`inkstone get .. | head`), that is no failure.
 
+mod auth;
 mod check;
 mod client;
 mod completions;
@@ -20,9 +21,11 @@ mod inspect;
 mod progress;
 mod put;
 mod repair;
+mod role;
 mod serve;
 mod survey;
 mod table;
+mod user;
 mod watch;
 
 use std::ffi::OsString;
@@ -54,6 +57,7 @@ Start here:
   inkstone put greeting hello        write a key
   inkstone get greeting              read it back
   inkstone watch greet --prefix      print changes of keys that begin with greet
+  inkstone user add root             add a user; `inkstone auth enable` then checks users
   inkstone check default.inkstone    verify every byte of a data directory
 
 etcdctl and every etcd v3 client work with the server, too.
@@ -67,6 +71,9 @@ enum Verb {
     Put(put::Arguments),
     Del(del::Arguments),
     Watch(watch::Arguments),
+    Auth(auth::Arguments),
+    User(user::Arguments),
+    Role(role::Arguments),
     Inspect(inspect::Arguments),
     Check(check::Arguments),
     Repair(repair::Arguments),
@@ -100,6 +107,9 @@ fn dispatch(verb: Verb) -> Result<(), Failure> {
         Verb::Put(arguments) => run_to_end(put::run(arguments)),
         Verb::Del(arguments) => run_to_end(del::run(arguments)),
         Verb::Watch(arguments) => run_to_end(watch::run(arguments)),
+        Verb::Auth(arguments) => run_to_end(auth::run(arguments)),
+        Verb::User(arguments) => run_to_end(user::run(arguments)),
+        Verb::Role(arguments) => run_to_end(role::run(arguments)),
         Verb::Inspect(arguments) => inspect::run(&arguments),
         Verb::Check(arguments) => check::run(&arguments),
         Verb::Repair(arguments) => repair::run(&arguments),

@@ -60,7 +60,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     };
     let mut printer = Printer::new(arguments.output);
     let connection = Connection::open(arguments.connection).await?;
-    let response = connection.answer(connection.kv().put(request)).await?;
+    let response = connection
+        .call(request, async |request| connection.kv().put(request).await)
+        .await?;
     let previous = response.prev_kv.as_ref();
     if printer.json() {
         let mut answer = json!({ "header": header_json(response.header.as_ref()) });

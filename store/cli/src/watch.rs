@@ -106,6 +106,7 @@ async fn begin(
     };
     // The stream of requests must stay open: its end would end the watch.
     let requests = tokio_stream::once(request).chain(tokio_stream::pending());
+    let requests = connection.request(requests);
     connection.answer(connection.watch().watch(requests)).await
 }
 

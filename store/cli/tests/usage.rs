@@ -17,12 +17,15 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-const VERBS: [&str; 9] = [
+const VERBS: [&str; 12] = [
     "serve",
     "get",
     "put",
     "del",
     "watch",
+    "auth",
+    "user",
+    "role",
     "inspect",
     "check",
     "repair",
@@ -130,8 +133,11 @@ fn the_endpoint_comes_from_the_environment_too() {
 fn completions_know_the_verbs() {
     for shell in ["bash", "zsh", "fish"] {
         let script = text(&inkstone(&["completions", shell]).stdout);
-        for verb in VERBS {
-            assert!(script.contains(verb), "{verb} for {shell}");
+        for word in VERBS
+            .iter()
+            .chain(&["grant-permission", "new-user-password"])
+        {
+            assert!(script.contains(word), "{word} for {shell}");
         }
     }
 }

@@ -81,6 +81,31 @@ impl Random {
         &choices[self.below(choices.len() as u64) as usize]
     }
 
+    /// Returns `bytes` with a few random changes: flipped bits, bytes of any value, and pieces that
+    /// are cut out or doubled. For tests of decoders, which see much of a valid input so.
+    pub fn damaged(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut damaged = bytes.to_vec();
+        for _ in 0..=self.below(4) {
+            if damaged.is_empty() {
+                break;
+            }
+            let length = damaged.len() as u64;
+            let place = self.below(length) as usize;
+            let end = place + self.below((length - place as u64).min(32) + 1) as usize;
+            match self.below(5) {
+                0 => damaged[place] ^= 1 << self.below(8),
+                1 => damaged[place] = self.next_u64() as u8,
+                2 => drop(damaged.drain(place..end)),
+                3 => damaged.truncate(end),
+                _ => {
+                    let piece = damaged[place..end].to_vec();
+                    damaged.splice(place..place, piece);
+                }
+            }
+        }
+        damaged
+    }
+
     /// Creates an independent stream with the next number of this one as its seed.
     pub fn split(&mut self) -> Random {
         Random::from_seed(self.next_u64())
@@ -136,6 +161,20 @@ mod tests {
         let mut bytes = [0; 1_003];
         Random::from_seed(3).fill(&mut bytes);
         assert!(bytes[1_000..].iter().any(|&byte| byte != 0));
+    }
+
+    #[test]
+    fn damage_is_small_and_can_be_replayed() {
+        let bytes: Vec<u8> = (0..200).collect();
+        let mut different = 0;
+        for seed in 0..100 {
+            let damaged = Random::from_seed(seed).damaged(&bytes);
+            assert_eq!(damaged, Random::from_seed(seed).damaged(&bytes));
+            assert!(damaged.len() <= bytes.len() + 4 * 32);
+            different += usize::from(damaged != bytes);
+        }
+        assert!(different > 80, "{different}");
+        assert!(Random::from_seed(1).damaged(&[]).is_empty());
     }
 
     #[test]

@@ -13,6 +13,8 @@
 
 mod answer;
 mod failure;
+#[cfg(any(fuzzing, test))]
+pub mod fuzzing;
 mod metadata;
 mod routes;
 mod unique;

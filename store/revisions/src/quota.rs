@@ -60,3 +60,42 @@ fn of_operations(operations: &[RequestOp]) -> u64 {
     });
     costs.sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn txn(success: Vec<Operation>, failure: Vec<Operation>) -> TxnRequest {
+        let operations = |list: Vec<Operation>| {
+            let requests = list.into_iter().map(Some);
+            requests.map(|request| RequestOp { request }).collect()
+        };
+        TxnRequest {
+            compare: Vec::new(),
+            success: operations(success),
+            failure: operations(failure),
+        }
+    }
+
+    /// A mistake of etcd 3.7.0: what a transaction inside of a transaction puts cost nothing.
+    #[test]
+    fn nested_transactions_cost_what_they_may_put() {
+        let put = || {
+            let request = PutRequest {
+                key: "key".into(),
+                value: vec![0; 1_000].into(),
+                ..PutRequest::default()
+            };
+            Operation::RequestPut(request)
+        };
+        let cost_of = |request| cost(&Command::Txn(request));
+        let one = cost_of(txn(vec![put()], Vec::new()));
+        assert_eq!(one, KEY_BYTES + 1_003);
+        let inner = || Operation::RequestTxn(txn(Vec::new(), vec![put(), put()]));
+        let nested = txn(
+            vec![Operation::RequestTxn(txn(vec![inner(), put()], Vec::new()))],
+            vec![put()],
+        );
+        assert_eq!(cost_of(nested), 3 * one);
+    }
+}

@@ -45,10 +45,15 @@ pub(crate) async fn answer(
     if let Some(refused) = access::refuse(config, &parts) {
         return refused;
     }
-    let is_gateway = || config.http.gateway && gateway::serves(parts.uri.path());
+    let has_gateway = pages == Pages::All && config.http.gateway;
+    let is_gateway = has_gateway && gateway::serves(parts.uri.path());
+    let users_are_checked = || client.backend.reader().users().are_checked();
+    if is_gateway && let Some(refused) = access::refuse_common_name(users_are_checked(), &parts) {
+        return refused;
+    }
     let mut response = if parts.method == Method::OPTIONS {
         plain(StatusCode::OK, String::new())
-    } else if pages == Pages::All && is_gateway() {
+    } else if is_gateway {
         let admits_origin = access::admits_origin(config, &parts.headers);
         let request = Request::from_parts(parts.clone(), body);
         gateway::answer(grpc, &client, request, admits_origin).await

@@ -21,6 +21,8 @@ mod connector;
 mod error;
 mod facts;
 mod files;
+#[cfg(any(fuzzing, test))]
+pub mod fuzzing;
 mod greetings;
 mod handshakes;
 mod own_authority;

@@ -21,17 +21,17 @@ pub(crate) fn load(files: &[NamedFile]) -> Result<CertifiedKey, Error> {
     let [certificate, key] = files else {
         unreachable!("a pair is two files")
     };
-    let chain = chain(certificate)?;
-    let key_der = private_key(key)?;
+    let chain = chain(certificate, &certificate.read()?)?;
+    let key_der = private_key(key, &key.read()?)?;
     let provider = provider()?;
     let certified = certified(chain, key_der, &provider, certificate, key)?;
     warn_of_its_end(certificate, &certified);
     Ok(certified)
 }
 
-fn chain(file: &NamedFile) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let bytes = file.read()?;
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+/// The certificates in the contents of a file.
+pub(crate) fn chain(file: &NamedFile, bytes: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bytes).collect();
     let chain = read.map_err(|error| file.wrong(format!("it is no PEM: {error}")))?;
     let Some(first) = chain.first() else {
         return Err(file.wrong(
@@ -43,8 +43,8 @@ fn chain(file: &NamedFile) -> Result<Vec<CertificateDer<'static>>, Error> {
     Ok(chain)
 }
 
-fn private_key(file: &NamedFile) -> Result<PrivateKeyDer<'static>, Error> {
-    let bytes = file.read()?;
+/// The key in the contents of a file.
+pub(crate) fn private_key(file: &NamedFile, bytes: &[u8]) -> Result<PrivateKeyDer<'static>, Error> {
     let holds = |text: &[u8]| bytes.windows(text.len()).any(|part| part == text);
     if holds(b"ENCRYPTED PRIVATE KEY-----") || holds(b"Proc-Type: 4,ENCRYPTED") {
         return Err(file.wrong(
@@ -52,7 +52,7 @@ fn private_key(file: &NamedFile) -> Result<PrivateKeyDer<'static>, Error> {
              without one: openssl pkey -in KEY -out PLAIN-KEY, and chmod 600 PLAIN-KEY",
         ));
     }
-    let key = PrivateKeyDer::from_pem_slice(&bytes);
+    let key = PrivateKeyDer::from_pem_slice(bytes);
     key.map(in_order).map_err(|error| match error {
         pem::Error::NoItemsFound => file.wrong(
             "it has no private key: write it as PEM, between -----BEGIN PRIVATE KEY----- and \

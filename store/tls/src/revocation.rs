@@ -19,7 +19,7 @@ impl Revoked {
     pub(crate) fn load(files: &[NamedFile]) -> Result<Revoked, Error> {
         let mut serials = HashSet::new();
         for file in files {
-            serials.extend(serials_of(file)?);
+            serials.extend(read(file, &file.read()?)?);
         }
         Ok(Revoked(Some(serials)))
     }
@@ -43,14 +43,14 @@ impl Revoked {
     }
 }
 
-fn serials_of(file: &NamedFile) -> Result<Vec<Vec<u8>>, Error> {
-    let bytes = file.read()?;
+/// The serials in the contents of a file.
+pub(crate) fn read(file: &NamedFile, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     if bytes.starts_with(b"-----BEGIN") {
         let remedy = "the list is PEM and must be DER; convert it: \
                       openssl crl -in LIST.pem -outform DER -out LIST.crl";
         return Err(file.wrong(remedy));
     }
-    let (rest, list) = CertificateRevocationList::from_der(&bytes).map_err(|error| {
+    let (rest, list) = CertificateRevocationList::from_der(bytes).map_err(|error| {
         file.wrong(format!(
             "it is no list of revoked certificates in DER ({error}); make one with \
              openssl ca -gencrl, and convert it with openssl crl -outform DER"

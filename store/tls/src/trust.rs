@@ -34,23 +34,28 @@ pub(crate) fn files(named: Option<&NamedFile>) -> Vec<NamedFile> {
 pub(crate) fn load(files: &[NamedFile]) -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
     for file in files {
-        let bytes = file.read()?;
-        for certificate in CertificateDer::pem_slice_iter(&bytes) {
-            let certificate =
-                certificate.map_err(|error| file.wrong(format!("it cannot be read: {error}")))?;
-            roots.add(certificate).map_err(|error| {
-                let number = roots.len() + 1;
-                file.wrong(format!("certificate {number} cannot be used: {error}"))
-            })?;
-        }
-        if roots.is_empty() {
-            return Err(file.wrong(
-                "it has no certificate: write the authority's, between -----BEGIN CERTIFICATE----- \
-                 and -----END CERTIFICATE-----",
-            ));
-        }
+        add(&mut roots, file, &file.read()?)?;
     }
     Ok(roots)
+}
+
+/// Adds the authorities in the contents of a file.
+pub(crate) fn add(roots: &mut RootCertStore, file: &NamedFile, bytes: &[u8]) -> Result<(), Error> {
+    for certificate in CertificateDer::pem_slice_iter(bytes) {
+        let certificate =
+            certificate.map_err(|error| file.wrong(format!("it cannot be read: {error}")))?;
+        roots.add(certificate).map_err(|error| {
+            let number = roots.len() + 1;
+            file.wrong(format!("certificate {number} cannot be used: {error}"))
+        })?;
+    }
+    match roots.is_empty() {
+        false => Ok(()),
+        true => Err(file.wrong(
+            "it has no certificate: write the authority's, between -----BEGIN CERTIFICATE----- \
+             and -----END CERTIFICATE-----",
+        )),
+    }
 }
 
 /// Reads the authorities of the system, as many as can be used.

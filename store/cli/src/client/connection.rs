@@ -1,21 +1,29 @@
 //! The connection to a server, and the errors if there is none.
 
+use std::cell::RefCell;
 use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::time::Duration;
 
+use etcd_api::Error as Refusal;
+use etcd_api::etcdserverpb::AuthenticateRequest;
+use etcd_api::etcdserverpb::auth_client::AuthClient;
 use etcd_api::etcdserverpb::kv_client::KvClient;
 use etcd_api::etcdserverpb::watch_client::WatchClient;
+use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Status};
+use tonic::{Code, Request, Response, Status};
 
+use super::login::{Login, UserArguments};
 use super::tls::{Secure, TlsArguments};
 use crate::failure::Failure;
 
 /// Where a server listens by default.
 const DEFAULT_ENDPOINT: &str = "127.0.0.1:2379";
 const HTTPS: &str = "https://";
+/// How often one call asks for a new token before its refusal counts.
+const RENEWALS_MAX: u32 = 2;
 
 /// Flags that select the server.
 #[derive(Debug, clap::Args)]
@@ -24,6 +32,7 @@ pub(crate) struct ConnectionArguments {
     /// next is tried; ETCDCTL_ENDPOINTS means the same [default: 127.0.0.1:2379]
     #[arg(
         long,
+        global = true,
         alias = "endpoints",
         env = "INKSTONE_ENDPOINT",
         hide_env_values = true,
@@ -33,9 +42,12 @@ pub(crate) struct ConnectionArguments {
     endpoint: Option<String>,
     #[command(flatten)]
     tls: TlsArguments,
+    #[command(flatten)]
+    user: UserArguments,
     /// Seconds to wait for the connection and for an answer
     #[arg(
         long,
+        global = true,
         default_value_t = 5,
         value_parser = seconds,
         value_name = "SECONDS",
@@ -44,17 +56,28 @@ pub(crate) struct ConnectionArguments {
     timeout: u64,
 }
 
-/// A connection to a server.
+/// A connection to a server, in the name of a user if the flags name one.
 #[derive(Debug)]
 pub(crate) struct Connection {
     channel: Channel,
     endpoint: String,
     timeout: Duration,
+    login: Option<Login>,
+    /// Sent with each call. `None` without a user, and while the server does not check users.
+    token: RefCell<Option<MetadataValue<Ascii>>>,
 }
 
 impl Connection {
-    /// Connects to the first endpoint that answers.
-    pub(crate) async fn open(arguments: ConnectionArguments) -> Result<Connection, Failure> {
+    /// Connects to the first endpoint that answers, and proves the user once.
+    pub(crate) async fn open(mut arguments: ConnectionArguments) -> Result<Connection, Failure> {
+        let login = std::mem::take(&mut arguments.user).login()?;
+        let mut connection = Connection::anonymous(arguments).await?;
+        connection.login = login;
+        connection.prove_user().await?;
+        Ok(connection)
+    }
+
+    async fn anonymous(arguments: ConnectionArguments) -> Result<Connection, Failure> {
         let timeout = Duration::from_secs(arguments.timeout);
         // All are parsed first: a mistake in the last is an error even if the first answers.
         let list = arguments.endpoint.clone();
@@ -77,6 +100,8 @@ impl Connection {
                         channel,
                         endpoint: url,
                         timeout,
+                        login: None,
+                        token: RefCell::new(None),
                     });
                 }
                 Err(error) => refusals.push(format!("{url}: {}", cause(&error))),
@@ -100,15 +125,105 @@ impl Connection {
         WatchClient::new(self.channel.clone()).max_decoding_message_size(usize::MAX)
     }
 
+    /// The service of users and roles.
+    pub(crate) fn auth(&self) -> AuthClient<Channel> {
+        AuthClient::new(self.channel.clone()).max_decoding_message_size(usize::MAX)
+    }
+
+    /// A message, or a stream of messages, with the user's token.
+    pub(crate) fn request<Q>(&self, message: Q) -> Request<Q> {
+        let mut request = Request::new(message);
+        if let Some(token) = self.token.borrow().clone() {
+            request.metadata_mut().insert("token", token);
+        }
+        request
+    }
+
+    /// Makes a call and waits for its answer.
+    pub(crate) async fn call<Q: Clone, A>(
+        &self,
+        message: Q,
+        send: impl AsyncFn(Request<Q>) -> Result<Response<A>, Status>,
+    ) -> Result<A, Failure> {
+        let answer = self.attempt(message, send).await?;
+        answer.map_err(|status| self.refused(&status))
+    }
+
+    /// [`Connection::call`], with a refusal by the server as a value. A call that is refused
+    /// because its token has ended was not carried out: it is made again with a new token.
+    pub(crate) async fn attempt<Q: Clone, A>(
+        &self,
+        message: Q,
+        send: impl AsyncFn(Request<Q>) -> Result<Response<A>, Status>,
+    ) -> Result<Result<A, Status>, Failure> {
+        let mut renewals = 0;
+        loop {
+            let answer = self.in_time(send(self.request(message.clone()))).await?;
+            match answer {
+                Err(status) if renewals < RENEWALS_MAX && self.needs_token(&status) => {
+                    renewals += 1;
+                    self.prove_user().await?;
+                }
+                answer => return Ok(answer.map(Response::into_inner)),
+            }
+        }
+    }
+
+    /// Whether a refusal is one that a new token may change.
+    fn needs_token(&self, status: &Status) -> bool {
+        let old = [
+            Refusal::InvalidAuthToken,
+            Refusal::AuthOldRevision,
+            // Users are checked since this connection was made.
+            Refusal::UserEmpty,
+        ];
+        let is_old = old.iter().any(|old| old.message() == status.message());
+        is_old && matches!(self.login, Some(Login::User { .. }))
+    }
+
+    /// Gets a token for the user. If the server does not check users there is none, as in etcdctl.
+    async fn prove_user(&self) -> Result<(), Failure> {
+        let token = match &self.login {
+            None => None,
+            Some(Login::Token(token)) => Some(token.text().to_owned()),
+            Some(Login::User { name, password }) => {
+                let request = AuthenticateRequest {
+                    name: name.clone(),
+                    password: password.text().to_owned(),
+                };
+                match self.in_time(self.auth().authenticate(request)).await? {
+                    Ok(answer) => Some(answer.into_inner().token),
+                    Err(status) if status.message() == Refusal::AuthNotEnabled.message() => None,
+                    Err(status) => return Err(self.refused(&status)),
+                }
+            }
+        };
+        let token = token.map(|token| {
+            let mut token = MetadataValue::try_from(token).map_err(|_| unusable_token())?;
+            token.set_sensitive(true);
+            Ok::<_, Failure>(token)
+        });
+        *self.token.borrow_mut() = token.transpose()?;
+        Ok(())
+    }
+
     /// Waits for one answer, at most for the timeout of `--timeout`.
     pub(crate) async fn answer<T>(
         &self,
-        call: impl Future<Output = Result<tonic::Response<T>, Status>>,
+        call: impl Future<Output = Result<Response<T>, Status>>,
     ) -> Result<T, Failure> {
-        match tokio::time::timeout(self.timeout, call).await {
-            Ok(Ok(response)) => Ok(response.into_inner()),
-            Ok(Err(status)) => Err(self.refused(&status)),
-            Err(_) => Err(Failure::failed(
+        let answer = self.in_time(call).await?;
+        let answer = answer.map_err(|status| self.refused(&status))?;
+        Ok(answer.into_inner())
+    }
+
+    async fn in_time<T>(
+        &self,
+        call: impl Future<Output = Result<T, Status>>,
+    ) -> Result<Result<T, Status>, Failure> {
+        let answer = tokio::time::timeout(self.timeout, call).await;
+        answer.map_err(|_| {
+            Failure::failed(
                 format_args!(
                     "no answer from {} within {} s",
                     self.endpoint,
@@ -116,8 +231,8 @@ impl Connection {
                 ),
                 "A write may nevertheless have been made; read before you repeat it.\n\
                  Wait longer with --timeout SECONDS.",
-            )),
-        }
+            )
+        })
     }
 
     /// The failure for a refusal by the server or a lost connection.
@@ -131,9 +246,23 @@ impl Connection {
                 format_args!("{} does not speak etcd's v3 API", self.endpoint),
                 status.message(),
             ),
+            _ if status.message() == Refusal::UserEmpty.message() && self.login.is_none() => {
+                Failure::failed(
+                    status.message(),
+                    "The server checks users: name yours with --user NAME[:PASSWORD] (or \
+                     ETCDCTL_USER).",
+                )
+            }
             _ => Failure::failed(status.message(), ""),
         }
     }
+}
+
+fn unusable_token() -> Failure {
+    Failure::wrong_use(
+        "the token has letters that cannot be sent",
+        "Name the token of --auth-jwt-token as the server issued it.",
+    )
 }
 
 /// Runs a client command on this thread.

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use crate::failure::Failure;
 
 /// In etcd's API a range end of one zero byte means "no end".
-const NO_END: &[u8] = b"\0";
+pub(crate) const NO_END: &[u8] = b"\0";
 
 /// Arguments that select keys.
 #[derive(Debug, clap::Args)]
@@ -43,6 +43,11 @@ pub(crate) struct KeyRange {
 }
 
 impl KeyRangeArguments {
+    /// KEY as it is written: the empty key of every key's range, too.
+    pub(crate) fn key(&self) -> Bytes {
+        bytes_of(self.key.clone())
+    }
+
     /// The selected range.
     pub(crate) fn range(self) -> Result<KeyRange, Failure> {
         let key = bytes_of(self.key);
@@ -75,7 +80,7 @@ pub(crate) fn bytes_of(word: OsString) -> Bytes {
 }
 
 /// The smallest key greater than every key that begins with `prefix`.
-fn prefix_end(prefix: &[u8]) -> Bytes {
+pub(crate) fn prefix_end(prefix: &[u8]) -> Bytes {
     let last = prefix.iter().rposition(|&byte| byte != 0xff);
     let Some(last) = last else {
         return Bytes::from_static(NO_END);

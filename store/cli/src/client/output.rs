@@ -16,12 +16,13 @@ use serde_json::{Map, Value, json};
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct OutputArguments {
     /// Print all bytes as \x68\x65\x78, for keys and values that are not text
-    #[arg(long, help_heading = "Output")]
+    #[arg(long, global = true, help_heading = "Output")]
     hex: bool,
     /// Print plain lines, or etcd's JSON with bytes in base64
     #[arg(
         short = 'w',
         long,
+        global = true,
         value_enum,
         default_value_t = Form::Simple,
         value_name = "FORM",
@@ -66,8 +67,48 @@ impl Printer {
         writeln!(self.output, "{text}")
     }
 
+    /// Prints the answer to a change: its header as JSON, or a line of text.
+    pub(crate) fn change(
+        &mut self,
+        header: Option<&ResponseHeader>,
+        text: impl std::fmt::Display,
+    ) -> io::Result<()> {
+        match self.json() {
+            true => self.line(json!({ "header": header_json(header) })),
+            false => self.line(text),
+        }
+    }
+
+    /// Prints a list of names: as the field `field`, or a line for each.
+    pub(crate) fn names(
+        &mut self,
+        field: &str,
+        header: Option<&ResponseHeader>,
+        names: &[String],
+    ) -> io::Result<()> {
+        if self.json() {
+            let mut object = json!({ "header": header_json(header) });
+            if !names.is_empty() {
+                object[field] = names.into();
+            }
+            return self.line(object);
+        }
+        names.iter().try_for_each(|name| self.line(name))
+    }
+
     /// Prints a line of bytes of a key or value.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.key(bytes)?;
+        self.raw(b"\n")
+    }
+
+    /// Prints bytes that are no key and no value.
+    pub(crate) fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.output.write_all(bytes)
+    }
+
+    /// Prints a key within a line.
+    pub(crate) fn key(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.arguments.hex {
             for byte in bytes {
                 write!(self.output, "\\x{byte:02x}")?;
@@ -75,7 +116,7 @@ impl Printer {
         } else {
             self.output.write_all(bytes)?;
         }
-        self.output.write_all(b"\n")
+        Ok(())
     }
 
     /// Prints a key line and a value line.

@@ -20,6 +20,7 @@ pub(crate) struct TlsArguments {
     /// the system
     #[arg(
         long,
+        global = true,
         env = "ETCDCTL_CACERT",
         hide_env_values = true,
         value_name = "FILE",
@@ -29,6 +30,7 @@ pub(crate) struct TlsArguments {
     /// File with the certificate to show to the server, as PEM
     #[arg(
         long,
+        global = true,
         env = "ETCDCTL_CERT",
         hide_env_values = true,
         value_name = "FILE",
@@ -40,6 +42,7 @@ pub(crate) struct TlsArguments {
     #[arg(
         id = "private_key",
         long = "key",
+        global = true,
         env = "ETCDCTL_KEY",
         hide_env_values = true,
         value_name = "FILE",
@@ -49,6 +52,7 @@ pub(crate) struct TlsArguments {
     /// Accept every certificate of the server; for tests only
     #[arg(
         long,
+        global = true,
         env = "ETCDCTL_INSECURE_SKIP_TLS_VERIFY",
         hide_env_values = true,
         num_args = 0..=1,
@@ -64,6 +68,7 @@ pub(crate) struct TlsArguments {
     /// With =false, an endpoint without a scheme is an https one
     #[arg(
         long,
+        global = true,
         env = "ETCDCTL_INSECURE_TRANSPORT",
         hide_env_values = true,
         num_args = 0..=1,

@@ -1,4 +1,4 @@
-//! get, put, del and watch against a server of the test, as people type them.
+//! The client verbs against a server of the test, as people type them.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 #![expect(
@@ -8,6 +8,9 @@
 
 mod damage;
 mod server;
+mod stub;
+mod terminal;
+mod users;
 
 use server::{Server, text};
 

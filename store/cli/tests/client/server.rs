@@ -16,8 +16,13 @@ pub struct Server {
 
 impl Server {
     pub fn start() -> Server {
+        Server::start_with(&[])
+    }
+
+    pub fn start_with(flags: &[&str]) -> Server {
         let place = tempfile::tempdir().unwrap();
-        let member = Member::alone(Program::new(PROGRAM), place.path()).unwrap();
+        let program = Program::new(PROGRAM).with(flags);
+        let member = Member::alone(program, place.path()).unwrap();
         Server {
             member,
             _place: place,
@@ -40,6 +45,11 @@ impl Server {
         self.member.config.data.clone()
     }
 
+    /// What the server has logged.
+    pub fn log(&mut self) -> String {
+        self.member.process().unwrap().log()
+    }
+
     pub fn address(&self) -> String {
         self.member.client_url()
     }
@@ -49,7 +59,7 @@ impl Server {
         self.member.kill().unwrap();
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command
             .args(words)
@@ -69,14 +79,20 @@ impl Server {
 
     /// [`Server::run`] with bytes on stdin.
     pub fn feed(&self, words: &[&str], bytes: &[u8]) -> String {
+        printed(&self.output_of(words, bytes), words)
+    }
+
+    /// [`Server::output`] with bytes on stdin.
+    pub fn output_of(&self, words: &[&str], bytes: &[u8]) -> Output {
         let mut command = self.command(words);
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        child.stdin.take().unwrap().write_all(bytes).unwrap();
-        printed(&child.wait_with_output().unwrap(), words)
+        // A command that needs no input may have ended.
+        let _ = child.stdin.take().unwrap().write_all(bytes);
+        child.wait_with_output().unwrap()
     }
 
     /// Starts a command that runs until it is ended.

@@ -9,3 +9,4 @@ mod clients;
 mod members;
 mod refusals;
 mod secure;
+mod users;

@@ -5,7 +5,8 @@ use std::process::{Command, Output, Stdio};
 
 use harness::{Member, MemberConfig, Program};
 use tempfile::TempDir;
-use tls::{Authority, Issued, Request};
+use tls::{Authority, Connector, Issued, NamedFile, Pair, Request, Settings};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_inkstone");
 
@@ -125,4 +126,41 @@ pub fn verb(certificates: &Certificates, url: &str, words: &[&str]) -> Output {
 pub fn failure(output: &Output) -> String {
     assert!(!output.status.success(), "it has succeeded");
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Sends bytes of HTTP/1 over TLS, and returns all bytes of the answer. `pair` is the name of the
+/// client's certificate.
+pub fn exchange(
+    certificates: &Certificates,
+    address: &str,
+    pair: Option<&str>,
+    request: &str,
+) -> String {
+    let file = |option: &'static str, name: String| NamedFile {
+        option,
+        path: certificates.path(&name),
+    };
+    let pair = pair.map(|name| Pair {
+        certificate: file("cert", format!("{name}.pem")),
+        key: file("key", format!("{name}.key")),
+    });
+    let settings = Settings {
+        trusted: Some(file("cacert", "ca.pem".to_owned())),
+        pair,
+        ..Settings::default()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let socket = tokio::net::TcpStream::connect(address).await.unwrap();
+        let connector = Connector::new(settings, &["http/1.1"]).unwrap();
+        let mut stream = connector.connect("127.0.0.1", socket).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream.flush().await.unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8_lossy(&answer).into_owned()
+    })
 }

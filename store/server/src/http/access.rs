@@ -1,9 +1,10 @@
-//! Access rules of HTTP requests: allowed host names and origins.
+//! Access rules of HTTP requests: allowed host names and origins, and names in certificates.
 //!
 //! Without TLS a web page could have a host name of its own resolve to
 //! 127.0.0.1 and so call the server through its visitor's browser; the list of
 //! host names prevents that. Origins are checked by the browser itself (CORS).
 
+use tls::ClientCertificate;
 use tonic::body::Body;
 use tonic::codegen::http::request::Parts;
 use tonic::codegen::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -30,6 +31,19 @@ pub(super) fn refuse(config: &Config, parts: &Parts) -> Option<Response<Body>> {
     let text =
         format!("host {name:?} is not on the list: start the server with --host-whitelist={name}");
     Some(super::page::refusal(StatusCode::MISDIRECTED_REQUEST, &text))
+}
+
+/// The refusal of a request to the JSON gateway, while users are checked, by a client whose
+/// certificate has a common name; `None` if it is allowed. The name would be its user over gRPC
+/// and is none here: etcd refuses such a client, so that it does not rely on the name.
+pub(super) fn refuse_common_name(users_are_checked: bool, parts: &Parts) -> Option<Response<Body>> {
+    let certificate = parts.extensions.get::<ClientCertificate>()?;
+    if !users_are_checked || certificate.common_name.is_empty() {
+        return None;
+    }
+    let text = "CommonName of client sending a request against gateway will be ignored and not \
+                used as expected";
+    Some(super::page::refusal(StatusCode::BAD_REQUEST, text))
 }
 
 /// Whether a page of the request's origin may read the answer; true if it has none, and so
@@ -100,6 +114,21 @@ mod tests {
         let refused = refuse(&config, &parts("host", "evil.example")).unwrap();
         assert_eq!(refused.status(), StatusCode::MISDIRECTED_REQUEST);
         assert!(refuse(&testing::config(&[]), &parts("host", "evil.example")).is_none());
+    }
+
+    #[test]
+    fn a_common_name_is_refused_while_users_are_checked() {
+        let mut parts = parts("host", "db.example");
+        assert!(refuse_common_name(true, &parts).is_none(), "no certificate");
+        let mut known_as = |name: &str| {
+            let common_name = name.to_owned();
+            parts.extensions.insert(ClientCertificate { common_name });
+            parts.clone()
+        };
+        assert!(refuse_common_name(true, &known_as("")).is_none());
+        assert!(refuse_common_name(false, &known_as("alice")).is_none());
+        let refused = refuse_common_name(true, &known_as("alice")).unwrap();
+        assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
     }
 
     #[test]
