@@ -1,4 +1,4 @@
-//! Events of the replica, for metrics.
+//! Events of the replica and of the connections, for metrics.
 //!
 //! The node has no metrics of its own. It reports events to an observer, and reads the clock
 //! for them only if there is one.
@@ -10,8 +10,17 @@ use std::time::Duration;
 use environment::{Clock, Instant};
 use revisions::Command;
 
-/// Receives events. The methods are called on the thread that runs the replica, and must
-/// return quickly.
+/// The direction of a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// This member sends it.
+    Sent,
+    /// This member receives it.
+    Received,
+}
+
+/// Receives events. The methods are called on the threads of the replica, of the connections
+/// and of the snapshots, and must return quickly.
 pub trait Observer: Debug + Send + Sync {
     /// A command was evaluated in the time `took`. `done` is false if the state machine refused
     /// it.
@@ -20,6 +29,17 @@ pub trait Observer: Debug + Send + Sync {
     /// Everything that compactions gave up was dropped, in the time `took` since the sweep
     /// began.
     fn swept(&self, took: Duration);
+
+    /// A message went to this other member, and its answer came back, in the time `took`. Of no
+    /// interest by default.
+    fn round_trip(&self, _member: u64, _took: Duration) {}
+
+    /// The first piece of a snapshot was sent to this other member, or came from it. Of no
+    /// interest by default.
+    fn snapshot_began(&self, _transfer: Transfer, _member: u64) {}
+
+    /// A snapshot that has begun has ended, after the time `took`. Of no interest by default.
+    fn snapshot_ended(&self, _transfer: Transfer, _member: u64, _success: bool, _took: Duration) {}
 }
 
 /// The observer, if there is one, and the times that it needs.
@@ -53,6 +73,43 @@ impl Observing {
             && let Some(observer) = &self.observer
         {
             observer.swept(self.clock.now().saturating_since(began));
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::lock::lock;
+
+    /// Keeps the events of connections, as texts.
+    #[derive(Debug, Default)]
+    pub(crate) struct Seen(Mutex<Vec<String>>);
+
+    impl Seen {
+        pub(crate) fn take(&self) -> Vec<String> {
+            std::mem::take(&mut lock(&self.0))
+        }
+    }
+
+    impl Observer for Seen {
+        fn evaluated(&self, _: &Command, _: bool, _: Duration) {}
+
+        fn swept(&self, _: Duration) {}
+
+        fn round_trip(&self, member: u64, took: Duration) {
+            lock(&self.0).push(format!("round trip {member} {took:?}"));
+        }
+
+        fn snapshot_began(&self, transfer: Transfer, member: u64) {
+            lock(&self.0).push(format!("began {transfer:?} {member}"));
+        }
+
+        fn snapshot_ended(&self, transfer: Transfer, member: u64, success: bool, took: Duration) {
+            let text = format!("ended {transfer:?} {member} {success} {took:?}");
+            lock(&self.0).push(text);
         }
     }
 }

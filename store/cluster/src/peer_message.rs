@@ -29,6 +29,8 @@
 //!        24 Hash, Question   u64 number, u64 revision
 //!        25 Hash, Answer     u64 number, u8 outcome (1: success, 0: failure), then u64 hash,
 //!                            u64 compacted, u64 hashed and u64 newest revision, or the error
+//!        26 Probe            u64 number
+//!        27 Echo             u64 number
 //! ```
 //!
 //! Numbers are little-endian; the variants of [`PeerMessage`] describe the fields. Every
@@ -206,6 +208,16 @@ pub enum PeerMessage {
     /// A hash of the state, or a request for one. A member of a release before this message
     /// drops it.
     Hash(HashMessage),
+    /// Measures the round trip to a member. A member of a release before this message drops it.
+    Probe {
+        /// The sender's number for the probe.
+        number: u64,
+    },
+    /// The answer to `Probe`.
+    Echo {
+        /// Number of the probe.
+        number: u64,
+    },
 }
 
 const RAFT: u8 = 1;
@@ -233,6 +245,8 @@ const STATE_HASH_STATED: u8 = 22;
 const STATE_HASH_REACHED: u8 = 23;
 const HASH_QUESTION: u8 = 24;
 const HASH_ANSWER: u8 = 25;
+const PROBE: u8 = 26;
+const ECHO: u8 = 27;
 
 impl PeerMessage {
     /// The term, if only the leader of that term may send this message.
@@ -277,7 +291,9 @@ impl PeerMessage {
             | PeerMessage::RejoinAccepted(_)
             | PeerMessage::WhichIncarnation { .. }
             | PeerMessage::ThisIncarnation { .. }
-            | PeerMessage::Hash(_) => false,
+            | PeerMessage::Hash(_)
+            | PeerMessage::Probe { .. }
+            | PeerMessage::Echo { .. } => false,
             // The answer may list the keys.
             PeerMessage::LeaseResponse { answer, .. } => {
                 matches!(**answer, LeaseResponse::TimeToLive(_))
@@ -370,6 +386,8 @@ impl PeerMessage {
             } => (THIS_INCARNATION, vec![words(&[*number, *incarnation])]),
             PeerMessage::Record(record) => record.encode(),
             PeerMessage::Hash(hash) => hash.encode(),
+            PeerMessage::Probe { number } => (PROBE, vec![words(&[*number])]),
+            PeerMessage::Echo { number } => (ECHO, vec![words(&[*number])]),
         }
     }
 
@@ -444,6 +462,12 @@ impl PeerMessage {
             STATE_HASH_STATED..=HASH_ANSWER => {
                 PeerMessage::Hash(HashMessage::decode(kind, fields)?)
             }
+            PROBE => PeerMessage::Probe {
+                number: fields.u64()?,
+            },
+            ECHO => PeerMessage::Echo {
+                number: fields.u64()?,
+            },
             _ => return Err(format!("a message of unknown kind {kind}")),
         })
     }

@@ -168,6 +168,11 @@ impl PeerTable {
         }
     }
 
+    /// Ids of the other members that the connections know.
+    pub fn members(&self) -> Vec<u64> {
+        lock(&self.known).table.iter().copied().collect()
+    }
+
     /// Whether a sender is a member, as far as this one knows. If not, the known members are
     /// asked; their answer counts when the sender connects again.
     pub fn admits(self: &Arc<PeerTable>, sender: u64) -> bool {

@@ -20,8 +20,10 @@ use crate::inbox::Inbox;
 use crate::outbox::Outbox;
 use crate::peer_message::HashMessage;
 use crate::peer_table::PeerTable;
+use crate::round_trips::{PROBE_INTERVAL, RoundTrips};
 use crate::snapshot::{SenderThreads, sender_threads};
-use crate::{Credentials, Error, NodeOptions, PeerMessage, Sender};
+use crate::snapshot_traffic::SnapshotTraffic;
+use crate::{Credentials, Error, NodeOptions, Observer, PeerMessage, Sender};
 
 /// The addresses and secrets with which a member joins the network of its cluster.
 #[derive(Debug)]
@@ -52,6 +54,12 @@ pub struct Traffic {
     pub sent_bytes: u64,
     /// Bytes of messages that were received, without snapshots.
     pub received_bytes: u64,
+    /// Messages that were dropped, because the member could not be reached or the queue was full.
+    pub sent_failures: u64,
+    /// Connections of the member that broke, or that ended because of what came.
+    pub received_failures: u64,
+    /// How often the connection to the member was lost.
+    pub disconnections: u64,
 }
 
 /// The connections to the other members.
@@ -62,6 +70,7 @@ pub(crate) struct Transport {
     pub heartbeats: Arc<HeartbeatSender>,
     peer_table: Arc<PeerTable>,
     hashes: Arc<HashDesk>,
+    snapshots: Arc<SnapshotTraffic>,
     /// Whether this member is a learner, by the members that were set last.
     is_learner: AtomicBool,
 }
@@ -93,6 +102,12 @@ impl Transport {
             node.replica.election_timeout,
         ));
         let hashes = Arc::new(HashDesk::new(reader.clone()));
+        let snapshots = SnapshotTraffic::new(Arc::clone(&clock), node.observer.clone());
+        let snapshots = Arc::new(snapshots);
+        let round_trips = |observer: &Arc<dyn Observer>| {
+            Arc::new(RoundTrips::new(Arc::clone(&clock), Arc::clone(observer)))
+        };
+        let round_trips = node.observer.as_ref().map(round_trips);
         let incoming = Arc::new_cyclic(|this| Incoming {
             this: Weak::clone(this),
             forwarded_reads: ForwardedReads::new(reader.clone(), Arc::clone(&inbox)),
@@ -101,6 +116,8 @@ impl Transport {
             reader,
             peer_table: OnceLock::new(),
             hashes: Arc::clone(&hashes),
+            snapshots: Arc::clone(&snapshots),
+            round_trips: round_trips.clone(),
             member_id,
             clock: Arc::clone(&clock),
             warnings: LimitedWarnings::default(),
@@ -113,13 +130,17 @@ impl Transport {
         let set = incoming.peer_table.set(Arc::downgrade(&peer_table));
         set.expect("this is the only place that sets it");
         peers.spawn(beat(Arc::clone(&heartbeats), peers.downgrade()));
+        if let Some(round_trips) = round_trips {
+            peers.spawn(probe(round_trips, Arc::downgrade(&peer_table)));
+        }
         Ok(Transport {
-            senders: SenderThreads::new(peers.clone(), clock),
+            senders: SenderThreads::new(peers.clone(), clock, Arc::clone(&snapshots)),
             peers,
             member_id,
             heartbeats,
             peer_table,
             hashes,
+            snapshots,
             is_learner: AtomicBool::new(joins_as_learner),
         })
     }
@@ -138,10 +159,14 @@ impl Transport {
     pub fn traffic(&self, member: u64) -> Option<Traffic> {
         let status = self.peers.status(member)?;
         let sent = status.lanes.iter().map(|lane| lane.counts.sent_bytes);
+        let dropped = status.lanes.iter().map(|lane| lane.counts.dropped());
         Some(Traffic {
             connected: status.active_since.is_some(),
             sent_bytes: sent.sum(),
             received_bytes: status.received_bytes,
+            sent_failures: dropped.sum(),
+            received_failures: status.received_failures,
+            disconnections: status.disconnections,
         })
     }
 
@@ -183,6 +208,20 @@ async fn beat(heartbeats: Arc<HeartbeatSender>, peers: WeakPeers) {
     }
 }
 
+/// Probes all members, until the connections end.
+async fn probe(round_trips: Arc<RoundTrips>, table: Weak<PeerTable>) {
+    let mut looks = tokio::time::interval(PROBE_INTERVAL);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        let Some(table) = table.upgrade() else { return };
+        for (to, probe) in round_trips.probes(&table.members()) {
+            // A member that cannot be reached gets the next probe.
+            let _ = send(&table.peers, to, &probe);
+        }
+    }
+}
+
 fn send(peers: &Peers, to: u64, message: &PeerMessage) -> Result<(), Dropped> {
     let lane = if message.is_bulk() {
         Lane::Bulk
@@ -197,6 +236,7 @@ impl Outbox for Transport {
     fn send(&self, messages: Vec<(u64, PeerMessage)>) -> Vec<u64> {
         let mut unreachable = Vec::new();
         for (to, message) in messages {
+            self.snapshots.sent(to, &message);
             match send(&self.peers, to, &message) {
                 Ok(()) => {}
                 Err(Dropped::UnknownMember(_) | Dropped::Unreachable) => unreachable.push(to),
@@ -249,6 +289,9 @@ struct Incoming {
     /// Weak, because the peer table owns the connections, which own this.
     peer_table: OnceLock<Weak<PeerTable>>,
     hashes: Arc<HashDesk>,
+    snapshots: Arc<SnapshotTraffic>,
+    /// `None` if their times are not wanted.
+    round_trips: Option<Arc<RoundTrips>>,
     member_id: u64,
     clock: Arc<dyn Clock>,
     warnings: LimitedWarnings,
@@ -284,7 +327,19 @@ impl Incoming {
             PeerMessage::Hash(HashMessage::Answer { number, outcome }) => {
                 self.hashes.answered(from, number, outcome);
             }
+            PeerMessage::Probe { number } => {
+                if let Some(table) = self.peer_table() {
+                    // A member that cannot be reached gets no echo.
+                    let _ = send(&table.peers, from, &PeerMessage::Echo { number });
+                }
+            }
+            PeerMessage::Echo { number } => {
+                if let Some(round_trips) = &self.round_trips {
+                    round_trips.answered(from, number);
+                }
+            }
             message => {
+                self.snapshots.received(from, &message);
                 self.answer_for_replica(from, &message);
                 self.forwarded_reads.pass_on(from, message, bytes);
             }

@@ -266,11 +266,13 @@ async fn deliver(
                 if let Err(reason) = shared.handler.message(from, lane, kind, payload) {
                     let line = format!("closed a connection of member {from:x}: {reason}");
                     shared.warn(line);
+                    received.count_failure();
                     return reason;
                 }
             }
             Ok(None) => return "the member closed it".to_owned(),
             Err(error) => {
+                received.count_failure();
                 tracing::warn!(
                     member = format!("{from:x}"),
                     %lane,

@@ -26,6 +26,14 @@ pub struct LaneCounts {
     pub dropped_broken: u64,
 }
 
+impl LaneCounts {
+    /// Messages that were dropped, for any reason.
+    pub fn dropped(&self) -> u64 {
+        let lost = self.dropped_full + self.dropped_unreachable;
+        lost + self.dropped_old + self.dropped_broken
+    }
+}
+
 macro_rules! counters {
     ($($name:ident)*) => {
         /// Atomic counters behind [`LaneCounts`].
@@ -54,6 +62,8 @@ pub(crate) struct LinkState {
     pub last_error: Option<LinkError>,
     pub round_trip: Option<Duration>,
     pub release: Option<String>,
+    /// How often the connection was lost.
+    pub disconnections: u64,
 }
 
 #[derive(Default)]
@@ -81,6 +91,7 @@ impl Link {
     pub fn down(&self, error: &LinkError) -> bool {
         let mut state = lock(&self.state);
         let was_up = state.since.take().is_some();
+        state.disconnections += u64::from(was_up);
         let news = was_up || state.last_error.as_ref() != Some(error);
         state.last_error = Some(error.clone());
         news

@@ -46,6 +46,8 @@ impl Senders {
 pub(crate) struct Received {
     frames: AtomicU64,
     bytes: AtomicU64,
+    /// Connections that broke, or that ended because of what came.
+    failures: AtomicU64,
     /// Lanes with an open incoming connection.
     connected: Mutex<HashSet<Lane>>,
 }
@@ -59,6 +61,14 @@ impl Received {
         );
         self.frames.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub fn count_failure(&self) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
     }
 
     /// Frames and bytes so far.

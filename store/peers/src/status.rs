@@ -30,6 +30,10 @@ pub struct PeerStatus {
     pub received: u64,
     /// Bytes of these frames on the wire.
     pub received_bytes: u64,
+    /// Connections from it that broke, or that ended because of what came.
+    pub received_failures: u64,
+    /// How often the Urgent lane to it was lost.
+    pub disconnections: u64,
 }
 
 /// Status of a lane from this member to another.
@@ -64,6 +68,8 @@ pub(crate) fn status(shared: &Shared, member: &Member) -> PeerStatus {
         incoming,
         received: frames,
         received_bytes: bytes,
+        received_failures: received.failures(),
+        disconnections: urgent.disconnections,
     }
 }
 

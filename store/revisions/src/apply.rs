@@ -36,6 +36,8 @@ pub(crate) struct AppliedState {
     pub auth: Arc<Auth>,
     /// Tokens that live longer than they say.
     pub renewals: Renewals,
+    /// The version that a downgrade goes to, while one is enabled.
+    pub downgrade: Option<String>,
 }
 
 impl AppliedState {
@@ -47,6 +49,7 @@ impl AppliedState {
             members: Arc::default(),
             auth: Arc::default(),
             renewals: Renewals::default(),
+            downgrade: None,
         }
     }
 
@@ -107,6 +110,7 @@ impl AppliedState {
             StateRecord::TokenRenewed { number, until, now } => {
                 self.renewals.renew(number, until, now);
             }
+            StateRecord::Downgrade { target } => self.downgrade = target,
         }
         Ok(())
     }

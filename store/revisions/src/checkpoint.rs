@@ -18,15 +18,19 @@ const FORMAT: u32 = 2;
 /// The format with users and roles behind the leases. It is written only when there is something
 /// of theirs, so that an earlier release reads a directory in which they were never used.
 const FORMAT_WITH_USERS: u32 = 3;
+/// The format with a downgrade behind the users, while one is enabled.
+const FORMAT_WITH_DOWNGRADE: u32 = 4;
 
 /// Everything that is remembered besides keys, for a checkpoint.
 pub(crate) fn encode(applied: &AppliedState, revision: i64) -> Vec<u8> {
     let mut blob = BytesMut::new();
     let has_users = !applied.auth.is_untouched() || !applied.renewals.is_empty();
-    blob.put_u32_le(match has_users {
-        true => FORMAT_WITH_USERS,
-        false => FORMAT,
-    });
+    let format = match (&applied.downgrade, has_users) {
+        (Some(_), _) => FORMAT_WITH_DOWNGRADE,
+        (None, true) => FORMAT_WITH_USERS,
+        (None, false) => FORMAT,
+    };
+    blob.put_u32_le(format);
     blob.put_i64_le(revision);
     blob.put_i64_le(applied.compacted);
     put_count(&mut blob, applied.alarms.0.len());
@@ -37,8 +41,11 @@ pub(crate) fn encode(applied: &AppliedState, revision: i64) -> Vec<u8> {
         .for_each(|&alarm| put_alarm(&mut blob, alarm));
     put_members(&mut blob, &applied.members);
     put_leases(&mut blob, applied);
-    if has_users {
+    if format >= FORMAT_WITH_USERS {
         auth_record::put_state(&mut blob, &applied.auth, &applied.renewals);
+    }
+    if let Some(target) = &applied.downgrade {
+        put_text(&mut blob, target);
     }
     blob.into()
 }
@@ -47,7 +54,7 @@ pub(crate) fn encode(applied: &AppliedState, revision: i64) -> Vec<u8> {
 pub(crate) fn decode(blob: &[u8], applied: &mut AppliedState) -> Result<(), Error> {
     let mut fields = Fields::of(CHECKPOINT, blob);
     let format = fields.u32()?;
-    if !matches!(format, FORMAT | FORMAT_WITH_USERS) {
+    if !(FORMAT..=FORMAT_WITH_DOWNGRADE).contains(&format) {
         return Err(fields.unfit("unknown format"));
     }
     let _revision = fields.i64()?;
@@ -57,11 +64,22 @@ pub(crate) fn decode(blob: &[u8], applied: &mut AppliedState) -> Result<(), Erro
     }
     applied.members = members(&mut fields)?.into();
     leases(&mut fields, applied)?;
-    if format == FORMAT_WITH_USERS {
+    if format >= FORMAT_WITH_USERS {
         let (auth, renewals) = auth_record::state(&mut fields)?;
         (applied.auth, applied.renewals) = (auth.into(), renewals);
     }
+    if format == FORMAT_WITH_DOWNGRADE {
+        applied.downgrade = Some(target(&mut fields)?);
+    }
     fields.end()
+}
+
+fn target(fields: &mut Fields<'_>) -> Result<String, Error> {
+    let target = fields.text()?;
+    match target.is_empty() {
+        true => Err(fields.unfit("a downgrade without a target")),
+        false => Ok(target),
+    }
 }
 
 fn put_members(blob: &mut BytesMut, members: &Members) {
@@ -192,6 +210,23 @@ mod tests {
     }
 
     #[test]
+    fn a_downgrade_comes_back_with_and_without_users() {
+        for mut before in [filled(), filled_with_users()] {
+            before.downgrade = Some("3.6.0".to_owned());
+            let mut after = empty();
+            let blob = encode(&before, 9);
+            assert_eq!(blob[0], 4);
+            decode(&blob, &mut after).unwrap();
+            assert_eq!(after.downgrade, before.downgrade);
+            assert_eq!(after.auth, before.auth);
+            assert_eq!(encode(&after, 9), blob);
+            for length in 0..blob.len() {
+                assert!(decode(&blob[..length], &mut empty()).is_err(), "{length}");
+            }
+        }
+    }
+
+    #[test]
     fn everything_comes_back() {
         let (before, mut after) = (filled(), empty());
         let blob = encode(&before, 9);
@@ -208,7 +243,7 @@ mod tests {
             assert!(decode(&blob[..length], &mut empty()).is_err(), "{length}");
         }
         assert!(decode(&[&blob[..], b"x"].concat(), &mut empty()).is_err());
-        for format in [1, 4] {
+        for format in [1, 5] {
             let mut other = blob.clone();
             other[0] = format;
             let refused = decode(&other, &mut empty()).unwrap_err().to_string();
@@ -218,7 +253,9 @@ mod tests {
 
     #[test]
     fn damage_never_panics() {
-        let blob = encode(&filled_with_users(), 9);
+        let mut whole = filled_with_users();
+        whole.downgrade = Some("3.6.0".to_owned());
+        let blob = encode(&whole, 9);
         let mut random = Random::from_seed(3);
         for _ in 0..20_000 {
             let mut damaged = blob.clone();

@@ -7,11 +7,11 @@ use auth::{AuthCommand, AuthCommandResponse};
 use etcd_api::etcdserverpb::request_op::Request as Operation;
 use etcd_api::etcdserverpb::{
     AlarmRequest, AlarmResponse, CompactionRequest, CompactionResponse, DeleteRangeRequest,
-    DeleteRangeResponse, LeaseGrantRequest, LeaseGrantResponse, LeaseRevokeRequest,
-    LeaseRevokeResponse, MemberAddRequest, MemberAddResponse, MemberPromoteRequest,
-    MemberPromoteResponse, MemberRemoveRequest, MemberRemoveResponse, MemberUpdateRequest,
-    MemberUpdateResponse, PutRequest, PutResponse, RequestOp, ResponseHeader, TxnRequest,
-    TxnResponse,
+    DeleteRangeResponse, DowngradeRequest, DowngradeResponse, LeaseGrantRequest,
+    LeaseGrantResponse, LeaseRevokeRequest, LeaseRevokeResponse, MemberAddRequest,
+    MemberAddResponse, MemberPromoteRequest, MemberPromoteResponse, MemberRemoveRequest,
+    MemberRemoveResponse, MemberUpdateRequest, MemberUpdateResponse, PutRequest, PutResponse,
+    RequestOp, ResponseHeader, TxnRequest, TxnResponse,
 };
 
 use crate::acting::Acting;
@@ -46,6 +46,8 @@ pub enum Command {
     MemberPublish(MemberPublishRequest),
     /// Changes users or roles, or switches their checks on or off.
     Auth(AuthCommand),
+    /// Validates, enables or cancels a downgrade.
+    Downgrade(DowngradeRequest),
     /// Another command, with its actor: for the time in which users are checked.
     As(Box<Acting>),
 }
@@ -79,6 +81,8 @@ pub enum Response {
     MemberPublish(MemberPublishResponse),
     /// See [`Command::Auth`].
     Auth(AuthCommandResponse),
+    /// See [`Command::Downgrade`].
+    Downgrade(DowngradeResponse),
 }
 
 impl Command {
@@ -130,6 +134,7 @@ impl Response {
             Response::MemberPromote(response) => &mut response.header,
             Response::MemberPublish(response) => &mut response.header,
             Response::Auth(response) => &mut response.header,
+            Response::Downgrade(response) => &mut response.header,
         }
         .get_or_insert_default()
     }

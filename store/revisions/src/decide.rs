@@ -25,7 +25,7 @@ use crate::membership::{MemberPublishRequest, MemberPublishResponse, check_add};
 use crate::quota::cost;
 use crate::state::StateRecord;
 use crate::users::{self, Trust};
-use crate::{Command, Error, Response, identity, peer_urls};
+use crate::{Command, Error, Response, downgrade, identity, peer_urls};
 
 /// The longest time to live that etcd allows, about 285 years.
 const TTL_MAX_SECONDS: i64 = 9_000_000_000;
@@ -93,6 +93,7 @@ impl Machine {
             Command::MemberPromote(request) => self.member_promote(request),
             Command::MemberPublish(request) => self.member_publish(request),
             Command::Auth(command) => users::change(self, command),
+            Command::Downgrade(request) => downgrade::change(self, request),
             Command::As(_) => unreachable!("a plain command has no actor"),
         }
     }
@@ -190,8 +191,10 @@ impl Machine {
 
     /// Refuses what a raised alarm forbids.
     fn check_alarms(&self, command: &Command) -> Result<(), Error> {
-        let passes = matches!(command.plain(), Command::Alarm(_) | Command::Auth(_))
-            || command.is_about_members();
+        let passes = matches!(
+            command.plain(),
+            Command::Alarm(_) | Command::Auth(_) | Command::Downgrade(_)
+        ) || command.is_about_members();
         if !passes && self.decided.alarms.raised(AlarmType::Corrupt) {
             return Err(Refusal::Corrupt.into());
         }

@@ -33,6 +33,7 @@ mod checkpoint;
 mod command;
 mod compare;
 mod decide;
+mod downgrade;
 mod duplicate_keys;
 mod error;
 mod evaluate;

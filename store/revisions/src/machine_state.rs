@@ -50,6 +50,8 @@ pub(crate) struct Decided {
     pub alarms: Alarms,
     pub members: Arc<Members>,
     pub auth: Arc<Auth>,
+    /// The version that a downgrade goes to, while one is enabled.
+    pub downgrade: Option<String>,
 }
 
 impl MachineState {
@@ -134,6 +136,7 @@ impl MachineState {
             alarms: applied.alarms.clone(),
             members: Arc::clone(&applied.members),
             auth: Arc::clone(&applied.auth),
+            downgrade: applied.downgrade.clone(),
         }
     }
 

@@ -38,7 +38,8 @@ pub(crate) fn cost(command: &Command) -> u64 {
         | Command::MemberUpdate(_)
         | Command::MemberPromote(_)
         | Command::MemberPublish(_)
-        | Command::Auth(_) => 0,
+        | Command::Auth(_)
+        | Command::Downgrade(_) => 0,
         Command::As(_) => unreachable!("a plain command has no actor"),
     }
 }

@@ -129,6 +129,11 @@ impl Reader {
         self.shared.applied().alarms.members(AlarmType::None as i32)
     }
 
+    /// The version that a downgrade goes to, while one is enabled.
+    pub fn downgrade(&self) -> Option<String> {
+        self.shared.applied().downgrade.clone()
+    }
+
     /// Bytes that count against the quota, and the quota.
     pub fn quota(&self) -> (u64, Option<u64>) {
         (self.shared.used_bytes(), self.shared.options.quota_bytes)

@@ -11,6 +11,7 @@
 //!  5  alarm cleared   type i32, member u64   10  member published  id u64, name, client URLs
 //! 11  compacted physically   revision i64
 //! 12 to 20  users, roles and tokens: auth_record.rs
+//! 21  downgrade enabled, or cancelled if the target is empty   target text
 //! ```
 //!
 //! Which keys hang on a lease is not recorded: every key version names its
@@ -37,6 +38,7 @@ const MEMBER_PROMOTED: u8 = 8;
 const MEMBER_UPDATED: u8 = 9;
 const MEMBER_PUBLISHED: u8 = 10;
 const COMPACTED_PHYSICALLY: u8 = 11;
+const DOWNGRADE: u8 = 21;
 
 /// An effect that is not a key version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +77,11 @@ pub enum StateRecord {
         /// The time of the renewal.
         now: u64,
     },
+    /// A downgrade was enabled, or cancelled.
+    Downgrade {
+        /// The version that it goes to; never empty.
+        target: Option<String>,
+    },
 }
 
 impl StateRecord {
@@ -111,6 +118,10 @@ impl StateRecord {
                 }
                 auth_record::TOKEN_RENEWED
             }
+            StateRecord::Downgrade { target } => {
+                put_text(&mut payload, target.as_deref().unwrap_or_default());
+                DOWNGRADE
+            }
         };
         Change::State {
             kind,
@@ -139,6 +150,9 @@ impl StateRecord {
                 number: fields.u64()?,
                 until: fields.u64()?,
                 now: fields.u64()?,
+            },
+            DOWNGRADE => StateRecord::Downgrade {
+                target: Some(fields.text()?).filter(|target| !target.is_empty()),
             },
             auth_record::FIRST.. => StateRecord::Auth(auth_record::change(kind, &mut fields)?),
             _ => StateRecord::Member(member_change(kind, &mut fields)?),
@@ -284,6 +298,8 @@ mod tests {
             until: 2,
             now: 1,
         });
+        let target = Some("3.6.0".to_owned());
+        records.push(StateRecord::Downgrade { target });
         records
     }
 
@@ -310,7 +326,7 @@ mod tests {
 
     #[test]
     fn unknown_kinds_and_odd_contents_are_refused() {
-        for kind in [0, 21, 255] {
+        for kind in [0, 22, 255] {
             let refused = StateRecord::decode(kind, &[0; 16]).unwrap_err();
             assert!(refused.to_string().contains("unknown kind"), "{refused}");
         }
@@ -332,7 +348,7 @@ mod tests {
             payload
                 .iter_mut()
                 .for_each(|byte| *byte &= random.next_u64() as u8 & 3);
-            let kind = random.below(22) as u8;
+            let kind = random.below(23) as u8;
             if let Ok(record) = StateRecord::decode(kind, &payload) {
                 assert_eq!(parts(&record), (kind, payload));
             }

@@ -10,6 +10,7 @@
 //!  12 member publish
 //!  13 auth (command: the request of users and roles; response: a header)
 //!  14 a command with its actor: the actor's header with its length, then the command
+//!  15 downgrade
 //!
 //!   request, response   kind u8 | the request or response in protobuf
 //!
@@ -85,7 +86,7 @@ codec!(
     Command, "a command",
     1 Put, 2 DeleteRange, 3 Txn, 4 Compact, 5 LeaseGrant, 6 LeaseRevoke, 7 Alarm,
     8 MemberAdd, 9 MemberRemove, 10 MemberUpdate, 11 MemberPromote, 12 MemberPublish,
-    13 Auth;
+    13 Auth, 15 Downgrade;
     14 As Acting
 );
 
@@ -93,7 +94,7 @@ codec!(
     Response, "an answer",
     1 Put, 2 DeleteRange, 3 Txn, 4 Compact, 5 LeaseGrant, 6 LeaseRevoke, 7 Alarm,
     8 MemberAdd, 9 MemberRemove, 10 MemberUpdate, 11 MemberPromote, 12 MemberPublish,
-    13 Auth,
+    13 Auth, 15 Downgrade,
 );
 
 codec!(

@@ -10,7 +10,8 @@ use cluster::{
 use environment::real::RealDisk;
 use tracing::warn;
 
-use crate::config::{self, Config, Url};
+use crate::config::{self, Config, Registry, Url};
+use crate::discovery::registry::Registrant;
 use crate::error::{MEMBER_FILE_REMEDY, member_file_unread};
 use crate::{Error, discovery, listen};
 
@@ -25,17 +26,41 @@ pub(crate) struct Begun {
     pub(crate) was_begun: bool,
 }
 
-/// Finds the members of a new cluster in the DNS, if they are to be found there. A directory
-/// that has begun knows its cluster.
+/// Finds the members of a new cluster in the DNS or in another cluster, if they are to be found
+/// there. A directory that has begun knows its cluster.
 pub(crate) fn discover(config: &mut Config) -> Result<(), Error> {
     let domain = config.cluster.discovery.srv_domain.clone();
     let has_begun =
         || MemberFile::find(&RealDisk, &config.node.directory).is_ok_and(|it| it.is_some());
+    if let Some(registry) = config.cluster.discovery.registry.clone() {
+        if has_begun() {
+            warn!("discovery token is ignored since cluster already initialized");
+        } else if config.cluster.cannot_begin.is_none() {
+            return join(&registry, config);
+        }
+        return Ok(());
+    }
     if domain.is_empty() || has_begun() {
         return Ok(());
     }
     let found = discovery::srv::initial_cluster(config);
     let text = found.map_err(|reason| Error::Discovery { domain, reason })?;
+    config::describe(&text, config).map_err(Error::Config)
+}
+
+/// Registers this member in another cluster, and takes the members from there.
+fn join(registry: &Registry, config: &mut Config) -> Result<(), Error> {
+    let urls = config.addresses.advertise_peer.iter();
+    let urls = urls.map(|url| format!("{}={}", config.name, url.as_str()));
+    let own = Registrant {
+        id: format!("{:x}", founding(config).own.member),
+        urls: urls.collect::<Vec<_>>().join(","),
+    };
+    let found = discovery::registry::join(registry, &own);
+    let text = found.map_err(|error| Error::Registry {
+        token: registry.token.clone(),
+        reason: error.to_string(),
+    })?;
     config::describe(&text, config).map_err(Error::Config)
 }
 

@@ -21,6 +21,7 @@ mod gather;
 mod help;
 mod log_rotation;
 mod peer_secret;
+mod registry;
 mod settings;
 mod suggest;
 mod tls_flags;
@@ -38,6 +39,7 @@ pub(crate) use founders::describe;
 pub use gates::FeatureGates;
 pub(crate) use gates::GATES;
 pub use gather::Surroundings;
+pub use registry::{Login, Registry};
 pub(crate) use urls::ChosenPort;
 pub use urls::{Address, Url};
 

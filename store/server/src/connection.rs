@@ -22,6 +22,7 @@ use crate::connections::{Activity, Admitted};
 use crate::counted::Counted;
 use crate::dispatch::{Dispatch, Security, Traffic};
 use crate::metrics::Counter;
+use crate::pings::Pings;
 use crate::windows::{STREAM_WINDOW_BYTES, WindowShare};
 
 /// Bytes of a stream that HTTP/2 buffers ahead of what the client has read.
@@ -49,9 +50,15 @@ impl Connection {
     {
         let window = self.backend.resources.windows.share();
         let received = Arc::new(Counter::default());
-        let counted = Counted::new(socket, Arc::clone(&self.backend), Arc::clone(&received));
-        let builder = protocol(&self.backend, &window);
         let activity = Arc::clone(self.admitted.activity());
+        let pings = self.pings(&activity);
+        let counted = Counted::new(
+            socket,
+            Arc::clone(&self.backend),
+            Arc::clone(&received),
+            pings,
+        );
+        let builder = protocol(&self.backend, &window);
         let ending = reason_to_end(&self.backend, &activity, received);
         let client = Arc::new(Client::new(Arc::clone(&self.backend), activity));
         let dispatch = Dispatch {
@@ -90,6 +97,13 @@ impl Connection {
         if let Err(error) = outcome {
             debug!(error, "connection ended");
         }
+    }
+
+    fn pings(&self, activity: &Arc<Activity>) -> Option<Pings> {
+        let interval_min = self.backend.config.clients.ping_interval_min;
+        let (clock, activity) = (Arc::clone(&self.backend.clock), Arc::clone(activity));
+        let pings = || Pings::new(clock, activity, interval_min);
+        self.traffic.grpc.then(pings)
     }
 }
 
@@ -138,6 +152,10 @@ async fn silent(received: &Counter) {
 /// Serves HTTP/1 and HTTP/2; the first bytes tell which of the two.
 fn protocol(backend: &Backend, window: &WindowShare) -> Builder<TokioExecutor> {
     let config = &backend.config;
+    let keepalive_timeout = config.clients.keepalive_timeout;
+    let keepalive_interval = config.clients.keepalive_interval;
+    // As in etcd, either of both switches the pings off.
+    let keepalive_interval = keepalive_interval.filter(|_| !keepalive_timeout.is_zero());
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
@@ -150,7 +168,7 @@ fn protocol(backend: &Backend, window: &WindowShare) -> Builder<TokioExecutor> {
         .max_send_buf_size(SEND_BUFFER_BYTES)
         .initial_stream_window_size(STREAM_WINDOW_BYTES.min(window.bytes()))
         .initial_connection_window_size(window.bytes())
-        .keep_alive_interval(config.clients.keepalive_interval)
-        .keep_alive_timeout(config.clients.keepalive_timeout);
+        .keep_alive_interval(keepalive_interval)
+        .keep_alive_timeout(keepalive_timeout);
     builder
 }

@@ -200,6 +200,11 @@ impl Activity {
         self.end.notified().await;
     }
 
+    /// Whether a call is under way.
+    pub(crate) fn has_calls(&self) -> bool {
+        self.calls.load(Ordering::Relaxed) > 0
+    }
+
     pub(crate) fn begin_call(&self) {
         self.calls.fetch_add(1, Ordering::Relaxed);
     }

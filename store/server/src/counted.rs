@@ -1,4 +1,4 @@
-//! A socket that counts its bytes and yields to the tasks that handle them.
+//! A socket that counts its bytes and pings, and yields to the tasks that handle them.
 //!
 //! The HTTP/2 library ends a connection on which too many small frames wait to be handled
 //! by the request tasks of their streams. If the connection's task read all that a client
@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::backend::Backend;
 use crate::metrics::Counter;
+use crate::pings::Pings;
 
 /// Bytes read before the connection's task yields: fewer than 2,000 frames.
 const TURN_BYTES: usize = 16 << 10;
@@ -26,26 +27,37 @@ pub(crate) struct Counted<S> {
     received: Arc<Counter>,
     /// Bytes read since the task last yielded.
     turn_bytes: usize,
+    /// `None` where no gRPC is served.
+    pings: Option<Pings>,
 }
 
 impl<S> Counted<S> {
-    pub(crate) fn new(socket: S, backend: Arc<Backend>, received: Arc<Counter>) -> Counted<S> {
+    pub(crate) fn new(
+        socket: S,
+        backend: Arc<Backend>,
+        received: Arc<Counter>,
+        pings: Option<Pings>,
+    ) -> Counted<S> {
         Counted {
             socket,
             backend,
             received,
             turn_bytes: 0,
+            pings,
         }
     }
 
-    fn sent(&self, outcome: &Poll<io::Result<usize>>) {
+    fn sent(&mut self, parts: &[IoSlice<'_>], outcome: &Poll<io::Result<usize>>) {
         if let Poll::Ready(Ok(bytes)) = outcome {
             self.backend.metrics.network.sent_bytes.add(*bytes as u64);
+            if let Some(pings) = &mut self.pings {
+                pings.sent(parts, *bytes);
+            }
         }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Counted<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -62,11 +74,31 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
         self.turn_bytes += read;
         self.received.add(read as u64);
         self.backend.metrics.network.received_bytes.add(read as u64);
+        let bytes = &buffer.filled()[before..];
+        if self.pings.as_mut().is_some_and(|it| it.received(bytes)) {
+            return Poll::Ready(Err(self.end_for_pings(context)));
+        }
         Poll::Ready(outcome)
     }
 }
 
-impl<S: AsyncRead + Unpin> Counted<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Counted<S> {
+    /// Tells the client why the connection ends, if that can be sent at once.
+    fn end_for_pings(&mut self, context: &mut Context<'_>) -> io::Error {
+        let last_frame = self.pings.as_ref().and_then(Pings::go_away);
+        if let Some(frame) = last_frame {
+            let mut socket = Pin::new(&mut self.socket);
+            // A client that does not read them misses its last bytes.
+            let _ = socket.as_mut().poll_write(context, &frame);
+            let _ = socket.as_mut().poll_flush(context);
+            let _ = socket.poll_shutdown(context);
+        }
+        io::Error::new(
+            io::ErrorKind::ConnectionAborted,
+            "too many pings of the client",
+        )
+    }
+
     fn poll_socket(
         &mut self,
         context: &mut Context<'_>,
@@ -87,7 +119,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.socket).poll_write(context, bytes);
-        self.sent(&outcome);
+        self.sent(&[IoSlice::new(bytes)], &outcome);
         outcome
     }
 
@@ -97,7 +129,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.socket).poll_write_vectored(context, parts);
-        self.sent(&outcome);
+        self.sent(parts, &outcome);
         outcome
     }
 

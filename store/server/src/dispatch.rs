@@ -139,6 +139,7 @@ fn serve(client: &Arc<Client>, method: Option<Method>, request: Request<RequestB
         Method::Hash => call.unary(maintenance::hash),
         Method::HashKv => call.unary(maintenance::hash_kv),
         Method::MoveLeader => call.unary(maintenance::move_leader),
+        Method::Downgrade => call.unary(maintenance::downgrade),
         Method::AuthEnable => call.unary(auth::enable),
         Method::AuthDisable => call.unary(auth::disable),
         Method::AuthStatus => call.unary(auth::status),

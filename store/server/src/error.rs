@@ -44,6 +44,9 @@ pub enum Error {
     /// The members of a new cluster were not found.
     #[error("--discovery-srv={domain}: {reason}; see --initial-cluster for a list without the DNS")]
     Discovery { domain: String, reason: String },
+    /// The registry does not take this member into the cluster.
+    #[error("--discovery-token={token}: {reason}")]
+    Registry { token: String, reason: String },
     /// A socket cannot be bound.
     #[error("cannot listen on {url}: {source}; {}", remedy(source, flag))]
     Listen {

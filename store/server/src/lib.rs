@@ -49,6 +49,7 @@ mod maintenance;
 mod metered_disk;
 mod methods;
 mod metrics;
+mod pings;
 mod presence;
 mod range_stream;
 mod read_ahead;

@@ -2,10 +2,12 @@
 //! its own.
 
 use etcd_api::etcdserverpb::alarm_request::AlarmAction;
+use etcd_api::etcdserverpb::downgrade_request::DowngradeAction;
 use etcd_api::etcdserverpb::{
     AlarmMember, AlarmRequest, AlarmResponse, AlarmType, DefragmentRequest, DefragmentResponse,
-    DowngradeInfo, HashKvRequest, HashKvResponse, HashRequest, HashResponse, MoveLeaderRequest,
-    MoveLeaderResponse, ResponseHeader, StatusRequest, StatusResponse,
+    DowngradeInfo, DowngradeRequest, DowngradeResponse, HashKvRequest, HashKvResponse, HashRequest,
+    HashResponse, MoveLeaderRequest, MoveLeaderResponse, ResponseHeader, StatusRequest,
+    StatusResponse,
 };
 use revisions::Command;
 use tonic::Status;
@@ -59,8 +61,40 @@ pub(crate) async fn status(caller: Caller, _: StatusRequest) -> Handled<StatusRe
         is_learner: backend.node.is_learner(),
         storage_version: etcd_api::STORAGE_VERSION.to_owned(),
         db_size_quota: quota_bytes.map_or(-1, |bytes| bytes as i64),
-        downgrade_info: Some(DowngradeInfo::default()),
+        downgrade_info: Some(downgrade_info(backend)),
     }))
+}
+
+fn downgrade_info(backend: &Backend) -> DowngradeInfo {
+    let target = backend.reader().downgrade();
+    DowngradeInfo {
+        enabled: target.is_some(),
+        target_version: target.unwrap_or_default(),
+    }
+}
+
+/// Validates, enables or cancels a downgrade. As in etcd, a cancellation succeeds if there is
+/// nothing to cancel.
+pub(crate) async fn downgrade(
+    caller: Caller,
+    request: DowngradeRequest,
+) -> Handled<DowngradeResponse> {
+    let Ok(action) = DowngradeAction::try_from(request.action) else {
+        return Err(Status::unknown("etcdserver: unknown method"));
+    };
+    let target = request.version.clone();
+    let outcome = caller.execute(Command::Downgrade(request)).await;
+    match (&outcome, action) {
+        (Ok(_), DowngradeAction::Enable) => warn!(
+            target,
+            "enabled a downgrade: it has no effect, because there is no older release of Inkstone; \
+             etcdctl downgrade cancel ends it"
+        ),
+        (Ok(_), DowngradeAction::Cancel) => info!("cancelled the downgrade"),
+        (Ok(_), DowngradeAction::Validate) => {}
+        (Err(refused), _) => warn!(error = refused.message(), "rejected a downgrade request"),
+    }
+    Ok(Answered::Small(answer_of!(Downgrade, outcome?)))
 }
 
 pub(crate) async fn defragment(

@@ -12,6 +12,7 @@ mod gather;
 mod grpc;
 mod histogram;
 mod labelled;
+mod peers;
 mod process;
 mod text;
 mod times;

@@ -18,9 +18,6 @@ use crate::methods::Method;
 /// Refusal of `Maintenance/Snapshot`.
 const SNAPSHOT: &str = "inkstone: a snapshot in etcd's file format is not supported yet: \
     copy the keys with `etcdctl make-mirror`, or the data directory while the server is stopped";
-/// Refusal of `Maintenance/Downgrade`.
-const DOWNGRADE: &str = "inkstone: a downgrade is not supported yet: there is no older \
-    version of the cluster to go to";
 const HEALTH_LIST: &str = "inkstone: grpc.health.v1.Health/List is not supported yet: ask with \
     Check, where the service \"\" stands for the whole server";
 
@@ -46,7 +43,6 @@ pub(crate) fn refuse(
 fn refusal(method: Method) -> Status {
     match (method, method.about().0) {
         (Method::Snapshot, _) => Status::unimplemented(SNAPSHOT),
-        (Method::Downgrade, _) => Status::unimplemented(DOWNGRADE),
         (Method::HealthList, _) => Status::unimplemented(HEALTH_LIST),
         _ => Status::unimplemented(format!("inkstone: {method:?} is not supported yet")),
     }

@@ -7,6 +7,7 @@
 )]
 
 mod beginning;
+mod discovery;
 mod forced;
 #[path = "../go/mod.rs"]
 mod go;

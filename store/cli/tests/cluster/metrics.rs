@@ -58,8 +58,18 @@ async fn traffic_between_members_is_measured() {
         sample(&three, leader, "inkstone_takes_no_entries"),
         Some(0.0)
     );
+    let trips = "etcd_network_peer_round_trip_time_seconds_count";
+    let trips = format!("{trips}{{To=\"{}\"}}", ids[other]);
+    for asking in [leader, follower] {
+        comes_to(&three, asking, &trips, |count| count >= 1.0).await;
+    }
     three.kill(other);
     comes_to(&three, leader, &active(other), |value| value == 0.0).await;
+    let lost = format!("etcd_network_disconnected_peers_total{}", labels(other));
+    comes_to(&three, leader, &lost, |count| count >= 1.0).await;
+    let unsent = "etcd_network_peer_sent_failures_total";
+    let unsent = format!("{unsent}{{To=\"{}\"}}", ids[other]);
+    comes_to(&three, leader, &unsent, |count| count >= 1.0).await;
 }
 
 #[tokio::test]

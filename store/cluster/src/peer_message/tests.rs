@@ -157,3 +157,19 @@ fn an_offer_of_something_else_is_refused() {
     let parts = [vec![words(&[7])], wire::encode(&message)].concat();
     assert!(PeerMessage::decode(kind, parts.concat().into()).is_err());
 }
+
+#[test]
+fn probes_and_echoes_round_trip_and_are_refused_when_truncated() {
+    for message in [
+        PeerMessage::Probe { number: 7 },
+        PeerMessage::Echo { number: u64::MAX },
+    ] {
+        let (kind, parts) = message.encode();
+        let bytes = Bytes::from(parts.concat());
+        let decoded = PeerMessage::decode(kind, bytes.clone()).unwrap();
+        assert_eq!(format!("{decoded:?}"), format!("{message:?}"));
+        for length in 0..bytes.len() {
+            assert!(PeerMessage::decode(kind, bytes.slice(..length)).is_err());
+        }
+    }
+}

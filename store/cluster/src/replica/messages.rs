@@ -89,7 +89,9 @@ impl Replica {
                 self.agreement.reached(core, from, hash);
             }
             // The owner of the replica answers questions, and takes the answers.
-            PeerMessage::Hash(HashMessage::Question { .. } | HashMessage::Answer { .. }) => {}
+            PeerMessage::Hash(HashMessage::Question { .. } | HashMessage::Answer { .. })
+            | PeerMessage::Probe { .. }
+            | PeerMessage::Echo { .. } => {}
         }
     }
 

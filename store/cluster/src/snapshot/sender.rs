@@ -108,6 +108,11 @@ impl Sender {
         self.parcel.to
     }
 
+    /// Whether the transfer has ended, and the member has the snapshot.
+    pub fn has_succeeded(&self) -> bool {
+        matches!(self.exchange.ended(), Some(Ok(())))
+    }
+
     /// Returns what the caller has to do now. Reads from the disk.
     pub fn poll(&mut self, now: Instant) -> Step {
         let transfer = self.exchange.transfer();

@@ -12,6 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::{Sender, Step};
 use crate::PeerMessage;
 use crate::lock::lock;
+use crate::snapshot_traffic::SnapshotTraffic;
 
 /// The kind of the streams that carry snapshots.
 pub(crate) const STREAM: u8 = 1;
@@ -22,14 +23,20 @@ const STALLED: Duration = Duration::from_secs(20);
 pub(crate) struct SenderThreads {
     peers: Peers,
     clock: Arc<dyn Clock>,
+    traffic: Arc<SnapshotTraffic>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl SenderThreads {
-    pub fn new(peers: Peers, clock: Arc<dyn Clock>) -> SenderThreads {
+    pub fn new(
+        peers: Peers,
+        clock: Arc<dyn Clock>,
+        traffic: Arc<SnapshotTraffic>,
+    ) -> SenderThreads {
         SenderThreads {
             peers,
             clock,
+            traffic,
             threads: Mutex::default(),
         }
     }
@@ -38,7 +45,8 @@ impl SenderThreads {
     /// ends the transfer.
     pub fn carry(&self, sender: Sender) {
         let (peers, clock) = (self.peers.clone(), Arc::clone(&self.clock));
-        let thread = threads::spawn("snapshot", move || run(sender, &peers, &*clock));
+        let traffic = Arc::clone(&self.traffic);
+        let thread = threads::spawn("snapshot", move || run(sender, &peers, &*clock, &traffic));
         match thread {
             Ok(thread) => {
                 let mut threads = lock(&self.threads);
@@ -59,7 +67,8 @@ impl SenderThreads {
     }
 }
 
-fn run(mut sender: Sender, peers: &Peers, clock: &dyn Clock) {
+fn run(mut sender: Sender, peers: &Peers, clock: &dyn Clock, traffic: &SnapshotTraffic) {
+    let mut sending = traffic.sending(sender.to());
     let runtime = match Builder::new_current_thread().enable_time().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -75,6 +84,7 @@ fn run(mut sender: Sender, peers: &Peers, clock: &dyn Clock) {
     loop {
         match sender.poll(clock.now()) {
             Step::Send(message) => {
+                sending.note(&message);
                 if let Err(error) = connection.send(&message) {
                     let to = format!("{:x}", connection.to);
                     tracing::debug!(to, %error, "a snapshot waits for a connection");
@@ -82,7 +92,7 @@ fn run(mut sender: Sender, peers: &Peers, clock: &dyn Clock) {
                 }
             }
             Step::Wait(patience) => sender.wait(patience),
-            Step::Over => return,
+            Step::Over => return sending.end(sender.has_succeeded()),
         }
     }
 }

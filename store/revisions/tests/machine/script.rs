@@ -13,6 +13,7 @@
 //! alarm get|raise|clear [nospace|corrupt]
 //! member add URLS [learner]      member update ID URLS      member publish ID NAME URLS
 //! member remove ID      member promote ID      members      (ids in hexadecimal)
+//! downgrade validate|enable VERSION      downgrade cancel      downgrade      (the target)
 //! as, users, user, role: users.rs
 //! ```
 
@@ -22,12 +23,13 @@ use std::time::Duration;
 
 use etcd_api::EncodedKeyValue;
 use etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
+use etcd_api::etcdserverpb::downgrade_request::DowngradeAction;
 use etcd_api::etcdserverpb::request_op::Request as Operation;
 use etcd_api::etcdserverpb::response_op::Response as Outcome;
 use etcd_api::etcdserverpb::{
-    AlarmRequest, Compare, DeleteRangeRequest, DeleteRangeResponse, LeaseTimeToLiveRequest,
-    PutRequest, PutResponse, RangeRequest, RangeResponse, RequestOp, ResponseHeader, TxnRequest,
-    TxnResponse, WatchCreateRequest, WatchResponse,
+    AlarmRequest, Compare, DeleteRangeRequest, DeleteRangeResponse, DowngradeRequest,
+    LeaseTimeToLiveRequest, PutRequest, PutResponse, RangeRequest, RangeResponse, RequestOp,
+    ResponseHeader, TxnRequest, TxnResponse, WatchCreateRequest, WatchResponse,
 };
 use revisions::{Command, Error, Response, WatchStream, validate};
 
@@ -150,11 +152,32 @@ impl Session {
                 let changed = self.store().run(membership::command(&mut words));
                 show(changed, |answer| membership::show(&answer))
             }
+            "downgrade" => self.downgrade(&mut words),
             "as" => users::act_as(self.store(), &mut words),
             "users" | "user" | "role" => users::run(self.store(), verb, &mut words),
             "members" => membership::list(&self.store().reader.members()),
             _ => panic!("no such verb: {verb}"),
         }
+    }
+
+    fn downgrade(&mut self, words: &mut Words<'_>) -> String {
+        let Some((verb, _)) = words.option() else {
+            return format!("{:?}", self.store().reader.downgrade());
+        };
+        let action = match verb {
+            "validate" => DowngradeAction::Validate,
+            "enable" => DowngradeAction::Enable,
+            _ => DowngradeAction::Cancel,
+        };
+        let version = words.option().map(|(version, _)| version.to_owned());
+        let changed = self.store().run(Command::Downgrade(DowngradeRequest {
+            action: action as i32,
+            version: version.unwrap_or_default(),
+        }));
+        show(changed, |answer| match answer {
+            Response::Downgrade(answer) => format!("cluster {}", answer.version),
+            other => panic!("not of a downgrade: {other:?}"),
+        })
     }
 
     fn operation(&mut self, verb: &str, words: &mut Words<'_>) -> String {

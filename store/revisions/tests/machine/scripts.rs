@@ -64,6 +64,7 @@ scripts!(
     leases,
     watches,
     alarms,
+    downgrades,
     members,
     users,
     roles,

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use environment::randomness::Random;
+use etcd_api::etcdserverpb::downgrade_request::DowngradeAction;
 use etcd_api::etcdserverpb::request_op::Request as Operation;
 use etcd_api::etcdserverpb::{
-    AlarmRequest, CompactionRequest, DeleteRangeRequest, LeaseGrantRequest, LeaseKeepAliveRequest,
-    LeaseRevokeRequest, LeaseTimeToLiveRequest, MemberAddRequest, MemberPromoteRequest,
-    MemberRemoveRequest, MemberUpdateRequest, PutRequest, RequestOp, TxnRequest,
+    AlarmRequest, CompactionRequest, DeleteRangeRequest, DowngradeRequest, LeaseGrantRequest,
+    LeaseKeepAliveRequest, LeaseRevokeRequest, LeaseTimeToLiveRequest, MemberAddRequest,
+    MemberPromoteRequest, MemberRemoveRequest, MemberUpdateRequest, PutRequest, RequestOp,
+    TxnRequest,
 };
 use revisions::{Command, Error, LeaseRequest, LeaseResponse, MemberPublishRequest};
 
@@ -78,6 +80,10 @@ fn commands(id: u64) -> Vec<Command> {
             client_urls: vec!["http://c:1".into()],
         }),
         Command::MemberRemove(MemberRemoveRequest { id }),
+        Command::Downgrade(DowngradeRequest {
+            action: DowngradeAction::Enable as i32,
+            version: "3.6".into(),
+        }),
     ]
 }
 
@@ -108,7 +114,7 @@ fn every_command_and_every_answer_comes_back() {
         assert_eq!(revisions::Response::decode(encoded).unwrap(), response);
     }
     kinds.sort_unstable();
-    assert_eq!(kinds, (1..=12).collect::<Vec<u8>>());
+    assert_eq!(kinds, (1..=12).chain([15]).collect::<Vec<u8>>());
 }
 
 #[test]
@@ -158,7 +164,7 @@ fn refusals_keep_what_clients_treat_them_by() {
 
 #[test]
 fn a_message_that_cannot_be_read_is_an_error() {
-    for bytes in [&b""[..], b"\0", b"\x0f", b"\xff\x01", b"\x01\x0a\x7f"] {
+    for bytes in [&b""[..], b"\0", b"\x10", b"\xff\x01", b"\x01\x0a\x7f"] {
         let bytes = Bytes::copy_from_slice(bytes);
         let refused = Command::decode(bytes.clone()).unwrap_err().to_string();
         assert!(refused.contains("from another member"), "{refused}");

@@ -9,6 +9,7 @@ use cluster::{Durability, NodeOptions, PeerSecret};
 
 use super::error::Error;
 use super::gates::{COMPACT_HASH_CHECK, FeatureGates, INITIAL_CORRUPT_CHECK};
+use super::registry::Registry;
 use super::urls::{ChosenPort, Url};
 use crate::tokens::Tokens;
 
@@ -143,6 +144,8 @@ pub struct Discovery {
     pub srv_domain: String,
     /// Suffix of the service in these records; empty for none.
     pub srv_name: String,
+    /// Another cluster that knows the members; `None` for none.
+    pub registry: Option<Registry>,
 }
 
 /// How clients are served.
@@ -154,6 +157,8 @@ pub struct Clients {
     pub keepalive_interval: Option<Duration>,
     /// Time limit for a client's answer to a ping.
     pub keepalive_timeout: Duration,
+    /// Shortest time between the pings of a client that has a call open.
+    pub ping_interval_min: Duration,
     /// Time between progress notices to quiet watches.
     pub watch_progress_interval: Duration,
     /// A unary request that takes longer is logged.

@@ -158,7 +158,6 @@ const fn flag(
     }
 }
 
-const CLUSTER: &str = "finding the members of a cluster";
 const TRACING: &str = "distributed tracing";
 
 const ONE_STORE: &str = "the log is the database: there is no second store to flush";
@@ -184,7 +183,8 @@ static TABLE: &[Flag] = &[
     flag(Served, "max-request-bytes", Unsigned(|it, bytes| at_most(1 << 30, bytes, &mut it.node.replica.command_limits.request_bytes_max)), "1572864", "largest size of one request, in bytes"),
     flag(Served, "max-concurrent-streams", Unsigned(|it, streams| at_most(U32_MAX, streams, &mut it.clients.concurrent_streams_max)), "4294967295", "requests that one connection may have open at a time"),
     flag(Served, "grpc-keepalive-interval", Duration(|it, time| it.clients.keepalive_interval = Some(time).filter(|it| !it.is_zero())), "2h0m0s", "time between the server's pings to a client; 0 switches them off"),
-    flag(Served, "grpc-keepalive-timeout", Duration(|it, time| it.clients.keepalive_timeout = time), "20s", "time that a client has to answer a ping"),
+    flag(Served, "grpc-keepalive-timeout", Duration(|it, time| it.clients.keepalive_timeout = time), "20s", "time that a client has to answer a ping; 0 switches the pings off"),
+    flag(Served, "grpc-keepalive-min-time", Duration(ping_interval_min), "5s", "shortest time between the pings of a client that has a call open; the connection of a client that pings more often is ended with too_many_pings; 0 means 5m"),
     flag(Served, "socket-reuse-port", Boolean(|it, yes| it.addresses.share_port = yes), "false", "allow another process to listen on the same port (SO_REUSEPORT)"),
     flag(Served, "watch-progress-notify-interval", Duration(|it, time| it.clients.watch_progress_interval = time.max(WATCH_PROGRESS_MIN)), "10m0s", "time between the progress notices to a watch that has no events"),
     flag(Served, "warning-unary-request-duration", Duration(|it, time| it.clients.slow_request = time), "300ms", "log a unary request that takes longer than this"),
@@ -206,6 +206,19 @@ static TABLE: &[Flag] = &[
     flag(Served, "initial-advertise-peer-urls", Urls(check_host, |it, urls| it.addresses.advertise_peer = urls), "http://localhost:2380", "URLs at which the other members connect to this one; part of its identity"),
     flag(Served, "advertise-client-urls", Urls(check_host, |it, urls| it.addresses.advertise_client = urls), "http://localhost:2379", "URLs at which clients connect to this member, shown in the member list; required when --listen-client-urls is set"),
     flag(Served, "initial-cluster", TEXT, "", "all members of the cluster, as name=peer-url separated by commas, this one included; empty means a cluster of this member alone"),
+    flag(Served, "discovery-endpoints", TEXT, "", "client URLs, comma-separated, of another cluster in which the members of this new one register and find each other"),
+    flag(Served, "discovery-token", TEXT, "", "name of this new cluster there; the key /_etcd/registry/<token>/_config/size must hold the number of its members"),
+    flag(Served, "discovery-dial-timeout", DURATION, "2s", "time that a connection to --discovery-endpoints may take"),
+    flag(Served, "discovery-request-timeout", DURATION, "5s", "time that an answer of --discovery-endpoints may take"),
+    flag(Served, "discovery-keepalive-time", DURATION, "2s", "time between pings to --discovery-endpoints; 10s is the least, as in etcd's client"),
+    flag(Served, "discovery-keepalive-timeout", DURATION, "6s", "time that the answer to such a ping may take"),
+    flag(Served, "discovery-insecure-transport", BOOLEAN, "true", "false: --discovery-endpoints without a scheme take TLS"),
+    flag(Served, "discovery-insecure-skip-tls-verify", BOOLEAN, "false", "accept every certificate of --discovery-endpoints; for tests only"),
+    flag(Served, "discovery-cert", TEXT, "", "file with the certificate that is shown to --discovery-endpoints, as PEM"),
+    flag(Served, "discovery-key", TEXT, "", "file with the private key of --discovery-cert, as PEM"),
+    flag(Served, "discovery-cacert", TEXT, "", "file with the authorities that sign the certificates of --discovery-endpoints, as PEM; empty means those of the system"),
+    flag(Served, "discovery-user", TEXT, "", "user at --discovery-endpoints, or user:password"),
+    flag(Served, "discovery-password", TEXT, "", "password of --discovery-user"),
     flag(Served, "discovery-srv", TEXT, "", "domain of the DNS with the SRV records (_etcd-server-ssl._tcp, _etcd-server._tcp) name the members of a new cluster, instead of --initial-cluster"),
     flag(Served, "discovery-srv-name", TEXT, "", "suffix of the service in these records: _etcd-server-NAME._tcp"),
     flag(Served, "initial-cluster-token", Text(|it, token| { it.cluster.token = token.to_owned(); Ok(()) }), "etcd-cluster", "name that distinguishes clusters with equal members; part of the ids of the cluster and its members"),
@@ -272,14 +285,13 @@ static TABLE: &[Flag] = &[
     flag(Idle, "bootstrap-defrag-threshold-megabytes", UNSIGNED, "0", "space is reclaimed while serving"),
     flag(Idle, "compaction-batch-limit", SIGNED, "0", IN_MEMORY_COMPACTION),
     flag(Idle, "compaction-sleep-interval", DURATION, "0s", IN_MEMORY_COMPACTION),
-    flag(Idle, "downgrade-check-time", DURATION, "5s", "downgrades do not exist here"),
+    flag(Idle, "downgrade-check-time", DURATION, "5s", "there is no older release that the members could have, so that no downgrade ever ends by itself"),
     flag(Idle, "raft-read-timeout", DURATION, "5s", MEMBERS_CONNECTIONS),
     flag(Idle, "raft-write-timeout", DURATION, "5s", MEMBERS_CONNECTIONS),
     flag(Idle, "initial-election-tick-advance", BOOLEAN, "true", "a member that starts waits its full time before it stands for election"),
     flag(Idle, "pre-vote", BOOLEAN, "true", "pre-votes are always on"),
-    flag(Idle, "grpc-keepalive-min-time", DURATION, "5s", "pings are answered however frequent; etcd ends such connections with too_many_pings"),
     flag(Idle, "socket-reuse-address", BOOLEAN, "false", "SO_REUSEADDR is always on"),
-    flag(Idle, "discovery-fallback", TEXT, "exit", "there is no discovery yet"),
+    flag(Idle, "discovery-fallback", TEXT, "exit", "it is of the older discovery, which etcd has given up"),
     flag(Idle, "v2-deprecation", Text(|_, level| v2_deprecation(level)), "", "there is no v2 store"),
     flag(Idle, "logger", TEXT, "zap", "there is only one logger"),
     flag(Idle, "distributed-tracing-address", TEXT, "localhost:4317", "tracing is off"),
@@ -289,19 +301,6 @@ static TABLE: &[Flag] = &[
     // Refused for now
     flag(Later, "wal-dir", TEXT, "", "a log apart from the data (the log is the data: use --data-dir)"),
     flag(Later, "enable-distributed-tracing", BOOLEAN, "false", TRACING),
-    flag(Later, "discovery-endpoints", TEXT, "", CLUSTER),
-    flag(Later, "discovery-token", TEXT, "", CLUSTER),
-    flag(Later, "discovery-dial-timeout", DURATION, "2s", CLUSTER),
-    flag(Later, "discovery-request-timeout", DURATION, "5s", CLUSTER),
-    flag(Later, "discovery-keepalive-time", DURATION, "2s", CLUSTER),
-    flag(Later, "discovery-keepalive-timeout", DURATION, "6s", CLUSTER),
-    flag(Later, "discovery-insecure-transport", BOOLEAN, "true", CLUSTER),
-    flag(Later, "discovery-insecure-skip-tls-verify", BOOLEAN, "false", CLUSTER),
-    flag(Later, "discovery-cert", TEXT, "", CLUSTER),
-    flag(Later, "discovery-key", TEXT, "", CLUSTER),
-    flag(Later, "discovery-cacert", TEXT, "", CLUSTER),
-    flag(Later, "discovery-user", TEXT, "", CLUSTER),
-    flag(Later, "discovery-password", TEXT, "", CLUSTER),
 ];
 
 const U32_MAX: u64 = u32::MAX as u64;
@@ -311,6 +310,8 @@ const QUOTA_BYTES: u64 = 2 << 30;
 const SEGMENT_BYTES: RangeInclusive<u64> = 1 << 20..=128 << 20;
 /// The index of an empty store takes some of it; less is taken for a mistake of units.
 const MEMORY_BYTES_MIN: u64 = 1 << 20;
+/// The limit of gRPC's library for Go.
+const PING_INTERVAL_MIN: std::time::Duration = std::time::Duration::from_secs(300);
 /// With a shorter interval the server would be busy with notices.
 const WATCH_PROGRESS_MIN: std::time::Duration = std::time::Duration::from_millis(100);
 
@@ -327,6 +328,14 @@ fn at_most<T: TryFrom<u64>>(max: u64, number: u64, to: &mut T) -> Checked {
     let fits = fits.and_then(|number| T::try_from(number).ok());
     *to = fits.ok_or_else(|| format!("at most {max}"))?;
     Ok(())
+}
+
+/// As etcd's library has it, 0 is no limit of etcd's, but the library's own.
+fn ping_interval_min(config: &mut Config, time: std::time::Duration) {
+    config.clients.ping_interval_min = match time.is_zero() {
+        true => PING_INTERVAL_MIN,
+        false => time,
+    };
 }
 
 /// A member that forces a new cluster waits for no other one, not even for lost entries.

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::configuration::{Config, Discovery, Founder};
 use super::error::Error;
 use super::gather::Gathered;
+use super::registry;
 use super::urls::{self, Address, Url};
 
 const CLUSTER: &str = "initial-cluster";
@@ -38,11 +39,20 @@ fn discovery(gathered: &Gathered, config: &mut Config) -> Result<(), Error> {
     let discovery = Discovery {
         srv_domain: gathered.text(SRV).to_owned(),
         srv_name: gathered.text("discovery-srv-name").to_owned(),
+        registry: registry::read(gathered)?,
     };
-    if !discovery.srv_domain.is_empty() && !gathered.text(CLUSTER).is_empty() {
+    let sources = [CLUSTER, "discovery-endpoints", SRV];
+    let given = sources
+        .into_iter()
+        .filter(|flag| !gathered.text(flag).is_empty());
+    if let [one, other, ..] = given.collect::<Vec<_>>()[..] {
         return Err(Error::Conflict(format!(
-            "--{SRV} and --{CLUSTER} both say which members the cluster has: leave one out"
+            "--{other} and --{one} both say which members the cluster has: leave one out"
         )));
+    }
+    if let Some(registry) = &discovery.registry {
+        // As in etcd: the name of the cluster, which its ids are made of.
+        config.cluster.token.clone_from(&registry.token);
     }
     config.cluster.discovery = discovery;
     Ok(())
@@ -68,8 +78,13 @@ pub(crate) fn describe(text: &str, config: &mut Config) -> Result<(), Error> {
         Error::bad(CLUSTER, text, rule)
     });
     let cluster = &mut config.cluster;
+    let sought = (joins && cluster.discovery.registry.is_some()).then(|| {
+        let what = "--discovery-token cannot be used with --initial-cluster-state=existing: list \
+                    the members with --initial-cluster";
+        Error::Conflict(what.to_owned())
+    });
     cluster.founders = founders;
-    cluster.cannot_begin = misfit.or(lonely);
+    cluster.cannot_begin = sought.or(misfit).or(lonely);
     Ok(())
 }
 

@@ -69,6 +69,7 @@ fn an_empty_command_line_has_etcd_s_defaults() {
         config.clients.keepalive_interval,
         Some(Duration::from_secs(7200))
     );
+    assert_eq!(config.clients.ping_interval_min, Duration::from_secs(5));
     assert_eq!(config.durability, Durability::Durable);
     assert_eq!(config.auto_compaction, None);
     assert_eq!(config.log.outputs, [LogOutput::Stderr]);
@@ -198,7 +199,7 @@ fn corruption_checks_with_senseless_values_are_refused() {
 
 #[test]
 fn flags_of_missing_features_are_refused() {
-    for word in ["--discovery-token=a", "--wal-dir=w"] {
+    for word in ["--wal-dir=w", "--enable-distributed-tracing"] {
         let text = refusal(&[word, "--advertise-client-urls=http://localhost:2379"]);
         assert!(text.contains("not supported yet"), "{word}: {text}");
     }
@@ -606,4 +607,82 @@ fn requests_are_printed_if_the_variable_of_go_asks_for_it() {
             other => panic!("expected a configuration, got {other:?}"),
         }
     }
+}
+
+#[test]
+fn the_registry_is_read_from_all_of_its_flags() {
+    let config = config(&[
+        "--discovery-token=blue",
+        "--discovery-endpoints=10.0.0.1:1, https://h:2",
+        "--discovery-keepalive-time=2s",
+        "--discovery-request-timeout=7s",
+        "--discovery-user=root:pass",
+    ]);
+    assert_eq!(config.cluster.token, "blue");
+    let registry = config.cluster.discovery.registry.unwrap();
+    assert_eq!(registry.endpoints, ["http://10.0.0.1:1", "https://h:2"]);
+    assert_eq!(registry.keepalive_interval, Duration::from_secs(10));
+    assert_eq!(registry.request_timeout, Duration::from_secs(7));
+    let login = registry.login.unwrap();
+    assert_eq!((&*login.user, &*login.password), ("root", "pass"));
+    assert_eq!(format!("{login:?}"), "Login");
+}
+
+#[test]
+fn an_endpoint_of_the_registry_without_a_scheme_takes_tls_if_a_flag_of_tls_is_given() {
+    for (flag, expected) in [
+        ("--discovery-insecure-transport=true", "http://h:1"),
+        ("--discovery-insecure-transport=false", "https://h:1"),
+        ("--discovery-insecure-skip-tls-verify", "https://h:1"),
+        ("--discovery-cacert=/ca.pem", "https://h:1"),
+    ] {
+        let words = ["--discovery-token=t", "--discovery-endpoints=h:1", flag];
+        let registry = config(&words).cluster.discovery.registry.unwrap();
+        assert_eq!(registry.endpoints, [expected], "{flag}");
+    }
+}
+
+#[test]
+fn flags_of_the_registry_that_contradict_others_are_refused() {
+    let (token, endpoints) = ("--discovery-token=t", "--discovery-endpoints=h:1");
+    let both = "both --discovery-token and --discovery-endpoints must be set";
+    let table: &[(&[&str], &str)] = &[
+        (&[endpoints], both),
+        (&[token], both),
+        (
+            &[token, "--discovery-endpoints=h:1,,"],
+            "must not contain empty",
+        ),
+        (
+            &[token, "--discovery-endpoints=unix:///s"],
+            "write http://host:port",
+        ),
+        (
+            &[token, endpoints, "--initial-cluster=default=http://h:2"],
+            "both say",
+        ),
+        (&[token, endpoints, "--discovery-srv=x.org"], "both say"),
+        (
+            &[token, endpoints, "--discovery-user=u"],
+            "--discovery-password",
+        ),
+        (
+            &[token, endpoints, "--discovery-password=p"],
+            "--discovery-user",
+        ),
+        (&[token, endpoints, "--discovery-cert=c"], "belong together"),
+    ];
+    for (words, expected) in table {
+        let text = refusal(words);
+        assert!(text.contains(expected), "{words:?}: {text}");
+    }
+    let joins = [token, endpoints, "--initial-cluster-state=existing"];
+    let cannot = config(&joins).cluster.cannot_begin.unwrap().to_string();
+    assert!(cannot.contains("--discovery-token"), "{cannot}");
+}
+
+#[test]
+fn a_ping_limit_of_zero_is_the_library_s_limit() {
+    let clients = config(&["--grpc-keepalive-min-time=0"]).clients;
+    assert_eq!(clients.ping_interval_min, Duration::from_secs(300));
 }

@@ -1,14 +1,17 @@
-//! Metrics of evaluated commands, and a log line about a slow one, as the node reports them.
+//! Metrics that the node reports: of evaluated commands, with a log line about a slow one, and of
+//! the other members.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use cluster::Transfer;
 use environment::{Clock, Throttle};
 use revisions::Command;
 use tracing::{info, warn};
 
 use super::Counter;
 use super::histogram::{COMPACTION_MILLISECONDS, Histogram, MEMORY_SECONDS};
+use super::peers::PeerMetrics;
 use crate::lock;
 
 /// Shortest time between two log lines about slow evaluations.
@@ -42,6 +45,7 @@ fn place(command: &Command) -> Option<usize> {
         | Command::MemberUpdate(_)
         | Command::MemberPromote(_)
         | Command::Auth(_)
+        | Command::Downgrade(_)
         | Command::As(_) => return None,
     })
 }
@@ -66,6 +70,7 @@ pub(crate) struct EvaluationMetrics {
     pub(super) sweeps: Histogram,
     /// When the newest sweep ended, in seconds since 1970; 0 before the first.
     pub(super) swept_at: Counter,
+    pub(super) peers: PeerMetrics,
 }
 
 impl EvaluationMetrics {
@@ -81,6 +86,7 @@ impl EvaluationMetrics {
             slow_lines: Mutex::new(Throttle::new(SLOW_LOGGED_EVERY)),
             sweeps: Histogram::new(COMPACTION_MILLISECONDS),
             swept_at: Counter::default(),
+            peers: PeerMetrics::default(),
         }
     }
 
@@ -127,5 +133,17 @@ impl cluster::Observer for EvaluationMetrics {
         self.sweeps.add(1000.0 * took.as_secs_f64());
         info!(?took, "finished scheduled compaction");
         self.swept_at.set(self.clock.unix_time().as_secs());
+    }
+
+    fn round_trip(&self, member: u64, took: Duration) {
+        self.peers.round_trip(member, took);
+    }
+
+    fn snapshot_began(&self, transfer: Transfer, member: u64) {
+        self.peers.snapshot_began(transfer, member);
+    }
+
+    fn snapshot_ended(&self, transfer: Transfer, member: u64, success: bool, took: Duration) {
+        self.peers.snapshot_ended(transfer, member, success, took);
     }
 }

@@ -20,6 +20,8 @@ const fn doubling<const N: usize>(first: f64) -> [f64; N] {
 pub(crate) const DISK_SECONDS: &[f64] = &doubling::<14>(0.001);
 /// etcd's bounds for what works in memory: 0.1 ms to 52 s.
 pub(crate) const MEMORY_SECONDS: &[f64] = &doubling::<20>(0.0001);
+/// etcd's bounds for round trips between members: 0.1 ms to 3 s.
+pub(crate) const ROUND_TRIP_SECONDS: &[f64] = &doubling::<16>(0.0001);
 /// etcd's bounds for walks over everything: 10 ms to 164 s.
 pub(crate) const HASH_SECONDS: &[f64] = &doubling::<15>(0.01);
 /// etcd's bounds for Defragment: 0.1 s to 410 s.

@@ -1,9 +1,8 @@
 //! Metrics with labels or buckets.
 
-use cluster::Traffic;
-
 use super::Counter;
 use super::grpc::MethodMetrics;
+use super::peers;
 use super::text::Page;
 use crate::backend::Backend;
 use crate::config::{AutoCompaction, GATES};
@@ -11,7 +10,7 @@ use crate::methods::Method;
 
 pub(super) fn write(page: &mut Page, backend: &Backend) {
     facts(page, backend);
-    peers(page, backend);
+    peers::write(page, backend);
     durations(page, backend);
     calls(page, backend);
     handled(page, backend);
@@ -65,47 +64,6 @@ fn gates(page: &mut Page, backend: &Backend) {
         let is_open = backend.config.corruption.gates.is_open(gate.name);
         let labels = [("name", gate.name), ("stage", gate.stage)];
         family.sample(&labels, u8::from(is_open));
-    }
-}
-
-/// The members of the cluster, this one included, and the traffic between it and each
-/// other member.
-fn peers(page: &mut Page, backend: &Backend) {
-    let local = format!("{:x}", backend.identity.member);
-    let mut known = vec![backend.identity.member];
-    if !backend.alone {
-        let members = backend.reader().members();
-        known.extend(members.iter().map(|member| member.id));
-    }
-    known.sort_unstable();
-    known.dedup();
-    let names = known.iter().map(|id| format!("{id:x}"));
-    let known: Vec<(String, Option<Traffic>)> = names
-        .zip(known.iter().map(|id| backend.node.traffic(*id)))
-        .collect();
-    let mut family = page.family("etcd_network_known_peers", "gauge", "1 for each member.");
-    for (remote, _) in &known {
-        family.sample(&[("Local", &local), ("Remote", remote)], 1);
-    }
-    let others = || {
-        let others = known.iter();
-        others.filter_map(|(remote, traffic)| Some((remote, traffic.as_ref()?)))
-    };
-    let help = "1 for each other member that is connected.";
-    let mut family = page.family("etcd_network_active_peers", "gauge", help);
-    for (remote, traffic) in others() {
-        let labels = [("Local", &*local), ("Remote", remote)];
-        family.sample(&labels, u8::from(traffic.connected));
-    }
-    let help = "Bytes of messages to other members; snapshots are left out.";
-    let mut family = page.family("etcd_network_peer_sent_bytes_total", "counter", help);
-    for (remote, traffic) in others() {
-        family.sample(&[("To", remote)], traffic.sent_bytes);
-    }
-    let help = "Bytes from other members; snapshots are left out.";
-    let mut family = page.family("etcd_network_peer_received_bytes_total", "counter", help);
-    for (remote, traffic) in others() {
-        family.sample(&[("From", remote)], traffic.received_bytes);
     }
 }
 

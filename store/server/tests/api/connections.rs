@@ -3,13 +3,19 @@
 use std::time::Duration;
 
 use etcd_api::etcdserverpb::kv_client::KvClient;
+use etcd_api::etcdserverpb::watch_client::WatchClient;
+use etcd_api::etcdserverpb::watch_request::RequestUnion;
+use etcd_api::etcdserverpb::{WatchCreateRequest, WatchRequest, WatchResponse};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
 use tonic::transport::{Channel, Endpoint, Uri};
 
-use crate::serving::{get, put, refusal, serving};
+use crate::serving::{Serving, get, put, refusal, serving};
 
 /// Several times as long as a connection may be silent.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -150,4 +156,68 @@ async fn a_second_server_is_refused_with_the_port_and_the_directory() {
         "{refused}"
     );
     first.kv().await.put(put("a", "1")).await.unwrap();
+}
+
+/// A watch over a connection on which the client pings every 20 ms; the second value keeps it open.
+async fn watch_with_pings(
+    serving: &Serving,
+) -> (
+    Streaming<WatchResponse>,
+    mpsc::Sender<WatchRequest>,
+    Channel,
+) {
+    let endpoint = Endpoint::from_shared(serving.endpoint.clone()).unwrap();
+    let endpoint = endpoint.http2_keep_alive_interval(Duration::from_millis(20));
+    let channel = endpoint.connect().await.unwrap();
+    let (requests, queue) = mpsc::channel(1);
+    let create = WatchCreateRequest {
+        key: "a".into(),
+        ..WatchCreateRequest::default()
+    };
+    let create = WatchRequest {
+        request_union: Some(RequestUnion::CreateRequest(create)),
+    };
+    requests.send(create).await.unwrap();
+    let opened = WatchClient::new(channel.clone())
+        .watch(ReceiverStream::new(queue))
+        .await;
+    let mut watch = opened.unwrap().into_inner();
+    assert!(watch.message().await.unwrap().unwrap().created);
+    (watch, requests, channel)
+}
+
+#[tokio::test]
+async fn a_client_that_pings_too_often_loses_its_connection() {
+    let serving = serving(&["--grpc-keepalive-min-time=1h"]);
+    let (mut watch, _requests, _channel) = watch_with_pings(&serving).await;
+    // The client's library does not say why: the next but one test does.
+    watch.message().await.unwrap_err();
+    serving.kv().await.put(put("a", "1")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_pings_within_the_limit_keeps_its_connection() {
+    let serving = serving(&["--grpc-keepalive-min-time=1ms"]);
+    let (mut watch, _requests, channel) = watch_with_pings(&serving).await;
+    // Some fifty pings; a slow machine sends fewer.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    KvClient::new(channel).put(put("a", "1")).await.unwrap();
+    let response = watch.message().await.unwrap().unwrap();
+    assert_eq!(response.events.len(), 1);
+}
+
+#[tokio::test]
+async fn a_client_without_calls_that_pings_is_told_before_its_connection_ends() {
+    let serving = serving(&[]);
+    let address = serving.endpoint.trim_start_matches("http://");
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+    for _ in 0..4 {
+        bytes.extend(b"\0\0\x08\x06\0\0\0\0\0payload.");
+    }
+    socket.write_all(&bytes).await.unwrap();
+    let mut answer = Vec::new();
+    socket.read_to_end(&mut answer).await.unwrap();
+    let text = b"\0\0\x16\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0btoo_many_pings";
+    assert!(answer.ends_with(text), "{answer:?}");
 }

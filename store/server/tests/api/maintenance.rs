@@ -2,10 +2,11 @@
 
 use etcd_api::Error;
 use etcd_api::etcdserverpb::cluster_client::ClusterClient;
+use etcd_api::etcdserverpb::downgrade_request::DowngradeAction;
 use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
 use etcd_api::etcdserverpb::{
-    AlarmRequest, DefragmentRequest, HashKvRequest, HashRequest, MemberAddRequest,
-    MemberListRequest, MoveLeaderRequest, SnapshotRequest, StatusRequest,
+    AlarmRequest, DefragmentRequest, DowngradeInfo, DowngradeRequest, HashKvRequest, HashRequest,
+    MemberAddRequest, MemberListRequest, MoveLeaderRequest, SnapshotRequest, StatusRequest,
 };
 use tonic::Code;
 
@@ -164,6 +165,51 @@ async fn a_lone_member_lists_itself_and_says_how_others_could_join() {
         refused.message().contains("--listen-peer-urls"),
         "{refused}"
     );
+}
+
+#[tokio::test]
+async fn a_downgrade_is_enabled_once_and_survives_a_restart() {
+    let mut serving = serving(&[]);
+    for is_enabled in [false, true] {
+        let mut maintenance = MaintenanceClient::new(serving.channel().await);
+        let mut downgrade = async |action, version: &str| {
+            let version = version.to_owned();
+            let answer = maintenance.downgrade(DowngradeRequest { action, version });
+            answer.await.map(|answer| answer.into_inner())
+        };
+        let enable = DowngradeAction::Enable as i32;
+        if is_enabled {
+            let again = downgrade(enable, "3.6").await.unwrap_err();
+            assert_eq!(again.message(), Error::DowngradeInProcess.message());
+            let other = downgrade(enable, "3.5").await.unwrap_err();
+            assert_eq!(
+                other.message(),
+                Error::InvalidDowngradeTargetVersion.message()
+            );
+            downgrade(DowngradeAction::Cancel as i32, "").await.unwrap();
+        }
+        let answer = downgrade(enable, "3.6").await.unwrap();
+        assert_eq!(answer.version, "3.7");
+        assert_eq!(answer.header.unwrap().revision, 1);
+        let unknown = downgrade(7, "3.6").await.unwrap_err();
+        assert_eq!(
+            (unknown.code(), unknown.message()),
+            (Code::Unknown, "etcdserver: unknown method")
+        );
+        let status = maintenance
+            .status(StatusRequest {})
+            .await
+            .unwrap()
+            .into_inner();
+        let info = DowngradeInfo {
+            enabled: true,
+            target_version: "3.6.0".to_owned(),
+        };
+        assert_eq!(status.downgrade_info, Some(info));
+        assert_eq!(status.storage_version, "3.7.0");
+        serving.stop();
+        serving.start();
+    }
 }
 
 #[tokio::test]
