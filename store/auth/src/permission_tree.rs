@@ -49,7 +49,7 @@ impl PermissionTree {
         tree
     }
 
-    /// Whether etcd permits a range whose end is less than its key.
+    /// Whether etcd permits a range from a key to an end that is less.
     pub fn permits_reversed(&self, key: &[u8], end: &[u8]) -> bool {
         let mut places = vec![self.root];
         while let Some(place) = places.pop() {

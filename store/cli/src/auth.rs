@@ -32,7 +32,7 @@ Examples:
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    action: Action,
+    action: AuthAction,
     #[command(flatten)]
     output: OutputArguments,
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum AuthAction {
     /// Check users from now on; the user root must exist
     Enable,
     /// Check no users any more
@@ -53,9 +53,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let mut printer = Printer::new(arguments.output);
     let connection = Connection::open(arguments.connection).await?;
     match arguments.action {
-        Action::Enable => enable(&connection, &mut printer).await?,
-        Action::Disable => disable(&connection, &mut printer).await?,
-        Action::Status => status(&connection, &mut printer).await?,
+        AuthAction::Enable => enable(&connection, &mut printer).await?,
+        AuthAction::Disable => disable(&connection, &mut printer).await?,
+        AuthAction::Status => status(&connection, &mut printer).await?,
     }
     Ok(printer.flush()?)
 }

@@ -37,7 +37,7 @@ Examples:
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    action: Action,
+    action: RoleAction,
     #[command(flatten)]
     output: OutputArguments,
     #[command(flatten)]
@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum RoleAction {
     /// Add a role
     Add {
         /// The role
@@ -91,16 +91,16 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let mut printer = Printer::new(arguments.output);
     let connection = arguments.connection;
     match arguments.action {
-        Action::Add { name } => add(name, connection, &mut printer).await?,
-        Action::Delete { name } => delete(name, connection, &mut printer).await?,
-        Action::Get { name } => get(&name, connection, &mut printer).await?,
-        Action::List => list(connection, &mut printer).await?,
-        Action::GrantPermission {
+        RoleAction::Add { name } => add(name, connection, &mut printer).await?,
+        RoleAction::Delete { name } => delete(name, connection, &mut printer).await?,
+        RoleAction::Get { name } => get(&name, connection, &mut printer).await?,
+        RoleAction::List => list(connection, &mut printer).await?,
+        RoleAction::GrantPermission {
             name,
             permission,
             keys,
         } => grant(name, permission, keys, connection, &mut printer).await?,
-        Action::RevokePermission { name, keys } => {
+        RoleAction::RevokePermission { name, keys } => {
             revoke(name, keys, connection, &mut printer).await?;
         }
     }

@@ -34,7 +34,7 @@ Examples:
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    action: Action,
+    action: UserAction,
     #[command(flatten)]
     output: OutputArguments,
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum UserAction {
     /// Add a user; without a password it is asked for
     Add(Add),
     /// Delete a user
@@ -134,13 +134,17 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let mut printer = Printer::new(arguments.output);
     let connection = arguments.connection;
     match arguments.action {
-        Action::Add(words) => add(words, connection, &mut printer).await?,
-        Action::Delete { name } => delete(name, connection, &mut printer).await?,
-        Action::Get { name, detail } => get(name, detail, connection, &mut printer).await?,
-        Action::List => list(connection, &mut printer).await?,
-        Action::Passwd { name, asking } => passwd(name, &asking, connection, &mut printer).await?,
-        Action::GrantRole { name, role } => grant(name, role, connection, &mut printer).await?,
-        Action::RevokeRole { name, role } => revoke(name, role, connection, &mut printer).await?,
+        UserAction::Add(words) => add(words, connection, &mut printer).await?,
+        UserAction::Delete { name } => delete(name, connection, &mut printer).await?,
+        UserAction::Get { name, detail } => get(name, detail, connection, &mut printer).await?,
+        UserAction::List => list(connection, &mut printer).await?,
+        UserAction::Passwd { name, asking } => {
+            passwd(name, &asking, connection, &mut printer).await?
+        }
+        UserAction::GrantRole { name, role } => grant(name, role, connection, &mut printer).await?,
+        UserAction::RevokeRole { name, role } => {
+            revoke(name, role, connection, &mut printer).await?
+        }
     }
     Ok(printer.flush()?)
 }

@@ -1,4 +1,4 @@
-//! The user in whose name the client verbs call: etcdctl's flags and variables.
+//! The user of the client verbs: etcdctl's flags and variables.
 
 use super::password::{self, Secret};
 use crate::failure::Failure;

@@ -13,7 +13,7 @@ use crate::stub;
 const CHEAP: &str = "--bcrypt-cost=4";
 const ROOT: &str = "--user=root:secret";
 
-/// A server with users: `root`, and `alice` with the password `pw`, who may read below `a/`.
+/// A server with users: `root`, and `alice` with the password `pw`, which may read below `a/`.
 fn checked() -> Server {
     let server = Server::start_with(&[CHEAP]);
     for words in [
@@ -239,7 +239,7 @@ const SCRIPT: [(&str, &str); 48] = [
     ("user list", ""),
     ("user list -w json", ""),
     ("user get alice", ""),
-    ("user get nobody", ""),
+    ("user get stranger", ""),
     ("role get root", ""),
     ("role add reader", ""),
     ("role add reader", ""),
@@ -253,7 +253,7 @@ const SCRIPT: [(&str, &str); 48] = [
     ("role grant-permission reader WRITE a c", ""),
     ("role grant-permission reader read z --from-key", ""),
     ("role grant-permission reader read c a", ""),
-    ("role grant-permission nobody read a", ""),
+    ("role grant-permission stranger read a", ""),
     ("role get reader", ""),
     ("role get reader -w json", ""),
     ("role revoke-permission reader k", ""),

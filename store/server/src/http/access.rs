@@ -33,8 +33,8 @@ pub(super) fn refuse(config: &Config, parts: &Parts) -> Option<Response<Body>> {
     Some(super::page::refusal(StatusCode::MISDIRECTED_REQUEST, &text))
 }
 
-/// The refusal of a request to the JSON gateway, while users are checked, by a client whose
-/// certificate has a common name; `None` if it is allowed. The name would be its user over gRPC
+/// The refusal of a request to the JSON gateway, while users are checked, by a client with a
+/// common name in its certificate; `None` if it is allowed. The name would be its user over gRPC
 /// and is none here: etcd refuses such a client, so that it does not rely on the name.
 pub(super) fn refuse_common_name(users_are_checked: bool, parts: &Parts) -> Option<Response<Body>> {
     let certificate = parts.extensions.get::<ClientCertificate>()?;
