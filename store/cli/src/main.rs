@@ -15,6 +15,7 @@ mod completions;
 mod del;
 mod directory;
 mod failure;
+mod gateway;
 mod get;
 mod inspect;
 mod progress;
@@ -67,6 +68,7 @@ enum Verb {
     Put(put::Arguments),
     Del(del::Arguments),
     Watch(watch::Arguments),
+    Gateway(gateway::Arguments),
     Inspect(inspect::Arguments),
     Check(check::Arguments),
     Repair(repair::Arguments),
@@ -100,6 +102,7 @@ fn dispatch(verb: Verb) -> Result<(), Failure> {
         Verb::Put(arguments) => run_to_end(put::run(arguments)),
         Verb::Del(arguments) => run_to_end(del::run(arguments)),
         Verb::Watch(arguments) => run_to_end(watch::run(arguments)),
+        Verb::Gateway(arguments) => run_to_end(gateway::run(arguments)),
         Verb::Inspect(arguments) => inspect::run(&arguments),
         Verb::Check(arguments) => check::run(&arguments),
         Verb::Repair(arguments) => repair::run(&arguments),
