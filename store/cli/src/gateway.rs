@@ -130,7 +130,7 @@ struct Gateway(Rc<Endpoints>);
 
 struct Endpoints {
     all: Vec<Endpoint>,
-    /// The place of the endpoint whose turn is next; it grows without end.
+    /// The number of the next turn; it grows without end.
     next: Cell<usize>,
 }
 
