@@ -16,6 +16,7 @@ mod completions;
 mod del;
 mod directory;
 mod failure;
+mod gateway;
 mod get;
 mod inspect;
 mod progress;
@@ -74,6 +75,7 @@ enum Verb {
     Auth(auth::Arguments),
     User(user::Arguments),
     Role(role::Arguments),
+    Gateway(gateway::Arguments),
     Inspect(inspect::Arguments),
     Check(check::Arguments),
     Repair(repair::Arguments),
@@ -110,6 +112,7 @@ fn dispatch(verb: Verb) -> Result<(), Failure> {
         Verb::Auth(arguments) => run_to_end(auth::run(arguments)),
         Verb::User(arguments) => run_to_end(user::run(arguments)),
         Verb::Role(arguments) => run_to_end(role::run(arguments)),
+        Verb::Gateway(arguments) => run_to_end(gateway::run(arguments)),
         Verb::Inspect(arguments) => inspect::run(&arguments),
         Verb::Check(arguments) => check::run(&arguments),
         Verb::Repair(arguments) => repair::run(&arguments),

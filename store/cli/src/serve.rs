@@ -26,16 +26,17 @@ pub(crate) struct Arguments {
     words: Vec<String>,
 }
 
-/// Inserts the verb `serve` if it was left out: in a call under the name `etcd`, and
-/// in a call that begins with one of etcd's flags.
+/// Inserts the verb `serve` if it was left out: in a call under the name `etcd` that has no verb of
+/// etcd's, and in a call that begins with one of etcd's flags.
 pub(crate) fn name_the_verb(mut words: Vec<OsString>) -> Vec<OsString> {
     let program = words.first().map(Path::new).and_then(Path::file_name);
     let called_etcd = program.is_some_and(|name| name == "etcd");
     let first = words.get(1).map(|word| word.to_string_lossy());
-    let begins_with_a_flag = first.is_some_and(|word| {
+    let begins_with_a_flag = first.as_ref().is_some_and(|word| {
         word.starts_with('-') && !matches!(word.as_ref(), "-h" | "--help" | "-help")
     });
-    if called_etcd || begins_with_a_flag {
+    let is_verb = first.is_some_and(|word| word == "gateway");
+    if (called_etcd && !is_verb) || begins_with_a_flag {
         words.insert(1, "serve".into());
     }
     words
@@ -123,6 +124,7 @@ mod tests {
             &["inkstone"][..],
             &["inkstone", "--help"],
             &["inkstone", "get", "-x"],
+            &["etcd", "gateway", "start"],
         ] {
             assert_eq!(named(words), words);
         }

@@ -45,7 +45,7 @@ pub fn reordered(pkcs1: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     Some(key)
 }
 
-/// The same for a key in PKCS#8, whose PKCS#1 form lies within.
+/// The same for a key in PKCS#8, which contains the PKCS#1 form.
 pub fn reordered_from_pkcs8(pkcs8: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     let mut fields = Elements(Elements(pkcs8).take(SEQUENCE)?);
     fields.take(INTEGER)?;

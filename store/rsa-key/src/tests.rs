@@ -1,4 +1,4 @@
-//! Small keys, whose numbers can be checked by hand, and bytes that are no key.
+//! A small key with numbers that can be checked by hand, and bytes that are no key.
 
 use super::*;
 

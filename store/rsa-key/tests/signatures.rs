@@ -1,4 +1,4 @@
-//! Signatures with a key whose smaller prime comes first, as Go writes half of them.
+//! Signatures with a key that begins with its smaller prime, as Go writes half of them.
 
 use graviola::signing::rsa::SigningKey;
 

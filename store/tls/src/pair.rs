@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn every_handshake_is_signed_with_a_key_whose_smaller_prime_comes_first() {
+    fn every_handshake_is_signed_with_a_key_that_begins_with_its_smaller_prime() {
         let files = ["smaller_prime_first.pem", "smaller_prime_first.key"].map(file);
         let pair = load(&files).unwrap();
         for scheme in [

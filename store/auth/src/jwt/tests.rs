@@ -245,7 +245,7 @@ fn options_are_read_as_etcd_reads_them() {
 }
 
 #[test]
-fn every_token_is_signed_with_a_key_whose_smaller_prime_comes_first() {
+fn every_token_is_signed_with_a_key_that_begins_with_its_smaller_prime() {
     let key = include_bytes!("../../../rsa-key/tests/smaller_prime_first.key");
     let jwt = Jwt::new(JwtMethod::Rs256, None, Some(key)).unwrap();
     for revision in 0..300 {

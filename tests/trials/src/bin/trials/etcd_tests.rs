@@ -91,12 +91,11 @@ pub fn run(options: &Options) -> Outcome {
     let exceptions = root().join("tests/trials").join(suite.exceptions);
     let exceptions = Exceptions::read(&fs::read_to_string(&exceptions)?)
         .map_err(|error| format!("{}: {error}", exceptions.display()))?;
-    let program = etcd::test_program(suite.program)?;
     let binary = inkstone_binary(options.binary.as_deref())?;
     let binaries = tempfile::tempdir()?;
     prepare(binaries.path(), &binary)?;
     let runner = Runner::new(
-        program,
+        etcd::test_program(suite.program)?,
         etcd::tests_folder().join(suite.folder),
         binaries.path().to_owned(),
         suite.seconds_max,
@@ -108,17 +107,31 @@ pub fn run(options: &Options) -> Outcome {
         None => (options.pattern.as_str(), None),
     };
     let names = listed(&runner, names)?;
+    if options.pattern == "." {
+        exceptions.check_names(&names)?;
+    }
+    let (count, folder) = (names.len(), suite.folder);
     println!(
-        "{} tests of tests/{} against {}",
-        names.len(),
-        suite.folder,
+        "{count} tests of tests/{folder} against {}",
         binary.display()
     );
+    let ran = run_all(&runner, &names, rows, &exceptions)?;
+    println!("what they printed: {}", runner.logs().display());
+    report(&ran, &exceptions, rows.is_some())
+}
+
+/// Runs the tests one after the other, and those that fail without being exceptions once more:
+/// many of them wait for a fixed time, which a busy machine exceeds.
+fn run_all(
+    runner: &Runner,
+    names: &[String],
+    rows: Option<&str>,
+    exceptions: &Exceptions,
+) -> Outcome<Vec<Ran>> {
     let mut ran = Vec::new();
-    for name in &names {
+    for name in names {
         let mut test = runner.run(name, rows)?;
         println!("{test}");
-        // Many of the tests wait for a fixed time, which a busy machine exceeds.
         if test.verdict != Verdict::Pass && exceptions.judge(&test, rows.is_some()).is_wrong() {
             runner.keep_log(name)?;
             test = runner.run(name, rows)?;
@@ -126,11 +139,7 @@ pub fn run(options: &Options) -> Outcome {
         }
         ran.push(test);
     }
-    if rows.is_none() && options.pattern == "." {
-        exceptions.check_names(&names)?;
-    }
-    println!("what they printed: {}", runner.logs().display());
-    report(&ran, &exceptions, rows.is_some())
+    Ok(ran)
 }
 
 /// Fills the folder in which the tests look for binaries.

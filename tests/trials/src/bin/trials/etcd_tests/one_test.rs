@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_whose_rows_are_all_skipped_is_skipped() {
+    fn a_test_is_skipped_if_all_of_its_rows_are() {
         let rows = |verdicts: &[Verdict]| {
             let rows = verdicts.iter().enumerate();
             rows.map(|(place, it)| (place.to_string(), *it)).collect()
