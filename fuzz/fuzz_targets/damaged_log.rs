@@ -20,6 +20,7 @@ fn options() -> Options {
         seal: Seal::Explicit,
         reserve_bytes: 0,
         salt: Some(1),
+        ..Options::default()
     }
 }
 
