@@ -95,6 +95,7 @@ impl Transport {
         // store them. All members have to agree.
         options.secret.clone_from(&network.credentials.secret);
         options.tls.clone_from(&network.credentials.tls);
+        options.limits.local_address = network.credentials.local_address;
         options.agreement = format!("--segment-bytes={}", reader.engine().segment_bytes());
         let heartbeats = Arc::new(HeartbeatSender::new(
             Arc::clone(&clock),

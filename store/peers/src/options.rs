@@ -1,6 +1,6 @@
 //! Options and limits of [`crate::Peers`].
 
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -107,6 +107,9 @@ pub struct Limits {
     pub urgent_age_max: Duration,
     /// Time limit for resolving an address and connecting to it.
     pub connect_timeout: Duration,
+    /// The address that connections to addresses of the same family come from; `None`: the
+    /// system chooses one.
+    pub local_address: Option<IpAddr>,
     /// Time limit for the greetings of a new connection.
     pub greeting_timeout: Duration,
     /// Pause after the first failed attempt; each further failure doubles it.
@@ -135,6 +138,7 @@ impl Default for Limits {
             bulk_bytes_max: 64 << 20,
             urgent_age_max: Duration::from_secs(1),
             connect_timeout: Duration::from_secs(1),
+            local_address: None,
             greeting_timeout: Duration::from_secs(5),
             retry_min: Duration::from_millis(20),
             retry_max: Duration::from_secs(1),

@@ -4,7 +4,7 @@
 //! wraps the connection: a TLS session, and the records of `sealed.rs` inside it.
 
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -12,8 +12,8 @@ use std::time::Duration;
 use socket2::{SockRef, TcpKeepalive};
 use tls::{SecureReader, SecureWriter};
 use tokio::io::{AsyncRead, AsyncWrite, Join, ReadBuf, join};
-use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpSocket, TcpStream};
 
 use crate::sealed::{Opener, Sealer};
 use crate::secure::Accepted;
@@ -172,9 +172,22 @@ impl AsyncWrite for WriteHalf {
 
 /// Connects to `address`.
 pub(crate) async fn dial(address: SocketAddr, limits: &Limits) -> io::Result<TcpStream> {
-    let tcp = TcpStream::connect(address).await?;
+    let local = limits.local_address;
+    let tcp = match local.filter(|local| local.is_ipv4() == address.is_ipv4()) {
+        Some(local) => connect_from(local, address).await?,
+        None => TcpStream::connect(address).await?,
+    };
     prepare(&tcp, limits)?;
     Ok(tcp)
+}
+
+async fn connect_from(local: IpAddr, address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = match local {
+        IpAddr::V4(_) => TcpSocket::new_v4()?,
+        IpAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.bind(SocketAddr::new(local, 0))?;
+    socket.connect(address).await
 }
 
 /// Sets keep-alive and time limits on a new connection.
@@ -239,4 +252,30 @@ fn set_stall_max(tcp: &TcpStream, length: Duration) -> io::Result<()> {
     #[cfg(not(target_os = "linux"))]
     let _ = (tcp, length);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn connections_come_from_the_local_address_of_the_family() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        for (local, seen) in [
+            (None, "127.0.0.1"),
+            (Some("127.0.0.9"), "127.0.0.9"),
+            (Some("fd00::9"), "127.0.0.1"),
+        ] {
+            let limits = Limits {
+                local_address: local.map(|it| it.parse().unwrap()),
+                ..Limits::default()
+            };
+            let _dialed = dial(address, &limits).await.unwrap();
+            let (_, from) = listener.accept().await.unwrap();
+            assert_eq!(from.ip().to_string(), seen);
+        }
+    }
 }

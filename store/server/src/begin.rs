@@ -92,6 +92,7 @@ pub(crate) fn start_node(
         credentials: Credentials {
             secret: config.cluster.peer_secret.clone(),
             tls,
+            local_address: config.addresses.local(),
         },
     };
     let listen = |_: &MemberFile| match bound.take() {

@@ -186,6 +186,7 @@ async fn ask_one(
         payload_bytes_max: ANSWER_BYTES_MAX,
         connect_timeout: patience,
         greeting_timeout: patience,
+        local_address: credentials.local_address,
         ..Limits::default()
     };
     let answered = peers::ask(

@@ -1,5 +1,6 @@
 //! The values of the configuration.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use cluster::{Durability, NodeOptions, PeerSecret};
 use super::error::Error;
 use super::gates::{COMPACT_HASH_CHECK, FeatureGates, INITIAL_CORRUPT_CHECK};
 use super::registry::Registry;
-use super::urls::{ChosenPort, Url};
+use super::urls::{Address, ChosenPort, Url};
 use crate::tokens::Tokens;
 
 /// A checked configuration.
@@ -66,6 +67,23 @@ pub struct Addresses {
     pub announced_peer: Vec<Url>,
     /// Whether another process may listen on the same port.
     pub share_port: bool,
+    /// Whether members are to be reached from an announced address.
+    pub connects_from_advertised: bool,
+}
+
+impl Addresses {
+    /// The address that this member connects to others from: by etcd's rule the first announced
+    /// one that is a number, neither of the loopback nor of all interfaces. `None`: the system
+    /// chooses.
+    pub fn local(&self) -> Option<IpAddr> {
+        let urls = self.advertise_peer.iter();
+        let numbers = urls.filter_map(|url| match url.address() {
+            Address::Tcp { host, .. } => host.parse().ok(),
+            Address::Unix { .. } => None,
+        });
+        let mut suitable = numbers.filter(|it: &IpAddr| !it.is_loopback() && !it.is_unspecified());
+        suitable.next().filter(|_| self.connects_from_advertised)
+    }
 }
 
 /// The cluster of this member.

@@ -18,6 +18,8 @@ pub(crate) struct Gate {
 const ALPHA: &str = "ALPHA";
 const BETA: &str = "BETA";
 pub(super) const INITIAL_CORRUPT_CHECK: &str = "InitialCorruptCheck";
+/// Members connect from an address that they announce.
+pub(super) const SET_MEMBER_LOCAL_ADDR: &str = "SetMemberLocalAddr";
 pub(super) const COMPACT_HASH_CHECK: &str = "CompactHashCheck";
 
 /// The gates of etcd 3.7.
@@ -30,7 +32,7 @@ pub(crate) const GATES: &[Gate] = &[
     gate("LeaseCheckpoint", ALPHA, false),
     gate("LeaseCheckpointPersist", ALPHA, false),
     gate("PriorityRequest", ALPHA, false),
-    gate("SetMemberLocalAddr", ALPHA, false),
+    gate(SET_MEMBER_LOCAL_ADDR, ALPHA, true),
     gate("StopGRPCServiceOnDefrag", ALPHA, false),
     gate("TxnModeWriteWithSharedBuffer", BETA, false),
 ];
@@ -126,11 +128,16 @@ mod tests {
         assert_eq!(open(" CompactHashCheck = 1 ,"), ["CompactHashCheck"]);
         assert_eq!(
             open("AllAlpha=true"),
-            ["AllAlpha", "CompactHashCheck", "InitialCorruptCheck"]
+            [
+                "AllAlpha",
+                "CompactHashCheck",
+                "InitialCorruptCheck",
+                "SetMemberLocalAddr"
+            ]
         );
         assert_eq!(
             open("CompactHashCheck=false,AllAlpha=true"),
-            ["AllAlpha", "InitialCorruptCheck"]
+            ["AllAlpha", "InitialCorruptCheck", "SetMemberLocalAddr"]
         );
         assert!(open("AllBeta=true,PriorityRequest=true").is_empty());
     }

@@ -8,6 +8,7 @@ use cluster::lease_ttl_min_seconds;
 use super::configuration::{AutoCompaction, Config};
 use super::error::Error;
 use super::flags::Flag;
+use super::gates::SET_MEMBER_LOCAL_ADDR;
 use super::gather::Gathered;
 use super::urls::{Address, Url};
 use super::{durability, founders, log_rotation, tls_flags, users, values};
@@ -41,6 +42,8 @@ pub(super) fn read(gathered: &mut Gathered) -> Result<Config, Error> {
     machine.watch.response_bytes_max = response_bytes_max;
     machine.lease_ttl_min_seconds = lease_ttl_min_seconds(config.node.replica.election_timeout);
     corruption_checks(&mut config)?;
+    let gates = &config.corruption.gates;
+    config.addresses.connects_from_advertised = gates.is_open(SET_MEMBER_LOCAL_ADDR);
     config.warnings = warnings(gathered, &config);
     Ok(config)
 }
@@ -176,6 +179,12 @@ fn auto_compaction(gathered: &Gathered) -> Result<Option<AutoCompaction>, Error>
 fn warnings(gathered: &mut Gathered, config: &Config) -> Vec<String> {
     let mut warnings = std::mem::take(&mut gathered.warnings);
     warnings.extend(config.corruption.gates.warning());
+    if config.addresses.connects_from_advertised && config.addresses.local().is_none() {
+        // etcd's words, up to the colon.
+        let text = "unable to set a member local address due to lack of suitable local \
+                    addresses: --initial-advertise-peer-urls has none that is a number";
+        warnings.push(text.to_owned());
+    }
     let is_open = |url: &Url| matches!(url.address(), Address::Tcp { host, .. } if host != "localhost" && !is_loopback(host));
     let mut plain = config
         .addresses

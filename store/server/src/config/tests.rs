@@ -686,3 +686,24 @@ fn a_ping_limit_of_zero_is_the_library_s_limit() {
     let clients = config(&["--grpc-keepalive-min-time=0"]).clients;
     assert_eq!(clients.ping_interval_min, Duration::from_secs(300));
 }
+
+#[test]
+fn a_member_connects_from_the_first_announced_number_if_the_gate_is_open() {
+    const GATE: &str = "--feature-gates=SetMemberLocalAddr=true";
+    let urls = "http://localhost:2380,http://127.0.0.1:2381,http://10.1.2.3:2382";
+    let advertised = format!("--initial-advertise-peer-urls={urls}");
+    let listed = format!(
+        "--initial-cluster=default={}",
+        urls.replace(',', ",default=")
+    );
+    let local = |words: &[&str]| config(words).addresses.local();
+    let expected = Some("10.1.2.3".parse().unwrap());
+    assert_eq!(local(&[GATE, &advertised, &listed]), expected);
+    assert_eq!(local(&[&advertised, &listed]), None);
+    assert_eq!(local(&[GATE]), None);
+    let warnings = warnings_of(&[GATE]);
+    assert!(
+        warnings.contains("unable to set a member local address"),
+        "{warnings}"
+    );
+}

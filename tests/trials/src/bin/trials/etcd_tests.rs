@@ -38,7 +38,7 @@ pub struct Options {
     /// tests/common with clusters of three nodes; else, where etcd's tests let us choose, of one
     #[arg(long)]
     three_nodes: bool,
-    /// tests/e2e instead of tests/common (an hour)
+    /// tests/e2e instead of tests/common (20 to 30 minutes)
     #[arg(long, conflicts_with = "three_nodes")]
     e2e: bool,
     /// The server to test [default: ours, built now]
