@@ -25,6 +25,7 @@ mod registry;
 mod settings;
 mod suggest;
 mod tls_flags;
+mod traces;
 mod urls;
 mod users;
 mod values;
@@ -40,6 +41,7 @@ pub use gates::FeatureGates;
 pub(crate) use gates::GATES;
 pub use gather::Surroundings;
 pub use registry::{Login, Registry};
+pub use traces::Traces;
 pub(crate) use urls::ChosenPort;
 pub use urls::{Address, Url};
 

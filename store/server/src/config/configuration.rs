@@ -10,6 +10,7 @@ use cluster::{Durability, NodeOptions, PeerSecret};
 use super::error::Error;
 use super::gates::{COMPACT_HASH_CHECK, FeatureGates, INITIAL_CORRUPT_CHECK};
 use super::registry::Registry;
+use super::traces::Traces;
 use super::urls::{ChosenPort, Url};
 use crate::tokens::Tokens;
 
@@ -167,6 +168,8 @@ pub struct Clients {
     pub slow_evaluation: Duration,
     /// A call that occupies its core for longer is logged.
     pub long_turn: Duration,
+    /// Distributed tracing of calls; `None` if it is off.
+    pub traces: Option<Traces>,
 }
 
 /// When members compare HashKV, as in etcd.
