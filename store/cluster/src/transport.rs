@@ -347,7 +347,6 @@ impl Incoming {
                 }
             }
             message => {
-                self.snapshots.received(from, &message);
                 self.traced.received(from, &message);
                 self.answer_for_replica(from, &message);
                 self.forwarded_reads.pass_on(from, message, bytes);
@@ -408,7 +407,10 @@ impl Handler for Incoming {
             while let Ok(Some(frame)) = stream.receive().await {
                 let bytes = frame.payload.len();
                 match here.decode(from, frame.kind, frame.payload) {
-                    Ok(Some(message)) => here.inbox.receive(from, message, bytes),
+                    Ok(Some(message)) => {
+                        here.snapshots.received(from, &message);
+                        here.inbox.receive(from, message, bytes);
+                    }
                     Ok(None) => {}
                     Err(reason) => {
                         let line = format!("closed a stream of member {from:x}: {reason}");
