@@ -200,7 +200,7 @@ impl Caller {
         }
     }
 
-    /// The same caller, whose commands belong to a trace.
+    /// The same caller; its commands belong to a trace.
     pub(crate) fn in_trace(mut self, trace: Option<TraceContext>) -> Caller {
         self.trace = trace;
         self

@@ -1,5 +1,6 @@
 //! The flags of distributed tracing.
 
+use super::configuration::Traces;
 use super::error::Error;
 use super::gather::Gathered;
 use super::values;
@@ -8,19 +9,6 @@ const ENABLE: &str = "enable-distributed-tracing";
 const RATE: &str = "distributed-tracing-sampling-rate";
 const INSTANCE: &str = "distributed-tracing-instance-id";
 const RATE_MAX: i64 = 1_000_000;
-
-/// Where the spans of requests go, and which requests are recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Traces {
-    /// `host:port` of a collector that speaks OTLP over gRPC without TLS.
-    pub address: String,
-    /// Name of this service, the same for all members.
-    pub service: String,
-    /// Name of this member among them; empty for none.
-    pub instance: String,
-    /// Recorded requests, of a million that do not belong to a trace of their client's.
-    pub per_million: u32,
-}
 
 /// Reads the flags; `None` if nothing is recorded.
 pub(super) fn read(gathered: &mut Gathered) -> Result<Option<Traces>, Error> {

@@ -11,7 +11,7 @@ use tracing::warn;
 
 use super::Counter;
 use super::histogram::{COMPACTION_MILLISECONDS, Histogram, MEMORY_SECONDS};
-use super::peers::PeerMetrics;
+use super::peer_times::PeerMetrics;
 use crate::lock;
 use crate::spans::Spans;
 
