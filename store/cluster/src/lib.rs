@@ -52,6 +52,7 @@ mod scrubbing;
 mod snapshot;
 mod snapshot_traffic;
 mod status;
+mod traced_commands;
 mod transport;
 mod wake_batcher;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use environment::{Clock, Instant};
-use revisions::Command;
+use revisions::{Command, TraceContext};
 
 /// The direction of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,11 @@ pub trait Observer: Debug + Send + Sync {
     /// A message went to this other member, and its answer came back, in the time `took`. Of no
     /// interest by default.
     fn round_trip(&self, _member: u64, _took: Duration) {}
+
+    /// This member, as the leader, has carried out a command of another one that belongs to a
+    /// trace, from its arrival to its answer in the time `took`; `done` is false if it was refused.
+    /// Of no interest by default.
+    fn carried_out(&self, _trace: &TraceContext, _done: bool, _took: Duration) {}
 
     /// The first piece of a snapshot was sent to this other member, or came from it. Of no
     /// interest by default.
@@ -101,6 +106,12 @@ pub(crate) mod testing {
 
         fn round_trip(&self, member: u64, took: Duration) {
             lock(&self.0).push(format!("round trip {member} {took:?}"));
+        }
+
+        fn carried_out(&self, trace: &TraceContext, done: bool, took: Duration) {
+            let [first, second, ..] = trace.trace;
+            let text = format!("carried out {first:02x}{second:02x} {done} {took:?}");
+            lock(&self.0).push(text);
         }
 
         fn snapshot_began(&self, transfer: Transfer, member: u64) {

@@ -23,6 +23,7 @@ use crate::peer_table::PeerTable;
 use crate::round_trips::{PROBE_INTERVAL, RoundTrips};
 use crate::snapshot::{SenderThreads, sender_threads};
 use crate::snapshot_traffic::SnapshotTraffic;
+use crate::traced_commands::TracedCommands;
 use crate::{Credentials, Error, NodeOptions, Observer, PeerMessage, Sender};
 
 /// The addresses and secrets with which a member joins the network of its cluster.
@@ -71,6 +72,7 @@ pub(crate) struct Transport {
     peer_table: Arc<PeerTable>,
     hashes: Arc<HashDesk>,
     snapshots: Arc<SnapshotTraffic>,
+    traced: Arc<TracedCommands>,
     /// Whether this member is a learner, by the members that were set last.
     is_learner: AtomicBool,
 }
@@ -105,6 +107,8 @@ impl Transport {
         let hashes = Arc::new(HashDesk::new(reader.clone()));
         let snapshots = SnapshotTraffic::new(Arc::clone(&clock), node.observer.clone());
         let snapshots = Arc::new(snapshots);
+        let traced = TracedCommands::new(Arc::clone(&clock), node.observer.clone());
+        let traced = Arc::new(traced);
         let round_trips = |observer: &Arc<dyn Observer>| {
             Arc::new(RoundTrips::new(Arc::clone(&clock), Arc::clone(observer)))
         };
@@ -118,6 +122,7 @@ impl Transport {
             peer_table: OnceLock::new(),
             hashes: Arc::clone(&hashes),
             snapshots: Arc::clone(&snapshots),
+            traced: Arc::clone(&traced),
             round_trips: round_trips.clone(),
             member_id,
             clock: Arc::clone(&clock),
@@ -142,6 +147,7 @@ impl Transport {
             peer_table,
             hashes,
             snapshots,
+            traced,
             is_learner: AtomicBool::new(joins_as_learner),
         })
     }
@@ -238,6 +244,7 @@ impl Outbox for Transport {
         let mut unreachable = Vec::new();
         for (to, message) in messages {
             self.snapshots.sent(to, &message);
+            self.traced.sent(to, &message);
             match send(&self.peers, to, &message) {
                 Ok(()) => {}
                 Err(Dropped::UnknownMember(_) | Dropped::Unreachable) => unreachable.push(to),
@@ -291,6 +298,7 @@ struct Incoming {
     peer_table: OnceLock<Weak<PeerTable>>,
     hashes: Arc<HashDesk>,
     snapshots: Arc<SnapshotTraffic>,
+    traced: Arc<TracedCommands>,
     /// `None` if their times are not wanted.
     round_trips: Option<Arc<RoundTrips>>,
     member_id: u64,
@@ -340,7 +348,7 @@ impl Incoming {
                 }
             }
             message => {
-                self.snapshots.received(from, &message);
+                self.traced.received(from, &message);
                 self.answer_for_replica(from, &message);
                 self.forwarded_reads.pass_on(from, message, bytes);
             }
@@ -400,7 +408,10 @@ impl Handler for Incoming {
             while let Ok(Some(frame)) = stream.receive().await {
                 let bytes = frame.payload.len();
                 match here.decode(from, frame.kind, frame.payload) {
-                    Ok(Some(message)) => here.inbox.receive(from, message, bytes),
+                    Ok(Some(message)) => {
+                        here.snapshots.received(from, &message);
+                        here.inbox.receive(from, message, bytes);
+                    }
                     Ok(None) => {}
                     Err(reason) => {
                         let line = format!("closed a stream of member {from:x}: {reason}");

@@ -1,4 +1,5 @@
-//! Commands with the actor that asks for them, while users are checked.
+//! Commands with the actor that asks for them, while users are checked, and with their place in a
+//! trace, while that is recorded.
 //!
 //! ```text
 //!   plain command         of a client without an identity; refused while users are checked
@@ -14,7 +15,7 @@ use auth::{Identity, Proof};
 use bytes::{BufMut, Bytes};
 use prost::Message;
 
-use crate::{Command, Error};
+use crate::{Command, Error, TraceContext};
 
 /// The kind of a command with its actor (`wire.rs`).
 const ACTING: u8 = 14;
@@ -23,6 +24,8 @@ const ACTING: u8 = 14;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Acting {
     pub actor: Actor,
+    /// `None` if no trace is recorded.
+    pub trace: Option<TraceContext>,
     /// Never an [`Command::As`] itself.
     pub command: Command,
 }
@@ -33,6 +36,8 @@ pub enum Actor {
     /// A member of the cluster, which may do everything.
     Member,
     User(Arc<Identity>),
+    /// A client without an identity.
+    Unknown,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -46,6 +51,9 @@ struct ActorHeader {
     generation: Option<u64>,
     #[prost(uint64, optional, tag = "4")]
     revision: Option<u64>,
+    /// [`TraceContext`]; earlier releases skip it.
+    #[prost(bytes = "vec", optional, tag = "5")]
+    trace: Option<Vec<u8>>,
 }
 
 impl Command {
@@ -69,10 +77,34 @@ impl Command {
         self.by(Actor::Member)
     }
 
+    /// The same command, as a part of a trace. To be called after [`Command::by_user`].
+    #[must_use]
+    pub fn with_trace(self, trace: TraceContext) -> Command {
+        let mut acting = match self {
+            Command::As(acting) => acting,
+            plain => Box::new(Acting {
+                actor: Actor::Unknown,
+                trace: None,
+                command: plain,
+            }),
+        };
+        acting.trace = Some(trace);
+        Command::As(acting)
+    }
+
+    /// The trace that the command belongs to.
+    pub fn trace(&self) -> Option<TraceContext> {
+        match self {
+            Command::As(acting) => acting.trace,
+            _ => None,
+        }
+    }
+
     fn by(self, actor: Actor) -> Command {
         assert!(!matches!(self, Command::As(_)), "a command has one actor");
         Command::As(Box::new(Acting {
             actor,
+            trace: None,
             command: self,
         }))
     }
@@ -99,6 +131,7 @@ impl Acting {
         let unreadable = |what: String| Error::Unreadable(what.into());
         let header = ActorHeader::decode_length_delimited(&mut body);
         let header = header.map_err(|error| unreadable(error.to_string()))?;
+        let trace = header.trace.as_deref().and_then(TraceContext::decode);
         let actor = header.actor();
         let actor = actor.ok_or_else(|| unreadable("a command of no actor".into()))?;
         // Not decoded: actors inside of each other could be very many.
@@ -106,14 +139,20 @@ impl Acting {
             return Err(unreadable("a command of two actors".into()));
         }
         let command = Command::decode(body)?;
-        Ok(Acting { actor, command })
+        Ok(Acting {
+            actor,
+            trace,
+            command,
+        })
     }
 
     fn header(&self) -> ActorHeader {
+        let trace = self.trace.as_ref().map(TraceContext::encode);
         let identity = match &self.actor {
-            Actor::Member => {
+            Actor::Member | Actor::Unknown => {
                 return ActorHeader {
-                    member: true,
+                    member: self.actor == Actor::Member,
+                    trace,
                     ..ActorHeader::default()
                 };
             }
@@ -129,6 +168,7 @@ impl Acting {
             user: identity.user.clone(),
             generation,
             revision,
+            trace,
         }
     }
 }
@@ -144,6 +184,8 @@ impl ActorHeader {
         let user = self.user;
         match self.member {
             true => (user.is_empty() && proof == Proof::Certificate).then_some(Actor::Member),
+            // No user has an empty name.
+            false if user.is_empty() && proof == Proof::Certificate => Some(Actor::Unknown),
             false => Some(Actor::User(Arc::new(Identity { user, proof }))),
         }
     }

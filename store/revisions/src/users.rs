@@ -30,7 +30,13 @@ pub(crate) fn check_permitted(
             Acting {
                 actor: Actor::User(identity),
                 command,
+                ..
             } => (Some(&**identity), command),
+            Acting {
+                actor: Actor::Unknown,
+                command,
+                ..
+            } => (None, command),
         },
         plain => (None, plain),
     };

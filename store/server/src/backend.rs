@@ -20,6 +20,7 @@ use crate::callers::signed::Signed;
 use crate::config::Config;
 use crate::metrics::{EvaluationMetrics, Metrics};
 use crate::resources::Resources;
+use crate::spans::Spans;
 use crate::{lock, refusal};
 
 /// Takes the answer of a command's own kind out of an outcome.
@@ -69,6 +70,8 @@ pub(crate) struct Backend {
     pub(crate) failed_requests: Mutex<Throttle>,
     /// Hashing of passwords, and tokens that are being renewed.
     pub(crate) authentication: Authentication,
+    /// `None` if calls are not traced.
+    pub(crate) spans: Option<Arc<Spans>>,
 }
 
 /// Shortest time between two log lines about failed requests.

@@ -27,7 +27,7 @@ use auth::{Access, Identity, Proof};
 use bytes::Bytes;
 use etcd_api::Error as Refusal;
 use etcd_api::etcdserverpb::TxnRequest;
-use revisions::{Command, Response};
+use revisions::{Command, Response, TraceContext};
 use tls::ClientCertificate;
 use tonic::codegen::http::Extensions;
 use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
@@ -120,6 +120,8 @@ impl Method {
 pub(crate) struct Caller {
     client: Arc<Client>,
     credentials: Credentials,
+    /// The trace that its commands belong to.
+    trace: Option<TraceContext>,
 }
 
 /// What a call brings to prove an identity. Printing it shows none of it.
@@ -194,7 +196,14 @@ impl Caller {
         Caller {
             client,
             credentials,
+            trace: None,
         }
+    }
+
+    /// The same caller; its commands belong to a trace.
+    pub(crate) fn in_trace(mut self, trace: Option<TraceContext>) -> Caller {
+        self.trace = trace;
+        self
     }
 
     /// The caller of a request with one message. Its credentials are looked at only if users are
@@ -233,8 +242,12 @@ impl Caller {
             false => None,
         };
         let identity = standing.and_then(|standing| standing.identity);
-        Ok(Signed(match identity {
+        let command = match identity {
             Some(identity) => command.by_user(&identity),
+            None => command,
+        };
+        Ok(Signed(match self.trace {
+            Some(trace) => command.with_trace(trace),
             None => command,
         }))
     }

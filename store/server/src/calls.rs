@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use environment::Instant;
 use futures_util::{Stream, stream};
+use revisions::TraceContext;
 use tokio::task::coop::unconstrained;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Response, Status};
@@ -17,6 +18,7 @@ use tracing::warn;
 
 use crate::backend::Backend;
 use crate::methods::{Method, Shape};
+use crate::spans::CallSpan;
 
 /// A call that has begun. Dropping it counts the call as ended.
 pub(crate) struct Call {
@@ -27,6 +29,8 @@ pub(crate) struct Call {
     code: Code,
     /// Whether the client asked for an error when there is no leader.
     pub(crate) requires_leader: bool,
+    /// `None` if the call is not recorded.
+    span: Option<Box<CallSpan>>,
 }
 
 impl Call {
@@ -45,6 +49,11 @@ impl Call {
             began: backend.clock.now(),
             code: Code::Cancelled,
             requires_leader: false,
+            span: backend
+                .spans
+                .as_ref()
+                .and_then(|spans| spans.begin(method, metadata))
+                .map(Box::new),
         };
         match call.check(metadata) {
             Ok(()) => Ok(call),
@@ -53,6 +62,11 @@ impl Call {
                 Err(status)
             }
         }
+    }
+
+    /// The context that the call's commands take along; `None` if the call is not recorded.
+    pub(crate) fn trace(&self) -> Option<TraceContext> {
+        self.span.as_ref().map(|span| span.context())
     }
 
     fn check(&mut self, metadata: &MetadataMap) -> Result<(), Status> {
@@ -139,6 +153,9 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
+        if let Some(span) = self.span.take() {
+            span.end(self.code);
+        }
         let counters = self.backend.metrics.grpc.of(self.method);
         counters.handled(self.code).add(1);
         if self.backend.config.http.metrics_extensive {

@@ -25,6 +25,7 @@ mod registry;
 mod settings;
 mod suggest;
 mod tls_flags;
+mod traces;
 mod urls;
 mod users;
 mod values;
@@ -32,14 +33,13 @@ mod values;
 pub use cluster::{Durability, ReadMode};
 pub use configuration::{
     Addresses, AutoCompaction, Clients, Cluster, Config, CorruptionChecks, Discovery, Founder,
-    Http, LogConfig, LogFormat, LogOutput, LogRotation, Tls, TlsSide,
+    Http, LogConfig, LogFormat, LogOutput, LogRotation, Login, Registry, Tls, TlsSide, Traces,
 };
 pub use error::Error;
 pub(crate) use founders::describe;
 pub use gates::FeatureGates;
 pub(crate) use gates::GATES;
 pub use gather::Surroundings;
-pub use registry::{Login, Registry};
 pub(crate) use urls::ChosenPort;
 pub use urls::{Address, Url};
 

@@ -214,7 +214,7 @@ impl Arriving {
             let client = Arc::clone(&client);
             async move {
                 let mut call = Call::begin(&client.backend, method, request.metadata())?;
-                let caller = Caller::of(client, &request);
+                let caller = Caller::of(client, &request).in_trace(call.trace());
                 if let Err(refusal) = caller.admit(method.needs()).await {
                     call.close(Err(&refusal));
                     return Err(refusal);

@@ -41,6 +41,9 @@ pub enum Error {
          systemd) or leave the flag out"
     )]
     LockedMemory(String),
+    /// Spans cannot be sent.
+    #[error("--enable-distributed-tracing: {0}")]
+    Tracing(String),
     /// The members of a new cluster were not found.
     #[error("--discovery-srv={domain}: {reason}; see --initial-cluster for a list without the DNS")]
     Discovery { domain: String, reason: String },

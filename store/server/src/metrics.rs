@@ -12,6 +12,7 @@ mod gather;
 mod grpc;
 mod histogram;
 mod labelled;
+mod peer_times;
 mod peers;
 mod process;
 mod text;

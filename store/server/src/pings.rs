@@ -5,7 +5,7 @@
 //!   client ◄──bytes── frames ──► headers or data: the strikes are forgotten
 //! ```
 //!
-//! The HTTP/2 library answers pings itself and tells no one. So the socket's wrapper looks at the
+//! The HTTP/2 library answers pings itself and does not report them. So the socket's wrapper looks at the
 //! headers of the frames that pass, nine bytes each, and never at what they carry.
 
 use std::io::IoSlice;
@@ -161,7 +161,7 @@ impl Pings {
 }
 
 /// What the header of a frame says.
-struct Frame {
+struct FrameHead {
     kind: u8,
     flags: u8,
     stream: u32,
@@ -178,8 +178,8 @@ struct Frames {
 }
 
 impl Frames {
-    /// Calls `found` for each frame whose header is complete with these bytes.
-    fn pass(&mut self, mut bytes: &[u8], mut found: impl FnMut(Frame)) {
+    /// Calls `found` for each frame that has its whole header with these bytes.
+    fn pass(&mut self, mut bytes: &[u8], mut found: impl FnMut(FrameHead)) {
         loop {
             let skipped = bytes.len().min(self.left_bytes);
             self.left_bytes -= skipped;
@@ -199,7 +199,7 @@ impl Frames {
             let [a, b, c, kind, flags, stream @ ..] = self.header;
             self.left_bytes = u32::from_be_bytes([0, a, b, c]) as usize;
             let stream = u32::from_be_bytes(stream) & !(1 << 31);
-            found(Frame {
+            found(FrameHead {
                 kind,
                 flags,
                 stream,

@@ -31,6 +31,7 @@ use crate::listen::{self, Bound, Listener, Place, SocketFile};
 use crate::metered_disk::MeteredDisk;
 use crate::metrics::{EvaluationMetrics, Metrics};
 use crate::resources::Resources;
+use crate::spans::Spans;
 use crate::worker::{Cores, Worker};
 use crate::{Error, compactor, corruption, descriptors, foreign, presence};
 
@@ -80,9 +81,12 @@ impl Server {
         begin::discover(&mut config)?;
         let clock: Arc<dyn Clock> = Arc::new(RealClock);
         let metrics = Metrics::default();
+        let spans = config.clients.traces.as_ref().map(Spans::start).transpose();
+        let spans = spans.map_err(Error::Tracing)?.map(Arc::new);
         let evaluations = Arc::new(EvaluationMetrics::new(
             Arc::clone(&clock),
             config.clients.slow_evaluation,
+            spans.clone(),
         ));
         let mut options = config.node.clone();
         options.disk = Arc::new(MeteredDisk {
@@ -118,6 +122,7 @@ impl Server {
             stopping,
             failed_requests: Mutex::new(Throttle::new(FAILURE_LOGGED_EVERY)),
             authentication: Authentication::default(),
+            spans,
             config,
         });
         let mut server = Server {
@@ -212,6 +217,9 @@ impl Drop for Server {
             }
         }
         self.backend.node.stop();
+        if let Some(spans) = &self.backend.spans {
+            spans.stop();
+        }
     }
 }
 

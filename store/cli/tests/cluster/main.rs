@@ -26,4 +26,5 @@ mod small_disk;
 mod small_disks;
 mod streams;
 mod three;
+mod traces;
 mod users;

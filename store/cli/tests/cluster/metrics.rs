@@ -2,7 +2,7 @@
 
 use harness::page;
 
-use crate::three::{LOOK, LOOKS_MAX, Three};
+use crate::three::{LOOK, LOOKS_MAX, NAMES, Three};
 
 /// The value of the sample with this name and labels; `None` if there is none.
 pub fn sample(three: &Three, number: usize, name: &str) -> Option<f64> {
@@ -87,4 +87,43 @@ async fn reads_without_confirmation_are_counted() {
     three.kv(left).range(read).await.unwrap_err();
     let failed = "etcd_server_read_indexes_failed_total";
     comes_to(&three, left, failed, |count| count >= 1.0).await;
+}
+
+#[tokio::test]
+async fn a_snapshot_is_measured_by_its_sender_and_its_receiver() {
+    let flags = [
+        "--snapshot-catchup-entries=5",
+        "--snapshot-catchup-bytes=4096",
+    ];
+    let mut three = Three::start_with(&flags);
+    let leader = three.leader(0).await;
+    let behind = (leader + 1) % 3;
+    three.named_members(leader).await;
+    three.kill(behind);
+    let mut ids = Vec::new();
+    for number in 0..40 {
+        three
+            .put(leader, &format!("k{number}"), &"v".repeat(3_000))
+            .await;
+    }
+    for member in three.named_members(leader).await {
+        ids.push((member.name, format!("{:x}", member.id)));
+    }
+    let id = |number: usize| {
+        let named = ids.iter().find(|(name, _)| name == NAMES[number]);
+        &named.unwrap().1
+    };
+    three.launch(behind);
+    for (number, way, label, other) in [
+        (leader, "send", "To", behind),
+        (behind, "receive", "From", leader),
+    ] {
+        let labels = format!("{{{label}=\"{}\"}}", id(other));
+        let name = format!("etcd_network_snapshot_{way}_success{labels}");
+        comes_to(&three, number, &name, |count| count >= 1.0).await;
+        let name = format!("etcd_network_snapshot_{way}_total_duration_seconds_count{labels}");
+        comes_to(&three, number, &name, |count| count >= 1.0).await;
+        let name = format!("etcd_network_snapshot_{way}_inflights_total{labels}");
+        comes_to(&three, number, &name, |count| count == 0.0).await;
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use auth::{Identity, Proof};
 use bytes::Bytes;
 use environment::randomness::Random;
 use etcd_api::etcdserverpb::downgrade_request::DowngradeAction;
@@ -12,7 +13,7 @@ use etcd_api::etcdserverpb::{
     MemberPromoteRequest, MemberRemoveRequest, MemberUpdateRequest, PutRequest, RequestOp,
     TxnRequest,
 };
-use revisions::{Command, Error, LeaseRequest, LeaseResponse, MemberPublishRequest};
+use revisions::{Command, Error, LeaseRequest, LeaseResponse, MemberPublishRequest, TraceContext};
 
 use crate::store::{Store, put, range};
 
@@ -121,6 +122,28 @@ fn every_command_and_every_answer_comes_back() {
 fn commands_equal_themselves_after_the_journey() {
     for command in commands(9).into_iter().chain([Command::Txn(nested(30))]) {
         assert_eq!(Command::decode(command.encode()).unwrap(), command);
+    }
+}
+
+#[test]
+fn a_command_keeps_its_trace_with_and_without_a_user() {
+    let trace = TraceContext {
+        trace: [1; 16],
+        span: [2; 8],
+        flags: 1,
+    };
+    let identity = Arc::new(Identity {
+        user: "u".to_owned(),
+        proof: Proof::Generation(3),
+    });
+    let put = || Command::Put(put("a", "1"));
+    for command in [put(), put().by_user(&identity), put().by_member()] {
+        assert_eq!(command.trace(), None);
+        let traced = command.clone().with_trace(trace);
+        let decoded = Command::decode(traced.encode()).unwrap();
+        assert_eq!(decoded, traced);
+        assert_eq!(decoded.trace(), Some(trace));
+        assert_eq!(decoded.plain(), &put());
     }
 }
 

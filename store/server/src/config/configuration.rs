@@ -1,5 +1,6 @@
 //! The values of the configuration.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +11,6 @@ use cluster::{Durability, NodeOptions, PeerSecret};
 
 use super::error::Error;
 use super::gates::{COMPACT_HASH_CHECK, FeatureGates, INITIAL_CORRUPT_CHECK};
-use super::registry::Registry;
 use super::urls::{Address, ChosenPort, Url};
 use crate::tokens::Tokens;
 
@@ -166,6 +166,40 @@ pub struct Discovery {
     pub registry: Option<Registry>,
 }
 
+/// Another cluster that knows the members of a new one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registry {
+    /// Name of the new cluster there, and part of its members' identities.
+    pub token: String,
+    /// `http://host:port` or `https://host:port`, tried in turn.
+    pub endpoints: Vec<String>,
+    /// Time limit of a connection.
+    pub dial_timeout: Duration,
+    /// Time limit of an answer.
+    pub request_timeout: Duration,
+    /// Time between pings.
+    pub keepalive_interval: Duration,
+    /// Time limit for the answer to a ping.
+    pub keepalive_timeout: Duration,
+    /// The user there; `None` for none.
+    pub login: Option<Login>,
+    /// TLS of `https://` endpoints.
+    pub tls: tls::Settings,
+}
+
+/// A user and its password. Printing it shows neither.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Login {
+    pub(crate) user: String,
+    pub(crate) password: String,
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Login")
+    }
+}
+
 /// How clients are served.
 #[derive(Clone, Debug, Default)]
 pub struct Clients {
@@ -185,6 +219,21 @@ pub struct Clients {
     pub slow_evaluation: Duration,
     /// A call that occupies its core for longer is logged.
     pub long_turn: Duration,
+    /// Distributed tracing of calls; `None` if it is off.
+    pub traces: Option<Traces>,
+}
+
+/// Where the spans of requests go, and which requests are recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Traces {
+    /// `host:port` of a collector that speaks OTLP over gRPC without TLS.
+    pub address: String,
+    /// Name of this service, the same for all members.
+    pub service: String,
+    /// Name of this member among them; empty for none.
+    pub instance: String,
+    /// Recorded requests, of a million that do not belong to a trace of their client's.
+    pub per_million: u32,
 }
 
 /// When members compare HashKV, as in etcd.

@@ -158,8 +158,6 @@ const fn flag(
     }
 }
 
-const TRACING: &str = "distributed tracing";
-
 const ONE_STORE: &str = "the log is the database: there is no second store to flush";
 const NO_SNAPSHOT_FILES: &str = "checkpoints are taken by the size of the log";
 const MEMBERS_CONNECTIONS: &str = "connections between members have limits of their own";
@@ -271,6 +269,12 @@ static TABLE: &[Flag] = &[
     flag(Served, "metrics", Text(metrics), "basic", "basic, or extensive, which adds the histogram grpc_server_handling_seconds"),
     flag(Served, "version", BOOLEAN, "false", "print the versions and exit"),
     flag(Served, "config-file", TEXT, "", "YAML file with these flags as keys; all other flags and variables are then ignored"),
+    // Tracing
+    flag(Served, "enable-distributed-tracing", BOOLEAN, "false", "send spans of calls to a collector of OpenTelemetry; calls that name a recorded trace of their client's (traceparent) join it"),
+    flag(Served, "distributed-tracing-address", TEXT, "localhost:4317", "host:port of the collector: OTLP over gRPC, without TLS"),
+    flag(Served, "distributed-tracing-service-name", TEXT, "etcd", "service.name of the spans; the same for all members"),
+    flag(Served, "distributed-tracing-instance-id", TEXT, "", "service.instance.id of the spans; another one for each member"),
+    flag(Served, "distributed-tracing-sampling-rate", SIGNED, "0", "recorded calls, of a million that belong to no trace of their client's"),
     // Users
     flag(Served, "auth-token", TEXT, "simple", "tokens of users: simple, or jwt,sign-method=M,pub-key=F,priv-key=F,ttl=5m; empty for none"),
     flag(Served, "auth-token-ttl", UNSIGNED, "300", "seconds until a simple token ends that is not used"),
@@ -294,13 +298,8 @@ static TABLE: &[Flag] = &[
     flag(Idle, "discovery-fallback", TEXT, "exit", "it is of the older discovery, which etcd has given up"),
     flag(Idle, "v2-deprecation", Text(|_, level| v2_deprecation(level)), "", "there is no v2 store"),
     flag(Idle, "logger", TEXT, "zap", "there is only one logger"),
-    flag(Idle, "distributed-tracing-address", TEXT, "localhost:4317", "tracing is off"),
-    flag(Idle, "distributed-tracing-service-name", TEXT, "etcd", "tracing is off"),
-    flag(Idle, "distributed-tracing-instance-id", TEXT, "", "tracing is off"),
-    flag(Idle, "distributed-tracing-sampling-rate", SIGNED, "0", "tracing is off"),
     // Refused for now
     flag(Later, "wal-dir", TEXT, "", "a log apart from the data (the log is the data: use --data-dir)"),
-    flag(Later, "enable-distributed-tracing", BOOLEAN, "false", TRACING),
 ];
 
 const U32_MAX: u64 = u32::MAX as u64;

@@ -1,11 +1,11 @@
 //! The flags of discovery through another cluster: where it is, and how it is reached.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use tls::{NamedFile, Pair, Settings};
 
+use super::configuration::{Login, Registry};
 use super::error::Error;
 use super::gather::Gathered;
 use super::values;
@@ -15,40 +15,6 @@ const ENDPOINTS: &str = "discovery-endpoints";
 const USER: &str = "discovery-user";
 /// Clients of etcd send their pings no more often than this.
 const KEEPALIVE_MIN: Duration = Duration::from_secs(10);
-
-/// Another cluster that knows the members of a new one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Registry {
-    /// Name of the new cluster there, and part of its members' identities.
-    pub token: String,
-    /// `http://host:port` or `https://host:port`, tried in turn.
-    pub endpoints: Vec<String>,
-    /// Time limit of a connection.
-    pub dial_timeout: Duration,
-    /// Time limit of an answer.
-    pub request_timeout: Duration,
-    /// Time between pings.
-    pub keepalive_interval: Duration,
-    /// Time limit for the answer to a ping.
-    pub keepalive_timeout: Duration,
-    /// The user there; `None` for none.
-    pub login: Option<Login>,
-    /// TLS of `https://` endpoints.
-    pub tls: Settings,
-}
-
-/// A user and its password. Printing it shows neither.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Login {
-    pub(crate) user: String,
-    pub(crate) password: String,
-}
-
-impl fmt::Debug for Login {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Login")
-    }
-}
 
 /// Reads the flags; `None` if the members are not to be found this way.
 pub(super) fn read(gathered: &Gathered) -> Result<Option<Registry>, Error> {

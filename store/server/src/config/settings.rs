@@ -11,7 +11,7 @@ use super::flags::Flag;
 use super::gates::SET_MEMBER_LOCAL_ADDR;
 use super::gather::Gathered;
 use super::urls::{Address, Url};
-use super::{durability, founders, log_rotation, tls_flags, users, values};
+use super::{durability, founders, log_rotation, tls_flags, traces, users, values};
 
 /// A longer election timeout is taken for a mistake of units.
 const ELECTION_TIMEOUT_MAX: Duration = Duration::from_secs(50);
@@ -31,6 +31,7 @@ pub(super) fn read(gathered: &mut Gathered) -> Result<Config, Error> {
         config.node.directory = PathBuf::from(format!("{}.inkstone", config.name));
     }
     config.users = users::read(gathered)?;
+    config.clients.traces = traces::read(gathered)?;
     config.auto_compaction = auto_compaction(gathered)?;
     config.durability = durability::read(gathered)?;
     config.durability.apply_to(&mut config.node);

@@ -199,10 +199,8 @@ fn corruption_checks_with_senseless_values_are_refused() {
 
 #[test]
 fn flags_of_missing_features_are_refused() {
-    for word in ["--wal-dir=w", "--enable-distributed-tracing"] {
-        let text = refusal(&[word, "--advertise-client-urls=http://localhost:2379"]);
-        assert!(text.contains("not supported yet"), "{word}: {text}");
-    }
+    let text = refusal(&["--wal-dir=w"]);
+    assert!(text.contains("not supported yet"), "{text}");
 }
 
 #[test]
@@ -706,4 +704,27 @@ fn a_member_connects_from_the_first_announced_number_if_the_gate_is_open() {
         warnings.contains("unable to set a member local address"),
         "{warnings}"
     );
+}
+
+#[test]
+fn tracing_is_read_when_it_is_enabled_and_warned_about_when_not() {
+    let off = config(&["--distributed-tracing-sampling-rate=5"]);
+    assert_eq!(off.clients.traces, None);
+    assert!(
+        off.warnings[0].contains("--enable-distributed-tracing"),
+        "{:?}",
+        off.warnings
+    );
+    let on = config(&[
+        "--enable-distributed-tracing",
+        "--distributed-tracing-instance-id=a",
+    ]);
+    let traces = on.clients.traces.unwrap();
+    let texts = (&*traces.address, &*traces.service, &*traces.instance);
+    assert_eq!(texts, ("localhost:4317", "etcd", "a"));
+    for rate in ["-1", "1000001"] {
+        let rate = format!("--distributed-tracing-sampling-rate={rate}");
+        let text = refusal(&["--enable-distributed-tracing", &rate]);
+        assert!(text.contains("0 to 1000000"), "{text}");
+    }
 }

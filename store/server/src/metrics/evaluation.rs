@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use cluster::Transfer;
 use environment::{Clock, Throttle};
-use revisions::Command;
+use revisions::{Command, TraceContext};
 use tracing::{info, warn};
 
 use super::Counter;
 use super::histogram::{COMPACTION_MILLISECONDS, Histogram, MEMORY_SECONDS};
-use super::peers::PeerMetrics;
+use super::peer_times::PeerMetrics;
 use crate::lock;
+use crate::spans::Spans;
 
 /// Shortest time between two log lines about slow evaluations.
 const SLOW_LOGGED_EVERY: Duration = Duration::from_secs(1);
@@ -71,10 +72,16 @@ pub(crate) struct EvaluationMetrics {
     /// When the newest sweep ended, in seconds since 1970; 0 before the first.
     pub(super) swept_at: Counter,
     pub(super) peers: PeerMetrics,
+    /// `None` if calls are not traced.
+    spans: Option<Arc<Spans>>,
 }
 
 impl EvaluationMetrics {
-    pub(crate) fn new(clock: Arc<dyn Clock>, slow: Duration) -> EvaluationMetrics {
+    pub(crate) fn new(
+        clock: Arc<dyn Clock>,
+        slow: Duration,
+        spans: Option<Arc<Spans>>,
+    ) -> EvaluationMetrics {
         EvaluationMetrics {
             clock,
             times: std::array::from_fn(|_| Times {
@@ -87,6 +94,7 @@ impl EvaluationMetrics {
             sweeps: Histogram::new(COMPACTION_MILLISECONDS),
             swept_at: Counter::default(),
             peers: PeerMetrics::default(),
+            spans,
         }
     }
 
@@ -137,6 +145,12 @@ impl cluster::Observer for EvaluationMetrics {
 
     fn round_trip(&self, member: u64, took: Duration) {
         self.peers.round_trip(member, took);
+    }
+
+    fn carried_out(&self, trace: &TraceContext, done: bool, took: Duration) {
+        if let Some(spans) = &self.spans {
+            spans.carried_out(&*self.clock, trace, done, took);
+        }
     }
 
     fn snapshot_began(&self, transfer: Transfer, member: u64) {

@@ -207,7 +207,7 @@ async fn a_client_that_pings_within_the_limit_keeps_its_connection() {
 }
 
 #[tokio::test]
-async fn a_client_without_calls_that_pings_is_told_before_its_connection_ends() {
+async fn a_client_without_calls_that_pings_learns_why_its_connection_ends() {
     let serving = serving(&[]);
     let address = serving.endpoint.trim_start_matches("http://");
     let mut socket = TcpStream::connect(address).await.unwrap();
