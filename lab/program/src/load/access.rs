@@ -113,7 +113,7 @@ async fn dial(connector: Arc<Connector>, uri: Uri) -> io::Result<TokioIo<SecureS
     Ok(TokioIo::new(connector.connect(host, socket).await?))
 }
 
-/// An administrator, and a user whose role may read and write all keys.
+/// An administrator, and a user with a role that may read and write all keys.
 async fn create_users(mut auth: AuthClient<Channel>) -> Result<(), tonic::Status> {
     for name in [ADMINISTRATOR, USER] {
         let user = AuthUserAddRequest {
