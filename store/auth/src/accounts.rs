@@ -22,7 +22,7 @@ use crate::token::Secret;
 /// Name of the user and of the role that may do everything.
 pub const ROOT: &str = "root";
 
-/// What a permission allows.
+/// Values of a permission's type (`authpb.Permission.Type`).
 const READ: i32 = 0;
 const WRITE: i32 = 1;
 pub const READ_AND_WRITE: i32 = 2;
@@ -261,7 +261,7 @@ impl Auth {
         tree.get_or_init(|| PermissionTree::of(self.intervals(account, access)))
     }
 
-    /// What the user's roles permit, role after role.
+    /// Returns the ranges that the user's roles permit, role after role.
     fn intervals(&self, account: &Account, access: Access) -> impl Iterator<Item = Interval> {
         let roles = account.user.roles.iter();
         let roles = roles.filter_map(|name| self.role(name));

@@ -8,7 +8,7 @@ pub struct Identity {
     pub proof: Proof,
 }
 
-/// What an identity rests on, and so when it ends.
+/// Evidence on which an identity rests; the identity ends with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// A token of ours: it counts as long as the user has the password with which it was made.

@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 
 use bytes::Bytes;
 
-/// What a request asks for.
+/// Keys that a request asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Span<'a> {
     Point(&'a [u8]),

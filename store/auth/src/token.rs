@@ -36,7 +36,7 @@ const SECRET_BYTES: usize = 32;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<[u8; SECRET_BYTES]>);
 
-/// What a token says.
+/// Content of a simple token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SimpleToken {
     /// A random number, by which the token is known.

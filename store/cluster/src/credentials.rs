@@ -1,4 +1,4 @@
-//! What a member shows to others, and what it asks of them.
+//! Certificates that a member shows to others, and checks that it makes of theirs.
 
 use std::net::IpAddr;
 use std::sync::Arc;

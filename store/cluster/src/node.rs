@@ -309,7 +309,7 @@ impl Node {
         flusher.map(|flusher| flusher.window.unflushed())
     }
 
-    /// What verifying the log and the index in the background has found; `None` unless
+    /// Findings of the verification of log and index in the background; `None` unless
     /// [`NodeOptions::scrubbing`] is set.
     pub fn scrub_findings(&self) -> Option<ScrubFindings> {
         let scrubber = self.shared.scrubber.as_ref();

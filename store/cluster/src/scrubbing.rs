@@ -47,7 +47,7 @@ impl Default for Scrubbing {
     }
 }
 
-/// What scrubbing has done since the start.
+/// Work and findings of scrubbing since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubFindings {
     /// Bytes of sealed segments that were verified.

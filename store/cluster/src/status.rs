@@ -35,7 +35,7 @@ pub struct Status {
     pub lost_read_rounds: u64,
     /// Reads that ended with a timeout because they were not confirmed, since the start.
     pub reads_given_up: u64,
-    /// What the comparison of the members' states has found, since the start.
+    /// Findings of the comparison of the members' states, since the start.
     pub agreements: Agreements,
     /// A snapshot from the leader is being imported.
     pub importing: bool,

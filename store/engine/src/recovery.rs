@@ -46,7 +46,7 @@ use value_log::{Appended, Group, Log, Position, Seal, SegmentKind};
 
 pub mod repair;
 
-/// What other stores leave in a directory.
+/// Names of files that other stores leave in a directory.
 const FOREIGN: [&str; 6] = ["CURRENT", "IDENTITY", "data.mdb", "db", "0.wal", "snap"];
 const FOREIGN_SUFFIXES: [&str; 5] = [".sst", ".ldb", ".wal", ".snap", ".bolt"];
 
@@ -59,7 +59,7 @@ pub(crate) struct Opened {
 
 type Replay<'a> = &'a mut dyn FnMut(Replayed<'_>) -> Result<(), Error>;
 
-/// What opening found.
+/// State of the store and damage that opening it found.
 #[derive(Clone, Debug, Default)]
 pub struct Recovered {
     /// Last main revision (1: an empty store).

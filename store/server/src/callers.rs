@@ -42,7 +42,7 @@ use crate::tokens::Found;
 pub(crate) use signed::Signed;
 pub(crate) use standing::Standing;
 
-/// What a call needs while users are checked.
+/// Rights that a call needs while users are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     /// Nothing: it is open to all callers.
@@ -51,12 +51,12 @@ pub(crate) enum Need {
     Identity,
     /// The role `root`.
     Administrator,
-    /// What its handler finds out from the request: permissions on keys, for example.
+    /// The handler derives the rights from the request: permissions on keys, for example.
     OfRequest,
 }
 
 impl Method {
-    /// What the call needs before its handler runs.
+    /// Returns the rights that the call needs before its handler runs.
     pub(crate) const fn needs(self) -> Need {
         match self {
             Method::AuthStatus
@@ -124,7 +124,7 @@ pub(crate) struct Caller {
     trace: Option<TraceContext>,
 }
 
-/// What a call brings to prove an identity. Printing it shows none of it.
+/// Proofs of an identity that a call brings. Printing them shows none of them.
 #[derive(Clone, Default)]
 pub(crate) struct Credentials {
     /// With or without the word `Bearer` in front.

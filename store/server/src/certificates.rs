@@ -1,4 +1,4 @@
-//! What the server needs for TLS, made at the start from the configuration.
+//! Acceptors and connectors for TLS, made at the start from the configuration.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tracing::info;
 use crate::Error;
 use crate::config::{Address, Config, TlsSide, Url};
 
-/// What accepts clients with TLS.
+/// Parts that accept clients with TLS.
 #[derive(Debug)]
 pub(crate) struct ClientTls {
     pub(crate) acceptor: Arc<Acceptor>,

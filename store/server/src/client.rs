@@ -30,7 +30,7 @@ pub(crate) struct Client {
     pub(crate) activity: Arc<Activity>,
     /// The token that its last calls had.
     pub(crate) known_token: Mutex<Option<KnownToken>>,
-    /// What serves the connection after it has changed its protocol.
+    /// Serves the connection after it has changed its protocol.
     upgraded: Mutex<Option<Upgraded>>,
 }
 

@@ -39,7 +39,7 @@ use crate::recipes::{election, mutex};
 use crate::request_body::RequestBody;
 use crate::{auth, cluster, http2_debug, kv, lease, maintenance, unsupported, watch};
 
-/// What a port serves.
+/// Kinds of requests that a port serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Traffic {
     pub(crate) grpc: bool,

@@ -25,7 +25,7 @@ use crate::json::gateway;
 use crate::metrics;
 use page::{method_not_allowed, not_found, plain, refusal, response};
 
-/// What a port serves besides gRPC.
+/// Pages that a port serves besides gRPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pages {
     All,

@@ -6,7 +6,7 @@
 //!                                             └───► dispatch.rs ──► answer: messages to JSON
 //! ```
 //!
-//! What JSON means is in the crate `gateway`; here are sockets, memory and time.
+//! The crate `gateway` knows the meaning of JSON; here are sockets, memory and time.
 
 pub(crate) mod answer;
 pub(crate) mod body;

@@ -91,7 +91,7 @@ impl Pings {
         (0..pings).any(|_| self.pinged())
     }
 
-    /// What comes after the bytes with which HTTP/2 begins; nothing in another protocol.
+    /// Returns the bytes after those with which HTTP/2 begins; none in another protocol.
     fn after_preface<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let Protocol::Begins(seen) = self.protocol else {
             return match self.protocol {
@@ -160,7 +160,7 @@ impl Pings {
     }
 }
 
-/// What the header of a frame says.
+/// Header of a frame.
 struct FrameHead {
     kind: u8,
     flags: u8,

@@ -57,7 +57,7 @@ fn refused(refusal: validate::StreamRefusal) -> Status {
 /// The body of one `RangeStream` call: reads and sends chunk after chunk.
 pub(crate) struct Chunks {
     call: Call,
-    /// What is left to send of the current chunk.
+    /// Rest of the current chunk, still to be sent.
     pieces: Option<Pieces>,
     /// The read of the next chunk; polled once `pieces` is empty.
     reading: Reading,

@@ -15,7 +15,7 @@ pub enum Tokens {
     Jwt { jwt: Box<Jwt>, ttl_seconds: u64 },
 }
 
-/// What a member knows about a token.
+/// Standing of a token at a member.
 pub(crate) enum Found {
     Valid(ValidToken),
     /// It does not count by the applied users, but may by newer ones.

@@ -39,7 +39,7 @@ pub struct Acceptor {
     refusals: Mutex<Refusals>,
 }
 
-/// What is read from files.
+/// Parts that are read from files.
 #[derive(Debug)]
 struct Parts {
     pair: Part<CertifiedKey>,

@@ -74,7 +74,7 @@ pub struct Issued {
     pub serial: Vec<u8>,
 }
 
-/// What a certificate is to say.
+/// Content of a certificate to be made.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub common_name: String,

@@ -1,4 +1,4 @@
-//! What a certificate says.
+//! Content of a certificate.
 
 use std::net::IpAddr;
 

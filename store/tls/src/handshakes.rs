@@ -48,7 +48,7 @@ pub enum RawSocket {
     Unix(std::os::unix::net::UnixStream),
 }
 
-/// What a port accepts.
+/// Protocols that a port accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepts {
     Tls,

@@ -1,4 +1,4 @@
-//! What the options of one side say.
+//! Settings of one side of TLS connections.
 
 use crate::files::NamedFile;
 use crate::protocol::Protocol;

@@ -54,7 +54,7 @@ struct SealedCursor {
 pub struct Scrubbed {
     /// Bytes that were read and verified.
     pub bytes: u64,
-    /// What failed.
+    /// Stretches that failed their checksum.
     pub damaged: Vec<DamagedStretch>,
     /// Every sealed segment has been looked at since the last round ended.
     pub round_over: bool,

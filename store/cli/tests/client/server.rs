@@ -45,7 +45,7 @@ impl Server {
         self.member.config.data.clone()
     }
 
-    /// What the server has logged.
+    /// Returns all lines that the server has logged.
     pub fn log(&mut self) -> String {
         self.member.process().unwrap().log()
     }

@@ -337,7 +337,7 @@ fn compare(line: &str, here: &Output, there: &Output) {
     );
 }
 
-/// What is printed, without the ids of a JSON header.
+/// Returns the printed text without the ids of a JSON header.
 fn comparable(printed: &[u8]) -> String {
     let printed = text(printed);
     let Ok(mut object) = serde_json::from_str::<Value>(&printed) else {

@@ -44,6 +44,7 @@ async fn delete_compact_and_defragment_free_space_on_a_small_disk() {
         puts += 1;
     }
     assert!(puts > 160, "{puts} MiB on a disk of 365");
+    disk.wait_for_segments();
     let before = disk.free_bytes();
     let revision = delete_all(&three, &format!("k{:03}", 100), "l").await;
     compact_and_defragment(&three, revision).await;

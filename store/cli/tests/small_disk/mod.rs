@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 pub struct SmallDisk {
     holder: Child,
@@ -69,6 +70,16 @@ impl SmallDisk {
         status.f_bavail * status.f_frsize
     }
 
+    /// Waits until no segment of the log is being made: it takes its space piece by piece.
+    pub fn wait_for_segments(&self) {
+        let made = || {
+            let mut files = std::fs::read_dir(self.seen())?;
+            let is_made = files.all(|it| it.is_ok_and(|it| !is_being_made(&it.path())));
+            Ok(is_made.then_some(()))
+        };
+        harness::wait_for("all segments are made", Duration::from_secs(60), made).unwrap();
+    }
+
     /// Takes all free space, to the last page.
     pub fn fill(&self) -> Ballast {
         // Not in the data directory, where a server would count the file as its own.
@@ -80,6 +91,10 @@ impl SmallDisk {
         while file.write_all(&page).is_ok() {}
         Ballast(path)
     }
+}
+
+fn is_being_made(path: &Path) -> bool {
+    path.extension().is_some_and(|it| it == "making")
 }
 
 impl Drop for SmallDisk {

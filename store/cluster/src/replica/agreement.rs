@@ -38,7 +38,7 @@ const RAISE_AGAIN_TICKS: u32 = 20;
 const UNANSWERED_MAX: u32 = 20;
 const RARELY_TICKS: u32 = 10;
 
-/// What the comparison of states has found; for metrics.
+/// Findings of the comparison of states; for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreements {
     /// Answers of members with the hash that this leader has.

@@ -125,7 +125,7 @@ impl Replica {
             || self.core.consensus.has_a_batch_above(changes_max)
     }
 
-    /// What the comparison of the members' states has found, since the start.
+    /// Findings of the comparison of the members' states, since the start.
     pub fn agreements(&self) -> Agreements {
         self.agreement.found
     }

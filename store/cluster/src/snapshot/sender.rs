@@ -44,7 +44,7 @@ pub(crate) struct Parcel {
     pub message: Message,
 }
 
-/// What the owner of a [`Sender`] has to do next.
+/// Next action of the owner of a [`Sender`].
 #[derive(Debug)]
 pub enum Step {
     /// Send this message to the member, then call [`Sender::poll`] again.

@@ -28,7 +28,7 @@ const KEYS_MAX: usize = 1000;
 /// Times that a plan is begun again with one checkpoint less.
 const ROUNDS_MAX: usize = 100;
 
-/// What a repair would do.
+/// Changes that a repair would make.
 #[derive(Debug)]
 pub struct RepairPlan {
     /// The place where the log is cut, and why; `None`: only checkpoints go.

@@ -1,4 +1,4 @@
-//! What a caller's proof is worth at one moment.
+//! The identity and rights that a caller's proof gives at one moment.
 
 use std::sync::Arc;
 

@@ -17,7 +17,7 @@ pub struct Url {
     address: Address,
 }
 
-/// What a URL points at.
+/// Target of a URL.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Address {
     /// `http://host:port` or `https://host:port`.

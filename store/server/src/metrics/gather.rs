@@ -69,7 +69,7 @@ fn members(page: &mut Page, backend: &Backend) {
     page.gauge("inkstone_takes_no_entries", "1: this member has no room for the leader's entries and falls behind.", u8::from(status.full));
 }
 
-/// What this member would lose if its power failed now.
+/// Writes that this member would lose if its power failed now.
 #[rustfmt::skip]
 fn unflushed(page: &mut Page, status: &Status, backend: &Backend) {
     page.gauge("inkstone_unflushed_bytes", "Bytes acknowledged here and not on the device.", status.log.unflushed_bytes);
@@ -96,7 +96,7 @@ fn compaction(page: &mut Page, status: &Status, backend: &Backend) {
     page.gauge("etcd_debugging_mvcc_db_compaction_last", "When the newest sweep after a compaction ended.", backend.evaluations.swept_at.get());
 }
 
-/// What comparing the members' states and verifying the log has found.
+/// Findings of comparing the members' states and of verifying the log.
 #[rustfmt::skip]
 fn damage(page: &mut Page, backend: &Backend) {
     let (found, engine) = (backend.node.status().agreements, backend.reader().engine());

@@ -1,4 +1,4 @@
-//! What the node reports of each other member: round trips and snapshots.
+//! Times that the node reports of each other member: round trips and snapshots.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use super::Counter;
 use super::histogram::{Histogram, ROUND_TRIP_SECONDS, SAVE_SECONDS};
 use crate::lock;
 
-/// What the node has reported of each other member.
+/// Times that the node has reported of each other member.
 #[derive(Debug, Default)]
 pub(crate) struct PeerMetrics(Mutex<BTreeMap<u64, Arc<PeerTimes>>>);
 

@@ -151,7 +151,7 @@ impl Watcher {
     }
 }
 
-/// What comes next of a leader.
+/// Next news of a leader.
 enum Next {
     Value(LeaderResponse),
     /// It leads no more.

@@ -16,7 +16,7 @@ use crate::process::Outcome;
 /// Reasons by the name of the test or row.
 pub struct Exceptions(BTreeMap<String, String>);
 
-/// What the exceptions say to the end of a test.
+/// Judgement of the end of a test by the exceptions.
 #[derive(Debug, PartialEq)]
 pub enum Judgement<'a> {
     /// It passes, and need not be excused.

@@ -62,7 +62,7 @@ pub struct Runner {
     program: PathBuf,
     folder: PathBuf,
     binaries: PathBuf,
-    /// What each test printed, by its name.
+    /// Directory of each test's output, by the test's name.
     logs: PathBuf,
     seconds_max: u64,
     verbose: bool,
