@@ -92,8 +92,7 @@ impl Repeats {
 impl Refusals {
     /// Decides whether a refusal is logged now.
     pub(crate) fn note(&mut self, now: Instant, kind: Kind, reason: &str) -> Noted {
-        let is_quiet =
-            |it: &Repeats| it.unlogged == 0 && now.saturating_since(it.since) >= PERIOD;
+        let is_quiet = |it: &Repeats| it.unlogged == 0 && now.saturating_since(it.since) >= PERIOD;
         self.kinds.retain(|_, repeats| !is_quiet(repeats));
         if let Some(repeats) = self.kinds.get_mut(&kind) {
             return repeats.count(now, reason);

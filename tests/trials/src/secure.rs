@@ -14,6 +14,9 @@ use tower::service_fn;
 
 use crate::Outcome;
 
+/// Name of the pair that [`write_certificates`] makes.
+pub const PAIR: &str = "server";
+
 /// Makes an authority and a certificate for servers and clients of this machine: `ca.pem`,
 /// `server.pem` and `server.key` in `directory`.
 pub fn write_certificates(directory: &Path) -> Outcome {
@@ -33,18 +36,18 @@ pub struct Way {
 }
 
 impl Way {
-    /// A way to `address`, with HTTP/2 inside, with the authority and the certificate of
-    /// [`write_certificates`].
-    pub fn new(address: &str, certificates: &Path) -> Outcome<Way> {
-        let file = |option, name| NamedFile {
+    /// A way to `address`, with HTTP/2 inside, with `ca.pem`, `client.pem` and `client.key` in
+    /// the directory `certificates` for a `client` of this name.
+    pub fn new(address: &str, certificates: &Path, client: &str) -> Outcome<Way> {
+        let file = |option, name: String| NamedFile {
             option,
             path: certificates.join(name),
         };
         let settings = Settings {
-            trusted: Some(file("ca", "ca.pem")),
+            trusted: Some(file("ca", "ca.pem".to_owned())),
             pair: Some(Pair {
-                certificate: file("cert", "server.pem"),
-                key: file("key", "server.key"),
+                certificate: file("cert", format!("{client}.pem")),
+                key: file("key", format!("{client}.key")),
             }),
             ..Settings::default()
         };
@@ -54,7 +57,8 @@ impl Way {
         })
     }
 
-    /// Opens a connection after its handshake, from this address if one is given.
+    /// Opens a connection after its handshake, from this address if one is given. In TLS 1.3 the
+    /// other side's refusal comes with the first bytes that are read.
     pub async fn connect(&self, from: Option<IpAddr>) -> io::Result<SecureStream> {
         let socket = TcpSocket::new_v4()?;
         if let Some(from) = from {

@@ -140,7 +140,7 @@ impl Servers {
 /// Opens a new connection to a member, with TLS if the member has it.
 pub async fn channel(member: &Member) -> Outcome<Channel> {
     if let Some(secure) = &member.config.secure {
-        let way = secure::Way::new(member.client_address(), &secure.certificates)?;
+        let way = secure::Way::new(member.client_address(), &secure.certificates, secure::PAIR)?;
         return way.channel(None).await;
     }
     let endpoint = Endpoint::from_shared(member.client_url())?;

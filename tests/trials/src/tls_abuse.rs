@@ -25,7 +25,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::bystander::PATIENCE;
 use crate::peaks::{Idle, mebibytes, peak_during};
-use crate::secure::Way;
+use crate::secure::{PAIR, Way};
 use crate::servers::Servers;
 use crate::wire::PREFACE;
 use crate::witness::Witness;
@@ -133,13 +133,19 @@ fn allow_files(files: u64) -> Outcome {
 
 async fn endure(servers: &Servers, target: &str, scene: Scene) -> Outcome<Report> {
     let secure = servers.first().config.secure.as_ref();
-    let certificates = secure.ok_or("the members have no TLS")?.certificates.clone();
-    let client_way = Way::new(servers.first().client_address(), &certificates)?;
-    let target_way = Way::new(target, &certificates)?;
+    let certificates = secure
+        .ok_or("the members have no TLS")?
+        .certificates
+        .clone();
+    let client_way = Way::new(servers.first().client_address(), &certificates, PAIR)?;
+    let target_way = Way::new(target, &certificates, PAIR)?;
     let term = term_of(servers).await?;
     let mut report = Report::default();
     // The first round trips load code and open segments.
-    Witness::start(&client_way).await?.stop(&mut Report::default()).await?;
+    Witness::start(&client_way)
+        .await?
+        .stop(&mut Report::default())
+        .await?;
     servers.settle()?;
     let idle = Idle::of(servers)?;
     let witness = Witness::start(&client_way).await?;
@@ -155,7 +161,7 @@ async fn endure(servers: &Servers, target: &str, scene: Scene) -> Outcome<Report
     report.add("most memory of a member", mebibytes(peak));
     idle.wait_for(servers, &mut report).await?;
     for member in &servers.cluster.members {
-        let way = Way::new(member.client_address(), &certificates)?;
+        let way = Way::new(member.client_address(), &certificates, PAIR)?;
         let served = Witness::start(&way).await?;
         served.stop(&mut Report::default()).await?;
     }

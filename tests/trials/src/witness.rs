@@ -1,7 +1,7 @@
 //! Clients with TLS that must not notice an attack: any error of theirs is a failure.
 //!
 //! ```text
-//!   one connection   put n ─► get: n ─► watch: n ─► put n+1 ─► ...
+//!   one connection   put n ─► watch: n ─► get: n ─► put n+1 ─► ...
 //!   newcomers        handshake ─► get, from the attackers' address and from another, in turn
 //! ```
 
@@ -59,11 +59,17 @@ impl Witness {
     /// Stops the clients, each after one more round. Fails with the first error that one had.
     pub async fn stop(self, report: &mut Report) -> Outcome {
         self.over.store(true, Ordering::Relaxed);
-        let [puts, gets, events] = self.resident.await??;
+        let [puts, events, gets] = self.resident.await??;
         report.add("puts", times(puts));
+        report.add(
+            "watched events, from the beginning of their put",
+            times(events),
+        );
         report.add("gets", times(gets));
-        report.add("watched events after their put", times(events));
-        report.add("new connections, each with a get", times(self.newcomers.await??));
+        report.add(
+            "new connections, each with a get",
+            times(self.newcomers.await??),
+        );
         Ok(())
     }
 }
@@ -94,16 +100,18 @@ async fn reside(channel: Channel, over: Arc<AtomicBool>) -> Outcome<[Vec<Duratio
         let put = requests::put(KEY, value.clone());
         timeout(PATIENCE, client.put(put)).await??;
         taken[0].push(begun.elapsed());
+        wait_for_event(&mut watch, &value).await?;
+        taken[1].push(begun.elapsed());
         let read = Instant::now();
         let answer = timeout(PATIENCE, client.range(requests::range(KEY))).await??;
-        taken[1].push(read.elapsed());
+        taken[2].push(read.elapsed());
         let found = answer.into_inner().kvs;
-        if found.first().is_none_or(|it| it.value() != value.as_bytes()) {
+        if found
+            .first()
+            .is_none_or(|it| it.value() != value.as_bytes())
+        {
             return Err(format!("{value} was put and {found:?} came").into());
         }
-        let seen = Instant::now();
-        wait_for_event(&mut watch, &value).await?;
-        taken[2].push(seen.elapsed());
         sleep(PAUSE).await;
     }
     Ok(taken)
@@ -112,7 +120,10 @@ async fn reside(channel: Channel, over: Arc<AtomicBool>) -> Outcome<[Vec<Duratio
 /// A watch of the key, after the server has confirmed it.
 async fn watch(
     channel: Channel,
-) -> Outcome<(mpsc::UnboundedSender<WatchRequest>, Streaming<WatchResponse>)> {
+) -> Outcome<(
+    mpsc::UnboundedSender<WatchRequest>,
+    Streaming<WatchResponse>,
+)> {
     let (requests, sent) = mpsc::unbounded_channel();
     let create = WatchCreateRequest {
         key: KEY.into(),
