@@ -57,7 +57,7 @@ struct Parts {
 pub(crate) struct Refused {
     pub(crate) reason: String,
     pub(crate) remedy: Remedy,
-    pub(crate) certificate: Option<Facts>,
+    pub(crate) certificate: Option<Box<Facts>>,
     /// Whether the other side ended the connection without a word.
     pub(crate) is_end: bool,
 }

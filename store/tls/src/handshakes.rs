@@ -244,7 +244,7 @@ async fn shake(
         let facts = facts.map_err(|reason| Refused::because(reason, Remedy::Reissue))?;
         if let Err(reason) = addresses::check(&facts, from.ip()).await {
             return Err(Refused {
-                certificate: Some(facts),
+                certificate: Some(Box::new(facts)),
                 ..Refused::because(reason, Remedy::FitAddress)
             });
         }
