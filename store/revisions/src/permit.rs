@@ -152,7 +152,7 @@ impl Permit<'_> {
 mod tests {
     use std::cell::Cell;
 
-    use auth::{Proof, Role, User};
+    use auth::{Proof, Role, Secret, User};
     use etcd_api::authpb::Permission;
 
     use super::*;
@@ -181,7 +181,8 @@ mod tests {
             user: "alice".to_owned(),
             proof: Proof::Certificate,
         };
-        (Auth::restore(None, 9, users, roles).unwrap(), identity)
+        let secret = Secret::new(&[7; 32]);
+        (Auth::restore(secret, 9, users, roles).unwrap(), identity)
     }
 
     #[test]
