@@ -96,7 +96,15 @@ async fn let_in(shared: &Shared, mut socket: Socket) -> Option<(Hello, Socket)> 
             refuse_unmet(shared, socket, error).await;
             return None;
         }
-        Err(_) => return None,
+        Err(_) => {
+            let seconds = shared.options.limits.greeting_timeout.as_secs();
+            let text = format!(
+                "its greeting was not complete after {seconds} s: find out what connects to the \
+                 peer port and does not speak as a member does; a firewall can keep it out"
+            );
+            log_refusal(shared, &socket, &text);
+            return None;
+        }
     };
     if let Err((refusal, text)) = judge(shared, &hello) {
         refuse(shared, socket, refusal, text).await;

@@ -6,6 +6,7 @@
 //!                                               needs the descriptor: asked to end, then closed
 //! ```
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ pub(crate) struct Connection {
     pub(crate) backend: Arc<Backend>,
     pub(crate) admitted: Admitted,
     pub(crate) security: Security,
+    /// Address of the client; `None` at a Unix socket.
+    pub(crate) from: Option<SocketAddr>,
 }
 
 impl Connection {
@@ -79,8 +82,8 @@ impl Connection {
             }
             reason = ending.as_mut() => match reason.unwrap_or(Reason::Stopping) {
                 Reason::Silent => {
-                    debug!("closed a connection on which no request came in time");
-                    return;
+                    let connections = &self.backend.resources.connections;
+                    return connections.note_silent(self.from, SILENCE_MAX);
                 }
                 Reason::Asked => {
                     connection.as_mut().graceful_shutdown();

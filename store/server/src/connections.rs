@@ -10,6 +10,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -45,6 +46,8 @@ pub(crate) struct Connections {
     table: Mutex<Table>,
     /// Attempts to accept that the system refused, on all sockets.
     not_accepted: Mutex<Throttle>,
+    /// Connections that were closed because no request came.
+    silent: Mutex<Throttle>,
 }
 
 #[derive(Debug)]
@@ -87,6 +90,7 @@ impl Connections {
                 warned: Throttle::new(WARN_EVERY),
             }),
             not_accepted: Mutex::new(Throttle::new(WARN_EVERY)),
+            silent: Mutex::new(Throttle::new(WARN_EVERY)),
         }
     }
 
@@ -97,6 +101,25 @@ impl Connections {
         if let Some(attempts) = throttle.note(self.clock.now(), 1) {
             warn!(%error, attempts, "cannot accept connections of clients");
         }
+    }
+
+    /// Counts a connection that is closed because its client sent no request, and logs at a
+    /// limited rate.
+    pub(crate) fn note_silent(&self, from: Option<SocketAddr>, within: Duration) {
+        let mut throttle = lock(&self.silent);
+        let Some(connections) = throttle.note(self.clock.now(), 1) else {
+            return;
+        };
+        let from = from.map(|it| SocketAddr::new(it.ip().to_canonical(), it.port()));
+        let from = from.map_or_else(|| "@".to_owned(), |from| from.to_string());
+        warn!(
+            "remote-addr" = from,
+            connections,
+            "closed connections on which no request came within {} s: find out what connects from \
+             this address and does not speak, a check of the port, a scan, or an attack; it costs \
+             this server little, and a firewall can end it",
+            within.as_secs()
+        );
     }
 
     /// Asks idle connections to end if the log and other members need their descriptors.

@@ -194,21 +194,27 @@ impl Worker {
                 (Err(stream), security)
             }
         };
-        let connection = Connection {
+        let connection = |from| Connection {
             traffic,
             backend: Arc::clone(&self.backend),
             admitted,
             security,
+            from,
         };
         let backend = Arc::clone(&self.backend);
         let began = match socket {
-            Ok(RawSocket::Tcp(socket)) => TcpStream::from_std(socket)
-                .map(|socket| connections.spawn(present(backend, seat, connection.serve(socket)))),
-            Ok(RawSocket::Unix(socket)) => UnixStream::from_std(socket)
-                .map(|socket| connections.spawn(present(backend, seat, connection.serve(socket)))),
-            Err(secure) => secure
-                .attach()
-                .map(|stream| connections.spawn(present(backend, seat, connection.serve(stream)))),
+            Ok(RawSocket::Tcp(socket)) => TcpStream::from_std(socket).map(|socket| {
+                let connection = connection(socket.peer_addr().ok());
+                connections.spawn(present(backend, seat, connection.serve(socket)))
+            }),
+            Ok(RawSocket::Unix(socket)) => UnixStream::from_std(socket).map(|socket| {
+                let connection = connection(None);
+                connections.spawn(present(backend, seat, connection.serve(socket)))
+            }),
+            Err(secure) => secure.attach().map(|stream| {
+                let connection = connection(stream.peer_addr());
+                connections.spawn(present(backend, seat, connection.serve(stream)))
+            }),
         };
         if let Err(error) = began {
             warn!(%error, "cannot serve an accepted connection");

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use environment::real::RealClock;
-use environment::{Clock, Instant, Mutex};
+use environment::{Clock, Mutex};
 use rustls::crypto::CryptoProvider;
 use rustls::server::{NoServerSessionStorage, ServerConfig};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{CommonState, RootCertStore};
 use tracing::{debug, warn};
 
+use crate::expiry::Expiry;
 use crate::facts::{ClientCertificate, Facts};
 use crate::part::Part;
+use crate::refusals::{Kind, Noted, Refusals, Summary};
+use crate::remedy::Remedy;
 use crate::revocation::Revoked;
 use crate::settings::Settings;
 use crate::verify::ClientCheck;
 use crate::{Error, pair, trust};
-
-/// Lines about refused connections in a second; further ones are counted.
-const LINES_MAX: u64 = 20;
 
 /// Which kind of port accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub struct Acceptor {
 #[derive(Debug)]
 struct Parts {
     pair: Part<CertifiedKey>,
+    /// Of the pair's certificate.
+    expiry: Expiry,
     /// `None` if no certificate is asked for.
     trusted: Option<Part<RootCertStore>>,
     revoked: Option<Part<Revoked>>,
@@ -50,12 +52,14 @@ struct Parts {
     config: Arc<ServerConfig>,
 }
 
-/// Lines that were logged in the second that began at `since`, and refusals without a line.
-#[derive(Debug, Default)]
-struct Refusals {
-    since: Instant,
-    lines: u64,
-    unlogged: u64,
+/// Why a connection did not pass.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) reason: String,
+    pub(crate) remedy: Remedy,
+    pub(crate) certificate: Option<Box<Facts>>,
+    /// Whether the other side ended the connection without a word.
+    pub(crate) is_end: bool,
 }
 
 impl Acceptor {
@@ -92,9 +96,12 @@ impl Acceptor {
             trusted.as_ref(),
             revoked.as_ref(),
         )?;
+        let mut expiry = Expiry::of(own.value());
+        expiry.warn_if_past(own.first_file());
         Ok(Acceptor {
             parts: Mutex::new(Parts {
                 pair: own,
+                expiry,
                 trusted,
                 revoked,
                 config,
@@ -108,8 +115,14 @@ impl Acceptor {
 
     /// The configuration of the next handshake, with the files as they are now.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
-        let mut parts = self.parts.lock();
-        let changed = parts.pair.refresh()
+        let mut guard = self.parts.lock();
+        let parts = &mut *guard;
+        let has_new_pair = parts.pair.refresh();
+        if has_new_pair {
+            parts.expiry = Expiry::of(parts.pair.value());
+        }
+        parts.expiry.warn_if_past(parts.pair.first_file());
+        let changed = has_new_pair
             | parts.trusted.as_mut().is_some_and(Part::refresh)
             | parts.revoked.as_mut().is_some_and(Part::refresh);
         if changed {
@@ -144,53 +157,79 @@ impl Acceptor {
             })
     }
 
-    /// Logs a connection that was refused. One that the other side ended is no news.
+    /// Logs a connection that was refused, or counts it: then the caller must call
+    /// [`Acceptor::log_unlogged`] after the returned time. One that the other side ended is no
+    /// news.
     pub(crate) fn log_refusal(
         &self,
         from: Option<SocketAddr>,
-        certificate: Option<&Facts>,
-        reason: &str,
-        is_end: bool,
-    ) {
+        refused: &Refused,
+    ) -> Option<Duration> {
         let words = match self.endpoint {
             Endpoint::Client => "rejected connection on client endpoint",
             Endpoint::Peer => "rejected connection on peer endpoint",
         };
         let from = from.map(|it| SocketAddr::new(it.ip().to_canonical(), it.port()));
-        let from = from.map_or_else(|| "@".to_owned(), |from| from.to_string());
-        if is_end {
-            debug!("remote-addr" = from, error = reason, "{words}");
-            return;
-        }
-        let Some(unlogged) = self.refusals.lock().admit(RealClock.now()) else {
-            return;
+        let kind = Kind {
+            address: from.map(|from| from.ip()),
+            remedy: refused.remedy,
         };
-        match certificate {
+        let from = from.map_or_else(|| "@".to_owned(), |from| from.to_string());
+        let error = refused.reason.as_str();
+        if refused.is_end {
+            debug!("remote-addr" = from, error, "{words}");
+            return None;
+        }
+        let noted = self.refusals.lock().note(RealClock.now(), kind, error);
+        match noted {
+            Noted::Line => {}
+            Noted::Later(wait) => return Some(wait),
+            Noted::Counted => return None,
+        }
+        let remedy = refused.remedy.text(&self.settings, self.endpoint);
+        match &refused.certificate {
             Some(facts) => warn!(
                 "remote-addr" = from,
                 "ip-addresses" = ?facts.addresses,
                 "dns-names" = ?facts.dns_names,
-                error = reason,
-                unlogged,
+                error,
+                remedy,
                 "{words}"
             ),
-            None => warn!("remote-addr" = from, error = reason, unlogged, "{words}"),
+            None => warn!("remote-addr" = from, error, remedy, "{words}"),
         }
+        None
     }
-}
 
-impl Refusals {
-    /// The number of refusals since the last line if a line may be logged now.
-    fn admit(&mut self, now: Instant) -> Option<u64> {
-        if now.saturating_since(self.since) >= Duration::from_secs(1) {
-            (self.since, self.lines) = (now, 0);
+    /// Logs the refusals that were counted and whose time has come.
+    pub(crate) fn log_unlogged(&self) {
+        let due = self.refusals.lock().due(RealClock.now());
+        let words = match self.endpoint {
+            Endpoint::Client => "rejected more connections on client endpoint",
+            Endpoint::Peer => "rejected more connections on peer endpoint",
+        };
+        for Summary {
+            kind,
+            reason,
+            connections,
+        } in due
+        {
+            match kind {
+                Some(Kind { address, remedy }) => {
+                    let from = address.map_or_else(|| "@".to_owned(), |it| it.to_string());
+                    let remedy = remedy.text(&self.settings, self.endpoint);
+                    let error = reason;
+                    warn!("remote-addr" = from, connections, error, remedy, "{words}");
+                }
+                None => warn!(
+                    connections,
+                    error = reason,
+                    remedy = "the lines before this one say what to do; these are further \
+                              addresses and reasons",
+                    "{words}"
+                ),
+            }
         }
-        if self.lines == LINES_MAX {
-            self.unlogged += 1;
-            return None;
-        }
-        self.lines += 1;
-        Some(std::mem::take(&mut self.unlogged))
     }
 }
 

@@ -21,7 +21,7 @@ use rcgen::{
 use crate::Error;
 use crate::protocol::provider;
 
-const DAY: Duration = Duration::from_secs(24 * 3600);
+const DAY_SECONDS: i64 = 24 * 3600;
 
 /// A key on P-256, for the crate that writes certificates.
 struct Key {
@@ -82,10 +82,10 @@ pub struct Request {
     pub hosts: Vec<String>,
     pub is_for_servers: bool,
     pub is_for_clients: bool,
-    /// Days from now to the beginning of its validity; negative for the past.
-    pub begins_in_days: i64,
-    /// Days from now to the end of its validity; negative for one that has expired.
-    pub ends_in_days: i64,
+    /// Seconds from now to the beginning of its validity; negative for the past.
+    pub begins_in_seconds: i64,
+    /// Seconds from now to the end of its validity; negative for one that has expired.
+    pub ends_in_seconds: i64,
 }
 
 impl Request {
@@ -96,8 +96,8 @@ impl Request {
             hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
             is_for_servers: true,
             is_for_clients: true,
-            begins_in_days: -1,
-            ends_in_days: 30,
+            begins_in_seconds: -DAY_SECONDS,
+            ends_in_seconds: 30 * DAY_SECONDS,
         }
     }
 }
@@ -113,7 +113,7 @@ impl Authority {
     /// A new authority, valid for ten years.
     pub fn new(common_name: &str) -> Result<Authority, Error> {
         let key = Key::generate()?;
-        let mut params = params(common_name, &[], -1, 3650)?;
+        let mut params = params(common_name, &[], -DAY_SECONDS, 3650 * DAY_SECONDS)?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let certificate = params.self_signed(&key).map_err(unmade)?;
@@ -132,13 +132,12 @@ impl Authority {
     /// Signs a certificate for a new key.
     pub fn issue(&self, request: &Request) -> Result<Issued, Error> {
         let key = Key::generate()?;
-        let Request {
-            begins_in_days,
-            ends_in_days,
-            ..
-        } = *request;
-        let hosts = &request.hosts;
-        let mut params = params(&request.common_name, hosts, begins_in_days, ends_in_days)?;
+        let mut params = params(
+            &request.common_name,
+            &request.hosts,
+            request.begins_in_seconds,
+            request.ends_in_seconds,
+        )?;
         let usages = [
             (request.is_for_servers, ExtendedKeyUsagePurpose::ServerAuth),
             (request.is_for_clients, ExtendedKeyUsagePurpose::ClientAuth),
@@ -158,13 +157,13 @@ impl Authority {
     pub fn revoke(&self, serials: &[Vec<u8>]) -> Result<Vec<u8>, Error> {
         let revoked = serials.iter().map(|serial| RevokedCertParams {
             serial_number: SerialNumber::from_slice(serial),
-            revocation_time: date_time_ymd(1970, 1, 1) + since_1970(-1),
+            revocation_time: date_time_ymd(1970, 1, 1) + since_1970(-DAY_SECONDS),
             reason_code: None,
             invalidity_date: None,
         });
         let list = CertificateRevocationListParams {
-            this_update: date_time_ymd(1970, 1, 1) + since_1970(-1),
-            next_update: date_time_ymd(1970, 1, 1) + since_1970(30),
+            this_update: date_time_ymd(1970, 1, 1) + since_1970(-DAY_SECONDS),
+            next_update: date_time_ymd(1970, 1, 1) + since_1970(30 * DAY_SECONDS),
             crl_number: SerialNumber::from(1),
             issuing_distribution_point: None,
             revoked_certs: revoked.collect(),
@@ -178,7 +177,7 @@ impl Authority {
 /// A server's certificate that is its own authority.
 pub(crate) fn self_signed_pair(hosts: &[String], years: u32) -> Result<Issued, Error> {
     let key = Key::generate()?;
-    let mut params = params("", hosts, 0, i64::from(years) * 365)?;
+    let mut params = params("", hosts, 0, i64::from(years) * 365 * DAY_SECONDS)?;
     params.distinguished_name = DistinguishedName::new();
     let name = &mut params.distinguished_name;
     name.push(DnType::OrganizationName, "etcd");
@@ -197,8 +196,8 @@ pub(crate) fn self_signed_pair(hosts: &[String], years: u32) -> Result<Issued, E
 fn params(
     common_name: &str,
     hosts: &[String],
-    begins_in_days: i64,
-    ends_in_days: i64,
+    begins_in_seconds: i64,
+    ends_in_seconds: i64,
 ) -> Result<CertificateParams, Error> {
     let mut random = [0; 20];
     graviola::random::fill(&mut random).map_err(no_randomness)?;
@@ -222,8 +221,8 @@ fn params(
     params.serial_number = Some(SerialNumber::from_slice(&random));
     params.is_ca = IsCa::ExplicitNoCa;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.not_before = date_time_ymd(1970, 1, 1) + since_1970(begins_in_days);
-    params.not_after = date_time_ymd(1970, 1, 1) + since_1970(ends_in_days);
+    params.not_before = date_time_ymd(1970, 1, 1) + since_1970(begins_in_seconds);
+    params.not_after = date_time_ymd(1970, 1, 1) + since_1970(ends_in_seconds);
     Ok(params)
 }
 
@@ -232,11 +231,11 @@ fn serial_of(params: &CertificateParams) -> Vec<u8> {
     serial.map(SerialNumber::to_bytes).unwrap_or_default()
 }
 
-/// Time from 1970 to the moment `days` days after now.
-fn since_1970(days: i64) -> Duration {
-    let distance = DAY * u32::try_from(days.unsigned_abs()).unwrap_or(u32::MAX);
+/// Time from 1970 to the moment `seconds` after now.
+fn since_1970(seconds: i64) -> Duration {
+    let distance = Duration::from_secs(seconds.unsigned_abs());
     let now = RealClock.unix_time();
-    match days < 0 {
+    match seconds < 0 {
         true => now.saturating_sub(distance),
         false => now.saturating_add(distance),
     }

@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tracing::warn;
 
+use crate::expiry::Expiry;
 use crate::part::Part;
 use crate::settings::Settings;
 use crate::stream::{SecureStream, Socket};
@@ -32,6 +33,8 @@ pub struct Connector {
 #[derive(Debug)]
 struct Parts {
     pair: Option<Part<CertifiedKey>>,
+    /// Of the pair's certificate.
+    expiry: Option<Expiry>,
     trusted: Part<RootCertStore>,
     config: Arc<ClientConfig>,
 }
@@ -52,6 +55,7 @@ impl Connector {
         let config = config(&settings, &provider, &protocols, own.as_ref(), &trusted)?;
         Ok(Connector {
             parts: Mutex::new(Parts {
+                expiry: own.as_ref().map(|own| Expiry::of(own.value())),
                 pair: own,
                 trusted,
                 config,
@@ -63,9 +67,16 @@ impl Connector {
     }
 
     fn config(&self) -> Arc<ClientConfig> {
-        let mut parts = self.parts.lock();
-        let changed = parts.pair.as_mut().is_some_and(Part::refresh) | parts.trusted.refresh();
-        if changed {
+        let mut guard = self.parts.lock();
+        let parts = &mut *guard;
+        let has_new_pair = parts.pair.as_mut().is_some_and(Part::refresh);
+        if has_new_pair {
+            parts.expiry = parts.pair.as_ref().map(|own| Expiry::of(own.value()));
+        }
+        if let (Some(expiry), Some(pair)) = (&mut parts.expiry, &parts.pair) {
+            expiry.warn_if_past(pair.first_file());
+        }
+        if has_new_pair | parts.trusted.refresh() {
             let (settings, pair) = (&self.settings, parts.pair.as_ref());
             match config(
                 settings,

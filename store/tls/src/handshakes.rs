@@ -23,12 +23,13 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use crate::acceptor::Acceptor;
+use crate::acceptor::{Acceptor, Refused};
 use crate::facts::{ClientCertificate, Facts};
 use crate::greetings::{Greeting, Greetings};
+use crate::remedy::Remedy;
 use crate::stream::{DetachedStream, SecureStream, Socket};
 use crate::{addresses, words};
 
@@ -159,17 +160,11 @@ fn run(runtime: Runtime, mut arrivals: UnboundedReceiver<Arrival>) {
     runtime.shutdown_background();
 }
 
-/// Why a connection did not pass.
-struct Refused {
-    reason: String,
-    certificate: Option<Facts>,
-    is_end: bool,
-}
-
 impl Refused {
-    fn because(reason: impl Into<String>) -> Refused {
+    fn because(reason: impl Into<String>, remedy: Remedy) -> Refused {
         Refused {
             reason: reason.into(),
+            remedy,
             certificate: None,
             is_end: false,
         }
@@ -180,6 +175,7 @@ impl From<io::Error> for Refused {
     fn from(error: io::Error) -> Refused {
         Refused {
             reason: words::reason(&error),
+            remedy: words::remedy(&error),
             certificate: None,
             is_end: words::is_end(&error),
         }
@@ -195,26 +191,27 @@ impl Arrival {
         let from = socket.peer_addr();
         let shaking = shake(&self.acceptor, self.accepts, socket, from);
         let outcome = tokio::select! {
-            outcome = timeout(HANDSHAKE_TIME_MAX, shaking) => outcome,
+            outcome = timeout(HANDSHAKE_TIME_MAX, shaking) => outcome.unwrap_or_else(|_| {
+                let seconds = HANDSHAKE_TIME_MAX.as_secs();
+                let late = format!("the handshake took longer than {seconds} s");
+                Err(Refused::because(late, Remedy::Late))
+            }),
             () = self.ended => return,
-            () = self.greeting.ended() => Ok(Err(Refused::because(
+            () = self.greeting.ended() => Err(Refused::because(
                 "too many handshakes are under way, most of them from this address",
-            ))),
+                Remedy::Crowd,
+            )),
         };
         drop(self.greeting);
-        let Ok(outcome) = outcome else {
-            let seconds = HANDSHAKE_TIME_MAX.as_secs();
-            let late = format!("the handshake took longer than {seconds} s");
-            return self.acceptor.log_refusal(from, None, &late, false);
+        let refused = match outcome {
+            Ok(arrived) => return (self.done)(arrived),
+            Err(refused) => refused,
         };
-        match outcome {
-            Ok(arrived) => (self.done)(arrived),
-            Err(refused) => self.acceptor.log_refusal(
-                from,
-                refused.certificate.as_ref(),
-                &refused.reason,
-                refused.is_end,
-            ),
+        // Only the line about this connection remains of it.
+        drop(self.done);
+        if let Some(wait) = self.acceptor.log_refusal(from, &refused) {
+            sleep(wait).await;
+            self.acceptor.log_unlogged();
         }
     }
 }
@@ -233,7 +230,7 @@ async fn shake(
             Accepts::Tls => {
                 explain(tcp).await;
                 let reason = "tls: first record does not look like a TLS handshake";
-                Err(Refused::because(reason))
+                Err(Refused::because(reason, Remedy::SpeakTls))
             }
         };
     }
@@ -243,12 +240,12 @@ async fn shake(
     if let Some(from) = from.filter(|_| acceptor.checks_addresses())
         && let Some(certificate) = session.peer_certificates().and_then(|all| all.first())
     {
-        let facts = Facts::of(certificate).map_err(Refused::because)?;
+        let facts = Facts::of(certificate);
+        let facts = facts.map_err(|reason| Refused::because(reason, Remedy::Reissue))?;
         if let Err(reason) = addresses::check(&facts, from.ip()).await {
             return Err(Refused {
-                reason,
-                certificate: Some(facts),
-                is_end: false,
+                certificate: Some(Box::new(facts)),
+                ..Refused::because(reason, Remedy::FitAddress)
             });
         }
     }

@@ -19,6 +19,7 @@ mod addresses;
 mod authority;
 mod connector;
 mod error;
+mod expiry;
 mod facts;
 mod files;
 #[cfg(any(fuzzing, test))]
@@ -29,6 +30,8 @@ mod own_authority;
 mod pair;
 mod part;
 mod protocol;
+mod refusals;
+mod remedy;
 mod revocation;
 mod self_signed;
 mod settings;

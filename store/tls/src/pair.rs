@@ -1,12 +1,9 @@
 //! A certificate with its key, checked to belong together.
 
-use environment::Clock;
-use environment::real::RealClock;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{InconsistentKeys, crypto::CryptoProvider};
-use tracing::warn;
 
 use crate::Error;
 use crate::facts::Facts;
@@ -24,9 +21,7 @@ pub(crate) fn load(files: &[NamedFile]) -> Result<CertifiedKey, Error> {
     let chain = chain(certificate, &certificate.read()?)?;
     let key_der = private_key(key, &key.read()?)?;
     let provider = provider()?;
-    let certified = certified(chain, key_der, &provider, certificate, key)?;
-    warn_of_its_end(certificate, &certified);
-    Ok(certified)
+    certified(chain, key_der, &provider, certificate, key)
 }
 
 /// The certificates in the contents of a file.
@@ -100,23 +95,6 @@ fn certified(
              of 2,048 bits or more, or an Ed25519 key"
         )),
     })
-}
-
-/// etcd serves with an expired certificate, and so does this; clients refuse it.
-fn warn_of_its_end(file: &NamedFile, certified: &CertifiedKey) {
-    let Some(facts) = certified.cert.first().and_then(|it| Facts::of(it).ok()) else {
-        return;
-    };
-    let now = i64::try_from(RealClock.unix_time().as_secs()).unwrap_or(i64::MAX);
-    if facts.not_after < now {
-        warn!(
-            file = %file.path.display(),
-            expired_seconds_ago = now - facts.not_after,
-            "the certificate of --{} has expired, and the other side will refuse it: write a new \
-             one to this file, which is read again without a restart",
-            file.option
-        );
-    }
 }
 
 #[cfg(test)]

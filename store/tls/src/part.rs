@@ -2,14 +2,21 @@
 //!
 //! A file may be read while it is written, and two files that belong together are never
 //! replaced at the same moment. So a part that cannot be read again stays as it was, and is
-//! tried again at the next handshake.
+//! tried again at the next handshake, or once in a second while its files stay the same.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use environment::real::RealClock;
+use environment::{Clock, Instant};
 use tracing::{info, warn};
 
 use crate::Error;
 use crate::files::{NamedFile, Stamp};
+
+/// Shortest time between two attempts to read files that could not be used and have not changed:
+/// a crowd of handshakes would read them again and again.
+const RETRY_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct Part<T> {
@@ -18,8 +25,14 @@ pub(crate) struct Part<T> {
     value: Arc<T>,
     /// State of the files from which `value` was read.
     stamps: Vec<Stamp>,
-    /// State of the files that could not be read and were logged.
-    logged: Vec<Stamp>,
+    /// The last attempt that failed, which was logged.
+    failed: Option<Failed>,
+}
+
+#[derive(Debug)]
+struct Failed {
+    stamps: Vec<Stamp>,
+    at: Instant,
 }
 
 impl<T> Part<T> {
@@ -34,7 +47,7 @@ impl<T> Part<T> {
             files,
             load,
             stamps,
-            logged: Vec::new(),
+            failed: None,
         })
     }
 
@@ -51,7 +64,7 @@ impl<T> Part<T> {
             files,
             load,
             stamps: Vec::new(),
-            logged: Vec::new(),
+            failed: None,
         };
         part.refresh();
         part
@@ -68,21 +81,48 @@ impl<T> Part<T> {
         if stamps == self.stamps {
             return false;
         }
+        let now = RealClock.now();
+        let known = self.failed.as_ref().filter(|it| it.stamps == stamps);
+        if known.is_some_and(|it| now.saturating_since(it.at) < RETRY_EVERY) {
+            return false;
+        }
         match (self.load)(&self.files) {
             Ok(value) => {
                 self.value = Arc::new(value);
                 self.stamps = stamps;
+                self.failed = None;
                 info!(files = self.names(), "read TLS files");
                 true
             }
             Err(error) => {
-                if self.logged != stamps {
-                    warn!(%error, "a TLS file cannot be used; the last good one stays in force");
-                    self.logged = stamps;
+                if known.is_none() {
+                    self.warn(&error);
                 }
+                self.failed = Some(Failed { stamps, at: now });
                 false
             }
         }
+    }
+
+    fn warn(&self, error: &Error) {
+        match self.stamps.is_empty() {
+            true => warn!(
+                %error,
+                "a TLS file cannot be used and there is no earlier one: the other side's \
+                 certificates are refused until a good file is written, which is read without a \
+                 restart"
+            ),
+            false => warn!(
+                %error,
+                "a TLS file cannot be used; the last good one stays in force until a good file is \
+                 written, which is read without a restart"
+            ),
+        }
+    }
+
+    /// The file that is named first.
+    pub(crate) fn first_file(&self) -> &NamedFile {
+        &self.files[0]
     }
 
     fn names(&self) -> String {

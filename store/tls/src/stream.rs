@@ -161,6 +161,11 @@ impl SecureStream {
         self.session.get_ref().1.alpn_protocol()
     }
 
+    /// Address of the other side; `None` at a Unix socket.
+    pub fn peer_addr(&self) -> Option<SocketAddr> {
+        self.session.get_ref().0.peer_addr()
+    }
+
     fn tcp(&self) -> io::Result<&TcpStream> {
         match self.session.get_ref().0 {
             Socket::Tcp(socket) => Ok(socket),

@@ -8,6 +8,8 @@ use rustls::AlertDescription;
 use rustls::CertificateError;
 use rustls::InvalidMessage;
 
+use crate::remedy::Remedy;
+
 /// The same error with a reason in these words.
 pub(crate) fn translated(error: io::Error) -> io::Error {
     match of_tls(&error) {
@@ -22,6 +24,11 @@ pub(crate) fn reason(error: &io::Error) -> String {
         Some(error) => translate(error),
         None => error.to_string(),
     }
+}
+
+/// What can be done about a failed handshake.
+pub(crate) fn remedy(error: &io::Error) -> Remedy {
+    of_tls(error).map_or(Remedy::Inspect, Remedy::of)
 }
 
 /// Whether the other side ended the connection without a word.

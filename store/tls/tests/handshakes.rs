@@ -45,8 +45,8 @@ async fn a_server_of_another_authority_is_refused_unless_none_is_verified() {
 async fn a_server_with_an_expired_certificate_is_refused() {
     let files = Files::new();
     let expired = Request {
-        begins_in_days: -30,
-        ends_in_days: -1,
+        begins_in_seconds: -3600,
+        ends_in_seconds: -60,
         ..local("server")
     };
     let settings = Settings {
@@ -91,12 +91,12 @@ async fn clients_without_a_usable_certificate_are_refused() {
         ..settings
     };
     let expired = Request {
-        begins_in_days: -30,
-        ends_in_days: -1,
+        begins_in_seconds: -3600,
+        ends_in_seconds: -60,
         ..Request::new("expired", &[])
     };
     let future = Request {
-        begins_in_days: 1,
+        begins_in_seconds: 3600,
         ..Request::new("future", &[])
     };
     let for_servers = Request {

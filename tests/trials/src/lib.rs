@@ -11,6 +11,8 @@
 //!                               └──────────┘
 //! ```
 //!
+//! [`tls_abuse`] does the same to the ports with TLS: thousands of handshakes that do not end.
+//!
 //! Each trial is a function that takes a [`Subject`] (the programs) and a
 //! [`Length`] (how long, from which seed) and returns a [`Report`], or an error
 //! that says what was wrong and how to reproduce it. `cargo trials fuzz` runs
@@ -32,11 +34,14 @@ pub mod peer;
 pub mod peer_wire;
 pub mod process;
 pub mod requests;
+pub mod secure;
 pub mod servers;
 pub mod slow;
+pub mod tls_abuse;
 pub mod users;
 pub mod watch;
 mod wire;
+mod witness;
 
 use std::fmt;
 use std::path::PathBuf;

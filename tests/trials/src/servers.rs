@@ -8,7 +8,7 @@ use etcd_api::etcdserverpb::{StatusRequest, StatusResponse};
 use harness::{Cluster, Member, Program, readings};
 use tonic::transport::{Channel, Endpoint};
 
-use crate::{Outcome, Subject};
+use crate::{Outcome, Subject, secure};
 
 /// Time within which members become idle after their start.
 const IDLE_SECONDS_MAX: u32 = 60;
@@ -50,6 +50,26 @@ impl Servers {
         let program = Program::new(binary).with(flags);
         Ok(Servers {
             cluster: Cluster::start(&program, folder.path(), count)?,
+            _folder: folder,
+        })
+    }
+
+    /// Starts `count` members with TLS for clients and members, after `change` has changed each.
+    /// Their certificates are in a folder of theirs, as [`secure::write_certificates`] makes them.
+    pub fn start_secure(
+        binary: &Path,
+        count: usize,
+        mut change: impl FnMut(&mut Member) -> Outcome,
+    ) -> Outcome<Servers> {
+        let folder = tempfile::tempdir()?;
+        secure::write_certificates(folder.path())?;
+        let places = vec![folder.path().to_owned(); count];
+        let mut cluster = Cluster::prepare(&Program::new(binary), &places)?;
+        cluster.secure(folder.path())?;
+        cluster.members.iter_mut().try_for_each(&mut change)?;
+        cluster.start_all()?;
+        Ok(Servers {
+            cluster,
             _folder: folder,
         })
     }
@@ -117,8 +137,12 @@ impl Servers {
     }
 }
 
-/// Opens a new connection to a member.
+/// Opens a new connection to a member, with TLS if the member has it.
 pub async fn channel(member: &Member) -> Outcome<Channel> {
+    if let Some(secure) = &member.config.secure {
+        let way = secure::Way::new(member.client_address(), &secure.certificates, secure::PAIR)?;
+        return way.channel(None).await;
+    }
     let endpoint = Endpoint::from_shared(member.client_url())?;
     Ok(endpoint.connect().await?)
 }

@@ -6,6 +6,10 @@
 )]
 
 mod clients;
+mod connected;
+mod crowds;
+mod dates;
+mod files;
 mod members;
 mod refusals;
 mod secure;

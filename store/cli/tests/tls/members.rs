@@ -188,6 +188,36 @@ fn a_revoked_member_is_kept_out() {
 }
 
 #[test]
+fn a_member_with_an_expired_certificate_is_kept_out_until_its_files_are_renewed() {
+    let certificates = Certificates::new();
+    let mut three = Three::prepared(&certificates, &MUTUAL);
+    let expired = Request {
+        begins_in_seconds: -3600,
+        ends_in_seconds: -60,
+        ..local("server")
+    };
+    certificates.issue("expired", &expired);
+    let flags = certificates.flags(&[
+        "--peer-cert-file=@/expired.pem",
+        "--peer-key-file=@/expired.key",
+    ]);
+    three.members[2].program.flags.extend(flags);
+    three.start(&[0, 1, 2]);
+    three.puts(&certificates, 0);
+    three.waits_for(2, "the certificate of --peer-cert-file has expired");
+    let process = three.members[0].process().unwrap();
+    let rejected = "rejected connection on peer endpoint";
+    let line = process.wait_for_line(rejected).unwrap();
+    assert!(line.contains("certificate has expired"), "{line}");
+    assert!(
+        line.contains("give the other side a new certificate"),
+        "{line}"
+    );
+    certificates.issue("expired", &local("server"));
+    three.puts(&certificates, 2);
+}
+
+#[test]
 fn strangers_at_the_peer_port_get_no_further_than_the_handshake() {
     use std::io::{Read, Write};
     let certificates = Certificates::new();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   does a store keep its promises?    crash  power-cut  soak
-//!   does a cluster?                    faults  walks  hostile
+//!   does a cluster?                    faults  walks  hostile  tls-abuse
 //!   do clients get what etcd gives?    fuzz  strain  etcd-tests
 //!   do tests on a busy machine?        ports
 //!   do the locks' schedulers?          guest
@@ -34,6 +34,7 @@ mod request;
 mod restarts;
 mod soak;
 mod strain;
+mod tls_abuse;
 mod values;
 mod volume;
 mod walks;
@@ -66,6 +67,8 @@ enum Verb {
     Walks(walks::Options),
     /// Three members under load, and hostile frames at their peer ports
     Hostile(hostile::Options),
+    /// Thousands of TLS handshakes that do not end, and clients that send one byte a second
+    TlsAbuse(tls_abuse::Options),
     /// Random operations beside etcd, and damaged, slow and hostile clients
     Fuzz(fuzz::Options),
     /// One Go client with very large and very many requests, on our server and etcd (needs Go)
@@ -86,6 +89,7 @@ fn main() -> process::Outcome {
         Verb::Faults(options) => faults::run(&options),
         Verb::Walks(options) => walks::run(&options),
         Verb::Hostile(options) => hostile::run(&options),
+        Verb::TlsAbuse(options) => tls_abuse::run(&options),
         Verb::Fuzz(options) => fuzz::run(&options),
         Verb::Strain(options) => strain::run(&options),
         Verb::EtcdTests(options) => etcd_tests::run(&options),
