@@ -3,7 +3,7 @@
 //! ```text
 //!   does a store keep its promises?    crash  power-cut  soak
 //!   does a cluster?                    faults  walks  hostile  tls-abuse
-//!   do clients get what etcd gives?    fuzz  strain  etcd-tests
+//!   do clients get what etcd gives?    fuzz  strain  etcd-tests  watch-beside-ranges
 //!   do tests on a busy machine?        ports
 //!   do the locks' schedulers?          guest
 //! ```
@@ -38,6 +38,7 @@ mod tls_abuse;
 mod values;
 mod volume;
 mod walks;
+mod watch_beside_ranges;
 
 use clap::{Parser, Subcommand};
 use trials::{etcd, machine, packages, process, requests, servers};
@@ -73,6 +74,8 @@ enum Verb {
     Fuzz(fuzz::Options),
     /// One Go client with very large and very many requests, on our server and etcd (needs Go)
     Strain(strain::Options),
+    /// A watch that shares a TLS connection with large ranges: its delay, here and on etcd
+    WatchBesideRanges(watch_beside_ranges::Options),
     /// Run etcd's own suites, tests/common and tests/e2e, against our server (needs Go)
     EtcdTests(etcd_tests::Options),
     /// Take ports and give them back at random, while a command runs
@@ -92,6 +95,7 @@ fn main() -> process::Outcome {
         Verb::TlsAbuse(options) => tls_abuse::run(&options),
         Verb::Fuzz(options) => fuzz::run(&options),
         Verb::Strain(options) => strain::run(&options),
+        Verb::WatchBesideRanges(options) => watch_beside_ranges::run(&options),
         Verb::EtcdTests(options) => etcd_tests::run(&options),
         Verb::Ports(options) => ports::run(&options),
         Verb::Guest(options) => guest::run(&options),
