@@ -12,6 +12,7 @@
 //! `invalid auth token` first of all: a token must count whichever member is asked.
 
 mod client;
+mod failure;
 mod tally;
 mod written;
 

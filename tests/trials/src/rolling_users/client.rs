@@ -1,6 +1,5 @@
 //! A client with a token of its own, which repeats what clients of etcd repeat.
 
-use std::error::Error as _;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,8 +9,9 @@ use etcd_api::etcdserverpb::kv_client::KvClient;
 use tokio::time::{sleep, timeout};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
-use tonic::{Code, ConnectError, Request, Status};
+use tonic::{Code, Request, Status};
 
+use super::failure::{Failure, text};
 use super::tally::{Ended, Tally};
 use super::written::{Written, key};
 use crate::logins::Login;
@@ -33,42 +33,6 @@ pub struct Client {
     login: Login,
     token: MetadataValue<Ascii>,
     tally: Arc<Tally>,
-}
-
-/// Meaning of a failed call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Failure {
-    /// No server has got the request: any call is repeated.
-    NotSent,
-    /// The server or the connection is away: a get is repeated, the outcome of a put is unknown.
-    Away,
-    /// No client repeats the call.
-    Wrong,
-}
-
-impl Failure {
-    fn of(status: &Status) -> Failure {
-        let mut source = status.source();
-        while let Some(error) = source {
-            if error.is::<ConnectError>() {
-                return Failure::NotSent;
-            }
-            source = error.source();
-        }
-        // A status with a source was made by this side: the connection was lost.
-        match status.code() {
-            Code::Unavailable => Failure::Away,
-            _ if status.source().is_some() => Failure::Away,
-            _ => Failure::Wrong,
-        }
-    }
-}
-
-/// An error as text. The lost connections of one kind have one text.
-fn text(call: &str, status: &Status) -> String {
-    let lost = status.source().is_some();
-    let lost = if lost { " (connection)" } else { "" };
-    format!("{call}: {:?}: {}{lost}", status.code(), status.message())
 }
 
 impl Client {
@@ -115,7 +79,9 @@ impl Client {
         let name = key(self.number, number);
         let message = requests::put(name.clone(), name);
         let put = |mut kv: KvClient<Channel>, request| async move { kv.put(request).await };
-        let done = self.call("put", message, put, &[Failure::NotSent]).await;
+        let done = self
+            .call("put", message, put, &[Failure::NotExecuted])
+            .await;
         let ended = if done.is_some() {
             Ended::Put
         } else {
@@ -131,7 +97,7 @@ impl Client {
         let name = key(self.number, number);
         let range = requests::range(name.clone());
         let get = |mut kv: KvClient<Channel>, request| async move { kv.range(request).await };
-        let repeated = [Failure::NotSent, Failure::Away];
+        let repeated = [Failure::NotExecuted, Failure::Away];
         let Some(answer) = self.call("get", range, get, &repeated).await else {
             return;
         };
