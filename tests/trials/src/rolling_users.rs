@@ -16,10 +16,13 @@ mod failure;
 mod tally;
 mod written;
 
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use harness::Signal;
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::sleep;
 use tonic::transport::Channel;
@@ -58,8 +61,9 @@ pub struct Scene {
 pub struct Seen {
     /// Counts during each step, in order.
     pub steps: Vec<(String, Counts)>,
-    /// Errors that a retrying client repeats, with their numbers.
-    pub repeated: Report,
+    /// Errors that a retrying client repeats, or after which it does not know the outcome of a
+    /// put: how many of each at graceful stops, and how many at kills.
+    pub repeated: BTreeMap<String, [usize; 2]>,
     /// Answers that no retrying client repeats; the trial failed if there are any.
     pub wrong: Report,
     pub logins: usize,
@@ -68,6 +72,16 @@ pub struct Seen {
     pub found: usize,
     /// Puts without an answer, or with an error after which a client does not know.
     pub unknown: usize,
+}
+
+impl Seen {
+    fn note(&mut self, step: String, tally: &Tally, is_kill: bool) {
+        let (counts, errors) = tally.take();
+        self.steps.push((step, counts));
+        for (error, count) in errors {
+            self.repeated.entry(error).or_default()[usize::from(is_kill)] += count;
+        }
+    }
 }
 
 /// Plays the scene with a server program, which may be etcd. Fails if an acknowledged put is
@@ -108,7 +122,7 @@ async fn play(servers: &mut Servers, scene: Scene) -> Outcome<Seen> {
     }
     seen.found = written::check(&members, &written).await?;
     seen.unknown = written.iter().map(Written::unknown).sum();
-    (seen.repeated, seen.wrong) = tally.errors();
+    seen.wrong = tally.wrong();
     Ok(seen)
 }
 
@@ -142,22 +156,23 @@ async fn log_in(
 }
 
 async fn restarts(servers: &mut Servers, scene: Scene, tally: &Tally, seen: &mut Seen) -> Outcome {
-    let mut note = |name: String| seen.steps.push((name, tally.take()));
     sleep(scene.settle).await;
-    note("no restart".to_owned());
+    seen.note("no restart".to_owned(), tally, false);
     for _ in 0..scene.rounds {
         for place in 0..MEMBERS {
             let leads = block_in_place(|| servers.cluster.find_leader())? == place;
             let member = &mut servers.cluster.members[place];
             let status = block_in_place(|| member.stop())?;
-            if !status.success() {
+            // etcd ends itself with the signal that it got.
+            if !status.success() && status.signal() != Some(Signal::TERM.as_raw()) {
                 let (name, lines) = (&member.config.name, member.last_lines());
                 return Err(format!("{name} ended with {status}: {lines}").into());
             }
             block_in_place(|| member.start_and_wait())?;
             sleep(scene.settle).await;
             let what = if leads { ", the leader" } else { "" };
-            note(format!("SIGTERM, {}{what}", member.config.name));
+            let name = format!("SIGTERM, {}{what}", member.config.name);
+            seen.note(name, tally, false);
         }
         let leader = block_in_place(|| servers.cluster.find_leader())?;
         let member = &mut servers.cluster.members[leader];
@@ -166,7 +181,8 @@ async fn restarts(servers: &mut Servers, scene: Scene, tally: &Tally, seen: &mut
         sleep(scene.settle).await;
         block_in_place(|| member.start_and_wait())?;
         sleep(scene.settle).await;
-        note(format!("kill -9, {}, the leader", member.config.name));
+        let name = format!("kill -9, {}, the leader", member.config.name);
+        seen.note(name, tally, true);
     }
     Ok(())
 }

@@ -73,21 +73,18 @@ impl Tally {
         *lock(&self.wrong).entry(error).or_default() += 1;
     }
 
-    /// The counts since this was called last.
-    pub fn take(&self) -> Counts {
-        std::mem::take(&mut lock(&self.counts))
+    /// The counts and repeatable errors since this was called last.
+    pub fn take(&self) -> (Counts, BTreeMap<String, usize>) {
+        let errors = std::mem::take(&mut *lock(&self.repeated));
+        (std::mem::take(&mut lock(&self.counts)), errors)
     }
 
-    /// Repeatable errors, and wrong answers.
-    pub fn errors(&self) -> (Report, Report) {
-        (report(&lock(&self.repeated)), report(&lock(&self.wrong)))
+    /// Answers that no retrying client repeats.
+    pub fn wrong(&self) -> Report {
+        let mut report = Report::default();
+        for (name, count) in &*lock(&self.wrong) {
+            report.add(name, count);
+        }
+        report
     }
-}
-
-fn report(counted: &BTreeMap<String, usize>) -> Report {
-    let mut report = Report::default();
-    for (name, count) in counted {
-        report.add(name, count);
-    }
-    report
 }

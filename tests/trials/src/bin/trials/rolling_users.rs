@@ -6,7 +6,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use trials::Report;
 use trials::rolling_users::{Scene, Seen};
 
 use crate::machine::Machine;
@@ -88,11 +87,12 @@ impl Options {
                 counts.longest.as_millis().to_string(),
             ]
         });
-        let rows = |report: &Report| {
-            let rows = report.rows.iter();
-            rows.map(|(error, count)| vec![error.clone(), count.clone()])
-                .collect::<Vec<_>>()
-        };
+        let repeated = seen.repeated.iter();
+        let repeated = repeated.map(|(error, [stops, kills])| {
+            vec![error.clone(), stops.to_string(), kills.to_string()]
+        });
+        let wrong = seen.wrong.rows.iter();
+        let wrong = wrong.map(|(error, count)| vec![error.clone(), count.clone()]);
         format!(
             "# Members restarted under clients with users, {}\n\n\
              {}. Three members of version {version} with TLS for clients and members, users \
@@ -100,7 +100,7 @@ impl Options {
              each logged in once; a put and a get of it after a mean pause of {} ms; {} s between \
              restarts. Written by `cargo trials rolling-users`.\n\n\
              {} logins took {:.1} s. At the end every member had the same {} puts, all acknowledged \
-             ones among them; {} had no known outcome.\n\n{}\n{}\n{}",
+             ones among them; {} had no known outcome.\n\n{}\nErrors after which clients repeat the call, or do not know the outcome of a put:\n\n{}\n{}",
             machine.date,
             machine.line(),
             self.clients,
@@ -113,14 +113,8 @@ impl Options {
             seen.found,
             seen.unknown,
             report::table(&HEADS, steps),
-            report::table(
-                &["error that a client repeats, or an unknown put", "times"],
-                rows(&seen.repeated)
-            ),
-            report::table(
-                &["answer that no client repeats", "times"],
-                rows(&seen.wrong)
-            ),
+            report::table(&["error", "at SIGTERM", "at kill -9"], repeated),
+            report::table(&["answer that no client repeats", "times"], wrong),
         )
     }
 }
