@@ -118,7 +118,10 @@ async fn play(servers: &mut Servers, scene: Scene) -> Outcome<Seen> {
     stepped?;
     let mut members = Vec::new();
     for member in &servers.cluster.members {
-        members.push(channel(member).await?);
+        let channel = channel(member).await?;
+        // A new token, so that lost puts of etcd are found although it has forgotten old ones.
+        let token = Login::of(&names[0]).token(channel.clone()).await?;
+        members.push((channel, token));
     }
     seen.found = written::check(&members, &written).await?;
     seen.unknown = written.iter().map(Written::unknown).sum();

@@ -69,7 +69,6 @@ impl Client {
                 self.get(number).await;
             }
         }
-        written.token = Some(self.token);
         written
     }
 

@@ -11,6 +11,9 @@ use tonic::transport::Channel;
 
 use crate::{Outcome, requests};
 
+/// A connection to a member, and a token.
+pub type Session = (Channel, MetadataValue<Ascii>);
+
 /// Key and value of one of a client's puts.
 pub fn key(client: usize, number: u64) -> Bytes {
     format!("c{client:05}/{number:08}").into()
@@ -24,8 +27,6 @@ pub struct Written {
     sent: u64,
     /// Numbers of the puts that were not acknowledged.
     unknown: BTreeSet<u64>,
-    /// The client's token at the end.
-    pub token: Option<MetadataValue<Ascii>>,
 }
 
 impl Written {
@@ -71,14 +72,14 @@ impl Written {
     }
 }
 
-/// Reads what each client wrote, with its token, through each of `members`; returns the number of
+/// Reads what each client wrote through each of `members`, with this token; returns the number of
 /// puts. Fails if an acknowledged one is missing, or if members differ.
-pub async fn check(members: &[Channel], all: &[Written]) -> Outcome<usize> {
+pub async fn check(members: &[Session], all: &[Written]) -> Outcome<usize> {
     let mut found = 0;
     for written in all {
         let mut counts = BTreeSet::new();
-        for (member, channel) in members.iter().enumerate() {
-            let keys = keys_of(channel, written).await;
+        for (member, session) in members.iter().enumerate() {
+            let keys = keys_of(session, written).await;
             let keys = keys.map_err(|error| format!("member {member}: {error}"))?;
             let count = written.check(&keys);
             counts.insert(count.map_err(|error| format!("at member {member}: {error}"))?);
@@ -92,14 +93,12 @@ pub async fn check(members: &[Channel], all: &[Written]) -> Outcome<usize> {
 }
 
 /// Keys of one client at one member, in which values equal keys.
-async fn keys_of(channel: &Channel, written: &Written) -> Outcome<BTreeSet<Bytes>> {
+async fn keys_of((channel, token): &Session, written: &Written) -> Outcome<BTreeSet<Bytes>> {
     let mut request = Request::new(RangeRequest {
         range_end: format!("c{:05}0", written.client).into(),
         ..requests::range(format!("c{:05}/", written.client))
     });
-    if let Some(token) = &written.token {
-        request.metadata_mut().insert("token", token.clone());
-    }
+    request.metadata_mut().insert("token", token.clone());
     let mut kv = KvClient::new(channel.clone()).max_decoding_message_size(usize::MAX);
     let answer = kv.range(request).await?.into_inner();
     let keys = answer.kvs.iter().map(|kv| {
