@@ -1,5 +1,5 @@
-//! Small crowds of the trials `cargo trials tls-abuse` and `rolling-users`: more than there may be handshakes, and the
-//! other clients notice nothing.
+//! Small crowds of the trials `cargo trials tls-abuse` (more than there may be handshakes, and the
+//! other clients notice nothing) and `cargo trials rolling-users`.
 
 use std::path::Path;
 use std::time::Duration;
