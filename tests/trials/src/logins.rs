@@ -52,7 +52,7 @@ impl Login {
     }
 }
 
-/// Makes an administrator and users of these names, who may read and write all keys, and switches
+/// Makes an administrator, and users of these names with a role for all keys, and switches
 /// users on.
 pub(crate) async fn create_users(channel: Channel, names: &[String]) -> Result<(), Status> {
     let mut auth = AuthClient::new(channel);

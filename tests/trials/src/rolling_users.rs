@@ -44,7 +44,7 @@ const FLAGS: [&str; 2] = ["--bcrypt-cost=4", "--log-level=error"];
 #[derive(Clone, Copy, Debug)]
 pub struct Scene {
     pub clients: usize,
-    /// Users among whom the clients are divided; each client logs in by itself.
+    /// Users; each has an equal part of the clients; each client logs in by itself.
     pub users: usize,
     /// Connections to each member, which the clients share.
     pub connections: usize,

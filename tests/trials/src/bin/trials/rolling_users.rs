@@ -17,7 +17,7 @@ pub struct Options {
     /// Clients, each with a login of its own
     #[arg(long, default_value_t = 1_000)]
     clients: usize,
-    /// Users among whom the clients are divided
+    /// Users; each has an equal part of the clients
     #[arg(long, default_value_t = 50)]
     users: usize,
     /// Connections to each member, which the clients share
