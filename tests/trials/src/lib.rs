@@ -12,6 +12,8 @@
 //! ```
 //!
 //! [`tls_abuse`] does the same to the ports with TLS: thousands of handshakes that do not end.
+//! [`rolling_users`] restarts members under clients with users.
+//! [`beside_ranges`] measures a watch that shares its connection with large ranges.
 //!
 //! Each trial is a function that takes a [`Subject`] (the programs) and a
 //! [`Length`] (how long, from which seed) and returns a [`Report`], or an error
@@ -23,10 +25,12 @@
 )]
 
 pub mod attack;
+pub mod beside_ranges;
 mod bystander;
 pub mod etcd;
 pub mod http2;
 pub mod kv;
+mod logins;
 pub mod machine;
 pub mod packages;
 mod peaks;
@@ -34,6 +38,7 @@ pub mod peer;
 pub mod peer_wire;
 pub mod process;
 pub mod requests;
+pub mod rolling_users;
 pub mod secure;
 pub mod servers;
 pub mod slow;
@@ -48,7 +53,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// The error says what was wrong and how to reproduce it.
-pub type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+pub type Outcome<T = ()> = Result<T, Error>;
+
+/// A text, or an error of a library.
+pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// The programs that a trial runs.
 #[derive(Clone, Debug)]

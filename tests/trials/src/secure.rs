@@ -71,12 +71,32 @@ impl Way {
 
     /// Opens a connection for calls, from this address if one is given.
     pub async fn channel(&self, from: Option<IpAddr>) -> Outcome<Channel> {
+        self.channel_with(from, |endpoint| endpoint).await
+    }
+
+    /// The same with other settings of HTTP/2.
+    pub async fn channel_with(
+        &self,
+        from: Option<IpAddr>,
+        set: impl FnOnce(Endpoint) -> Endpoint,
+    ) -> Outcome<Channel> {
         let way = self.clone();
         let dial = move |_: Uri| {
             let way = way.clone();
             async move { way.connect(from).await.map(TokioIo::new) }
         };
-        let endpoint = Endpoint::from_shared(format!("https://{}", self.address))?;
+        let endpoint = set(Endpoint::from_shared(format!("https://{}", self.address))?);
         Ok(endpoint.connect_with_connector(service_fn(dial)).await?)
+    }
+
+    /// Calls that connect when they need to, and again after the connection has ended.
+    pub fn lazy_channel(&self) -> Outcome<Channel> {
+        let way = self.clone();
+        let dial = move |_: Uri| {
+            let way = way.clone();
+            async move { way.connect(None).await.map(TokioIo::new) }
+        };
+        let endpoint = Endpoint::from_shared(format!("https://{}", self.address))?;
+        Ok(endpoint.connect_with_connector_lazy(service_fn(dial)))
     }
 }

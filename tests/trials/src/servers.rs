@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
 use etcd_api::etcdserverpb::{StatusRequest, StatusResponse};
-use harness::{Cluster, Member, Program, readings};
+use harness::{Cluster, Member, Program, SecureConfig, readings};
 use tonic::transport::{Channel, Endpoint};
 
+use crate::secure::{PAIR, Way};
 use crate::{Outcome, Subject, secure};
 
 /// Time within which members become idle after their start.
@@ -139,10 +140,24 @@ impl Servers {
 
 /// Opens a new connection to a member, with TLS if the member has it.
 pub async fn channel(member: &Member) -> Outcome<Channel> {
-    if let Some(secure) = &member.config.secure {
-        let way = secure::Way::new(member.client_address(), &secure.certificates, secure::PAIR)?;
-        return way.channel(None).await;
+    channel_with(member, |endpoint| endpoint).await
+}
+
+/// The same with other settings of HTTP/2.
+pub async fn channel_with(
+    member: &Member,
+    set: impl FnOnce(Endpoint) -> Endpoint,
+) -> Outcome<Channel> {
+    if let Some(way) = way_to(member)? {
+        return way.channel_with(None, set).await;
     }
-    let endpoint = Endpoint::from_shared(member.client_url())?;
+    let endpoint = set(Endpoint::from_shared(member.client_url())?);
     Ok(endpoint.connect().await?)
+}
+
+/// The way to a member with TLS; `None` without TLS.
+pub fn way_to(member: &Member) -> Outcome<Option<Way>> {
+    let secure = member.config.secure.as_ref();
+    let way = |secure: &SecureConfig| Way::new(member.client_address(), &secure.certificates, PAIR);
+    secure.map(way).transpose()
 }

@@ -85,7 +85,7 @@ fn times(mut taken: Vec<Duration>) -> String {
 
 /// Puts, gets and watches on one connection; the times of each.
 async fn reside(channel: Channel, over: Arc<AtomicBool>) -> Outcome<[Vec<Duration>; 3]> {
-    let (_requests, mut watch) = watch(channel.clone()).await?;
+    let (_requests, mut watch) = watch(channel.clone(), KEY).await?;
     let mut client = KvClient::new(channel);
     let mut taken = [const { Vec::new() }; 3];
     let mut last = false;
@@ -117,16 +117,17 @@ async fn reside(channel: Channel, over: Arc<AtomicBool>) -> Outcome<[Vec<Duratio
     Ok(taken)
 }
 
-/// A watch of the key, after the server has confirmed it.
-async fn watch(
+/// A watch of a key, after the server has confirmed it. It ends when the sender is dropped.
+pub(crate) async fn watch(
     channel: Channel,
+    key: &'static [u8],
 ) -> Outcome<(
     mpsc::UnboundedSender<WatchRequest>,
     Streaming<WatchResponse>,
 )> {
     let (requests, sent) = mpsc::unbounded_channel();
     let create = WatchCreateRequest {
-        key: KEY.into(),
+        key: key.into(),
         ..WatchCreateRequest::default()
     };
     requests.send(WatchRequest {

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   does a store keep its promises?    crash  power-cut  soak
-//!   does a cluster?                    faults  walks  hostile  tls-abuse
-//!   do clients get what etcd gives?    fuzz  strain  etcd-tests
+//!   does a cluster?                    faults  walks  hostile  tls-abuse  rolling-users
+//!   do clients get what etcd gives?    fuzz  strain  etcd-tests  watch-beside-ranges
 //!   do tests on a busy machine?        ports
 //!   do the locks' schedulers?          guest
 //! ```
@@ -32,12 +32,14 @@ mod recorder;
 mod report;
 mod request;
 mod restarts;
+mod rolling_users;
 mod soak;
 mod strain;
 mod tls_abuse;
 mod values;
 mod volume;
 mod walks;
+mod watch_beside_ranges;
 
 use clap::{Parser, Subcommand};
 use trials::{etcd, machine, packages, process, requests, servers};
@@ -69,10 +71,14 @@ enum Verb {
     Hostile(hostile::Options),
     /// Thousands of TLS handshakes that do not end, and clients that send one byte a second
     TlsAbuse(tls_abuse::Options),
+    /// Three members restarted under a thousand clients with users and TLS
+    RollingUsers(rolling_users::Options),
     /// Random operations beside etcd, and damaged, slow and hostile clients
     Fuzz(fuzz::Options),
     /// One Go client with very large and very many requests, on our server and etcd (needs Go)
     Strain(strain::Options),
+    /// A watch that shares a TLS connection with large ranges: its delay, here and on etcd
+    WatchBesideRanges(watch_beside_ranges::Options),
     /// Run etcd's own suites, tests/common and tests/e2e, against our server (needs Go)
     EtcdTests(etcd_tests::Options),
     /// Take ports and give them back at random, while a command runs
@@ -90,8 +96,10 @@ fn main() -> process::Outcome {
         Verb::Walks(options) => walks::run(&options),
         Verb::Hostile(options) => hostile::run(&options),
         Verb::TlsAbuse(options) => tls_abuse::run(&options),
+        Verb::RollingUsers(options) => rolling_users::run(&options),
         Verb::Fuzz(options) => fuzz::run(&options),
         Verb::Strain(options) => strain::run(&options),
+        Verb::WatchBesideRanges(options) => watch_beside_ranges::run(&options),
         Verb::EtcdTests(options) => etcd_tests::run(&options),
         Verb::Ports(options) => ports::run(&options),
         Verb::Guest(options) => guest::run(&options),
