@@ -10,7 +10,6 @@
 //! A record is written again where it was, byte for byte, so that the frame around it
 //! verifies again, too. No segment is released while a record is written.
 
-use crate::key_walk::ChangedEntry;
 use bytes::Bytes;
 use environment::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +44,16 @@ pub(crate) struct Damage {
     pub(crate) spoiled: Mutex<BTreeSet<u32>>,
     /// Held while a record is written again and while segments are released.
     pub(crate) mending: Mutex<()>,
+}
+
+/// An entry of CURRENT that says another revision than its record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ChangedEntry {
+    pub(crate) key: Bytes,
+    /// The revision that the entry says.
+    pub(crate) found: i64,
+    /// The revision that the record says.
+    pub(crate) proved: i64,
 }
 
 /// Entries that [`crate::Engine::check_keys`] leaves for [`crate::Applier::maintain`].

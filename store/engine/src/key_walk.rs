@@ -9,10 +9,11 @@
 //! ```
 //!
 //! The kept sum is the proof: entries with other revisions, which happen to give the same 64
-//! bits, are as rare as a collision of the hash. An entry whose key or pointer has changed is not
+//! bits, are as rare as a collision of the hash. An entry with another key or pointer is not
 //! corrected, because no record says what it was.
 
 use crate::apply::Index;
+use crate::damage::ChangedEntry;
 use crate::mend::shown;
 use crate::read::Records;
 use crate::record;
@@ -40,14 +41,6 @@ pub enum KeyWalk {
     Spoiled,
 }
 
-/// An entry of CURRENT that says another revision than its record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ChangedEntry {
-    key: Bytes,
-    found: i64,
-    proved: i64,
-}
-
 /// Compares the keys in the index with the sum that apply has kept. `None` if `goes_on`, which
 /// is asked between slices of the walk, returned false, or if the index was changed too fast to
 /// know the sum of its present state.
@@ -63,7 +56,7 @@ pub(crate) fn check(records: &Records, goes_on: &mut dyn FnMut() -> bool) -> Opt
     }
     let mut changed = Vec::new();
     walk(&snapshot.trees, goes_on, |key, entry| {
-        if let Some(proved) = records.other_revision(key, entry) {
+        if let Some(proved) = other_revision(records, key, entry) {
             let difference = of_key(key, proved).wrapping_sub(of_key(key, entry.main));
             sum = sum.wrapping_add(difference);
             if changed.len() <= CHANGED_MAX {
@@ -101,25 +94,23 @@ fn walk(
     Some(())
 }
 
-impl Records {
-    /// The revision in an entry's record, if it is not the one that the entry says. Reclaim may
-    /// have moved the record during the walk: then the entry of the present tree leads to it.
-    fn other_revision(&self, key: &[u8], entry: VersionEntry) -> Option<i64> {
-        let differs = |pointer| {
-            let stored = self.revision_at(pointer);
-            (stored != Some(entry.main)).then_some(stored)
-        };
-        differs(entry.pointer)?;
-        let now = self.index.reader.pin().get(CURRENT, key)?;
-        differs(VersionEntry::from(now).pointer)?
-    }
+/// The revision in an entry's record, if it is not the one that the entry says. Reclaim may
+/// have moved the record during the walk: then the entry of the present tree leads to it.
+fn other_revision(records: &Records, key: &[u8], entry: VersionEntry) -> Option<i64> {
+    let differs = |pointer| {
+        let stored = revision_at(records, pointer);
+        (stored != Some(entry.main)).then_some(stored)
+    };
+    differs(entry.pointer)?;
+    let now = records.index.reader.pin().get(CURRENT, key)?;
+    differs(VersionEntry::from(now).pointer)?
+}
 
-    fn revision_at(&self, pointer: RecordPointer) -> Option<i64> {
-        let length = pointer.record_bytes() as usize;
-        let log = &self.log_view.log;
-        let header = log.look_at(pointer.position(), length, record::header_in);
-        Some(header.ok()?.ok()?.main as i64)
-    }
+fn revision_at(records: &Records, pointer: RecordPointer) -> Option<i64> {
+    let length = pointer.record_bytes() as usize;
+    let log = &records.log_view.log;
+    let header = log.look_at(pointer.position(), length, record::header_in);
+    Some(header.ok()?.ok()?.main as i64)
 }
 
 /// A change of an entry as a fault of the memory makes it: for tests.

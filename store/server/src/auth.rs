@@ -32,7 +32,7 @@ use crate::tokens::NotIssued;
 /// etcd's text, with the code Unknown, for a password where there can be none.
 const NO_PASSWORD_USER: &str =
     "auth: authentication failed, password was given for no password user";
-/// Bytes of a name that a line of the log shows: anybody may send any name.
+/// Bytes of a name that a line of the log shows: a client without a user may send any name.
 const SHOWN_NAME_BYTES: usize = 128;
 
 /// Defines the handlers of calls that change users or roles and are answered by a header.

@@ -17,6 +17,7 @@
 mod acceptor;
 mod addresses;
 mod authority;
+mod certificate_words;
 mod connector;
 mod error;
 mod expiry;

@@ -8,7 +8,7 @@ use rustls::{InconsistentKeys, crypto::CryptoProvider};
 use crate::facts::Facts;
 use crate::files::NamedFile;
 use crate::protocol::provider;
-use crate::{Error, words};
+use crate::{Error, certificate_words};
 
 /// The curve P-521 in a key's DER.
 const P521: [u8; 5] = [0x2b, 0x81, 0x04, 0x00, 0x23];
@@ -88,7 +88,7 @@ fn certified(
              openssl ecparam -genkey -name prime256v1 -out KEY",
         ),
         rustls::Error::InvalidCertificate(error) => {
-            let reason = words::certificate(&error);
+            let reason = certificate_words::of(&error);
             certificate.wrong(format!("the certificate cannot be used: {reason}"))
         }
         error => key.wrong(format!(

@@ -5,9 +5,9 @@ use std::error::Error;
 use std::io;
 
 use rustls::AlertDescription;
-use rustls::CertificateError;
 use rustls::InvalidMessage;
 
+use crate::certificate_words;
 use crate::remedy::Remedy;
 
 /// The same error with a reason in these words.
@@ -50,38 +50,8 @@ fn translate(error: &rustls::Error) -> String {
             "tls: client didn't provide a certificate".to_owned()
         }
         rustls::Error::AlertReceived(alert) => format!("remote error: tls: {}", alert_name(*alert)),
-        rustls::Error::InvalidCertificate(error) => certificate(error),
+        rustls::Error::InvalidCertificate(error) => certificate_words::of(error),
         error => format!("tls: {error}"),
-    }
-}
-
-/// What is wrong with a certificate.
-pub(crate) fn certificate(error: &CertificateError) -> String {
-    match error {
-        // The library has no name of its own for this refusal.
-        CertificateError::Other(other) if other.0.to_string() == "UnsupportedCertVersion" => {
-            "x509: the certificate has version 1, and 3 is needed: sign it with an extension, \
-             as subjectAltName"
-                .to_owned()
-        }
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            format!("x509: certificate has expired or is not yet valid: {error}")
-        }
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            format!("x509: certificate has expired or is not yet valid: {error}")
-        }
-        CertificateError::UnknownIssuer => {
-            "x509: certificate signed by unknown authority".to_owned()
-        }
-        CertificateError::Revoked => "transport: certificate serial revoked".to_owned(),
-        CertificateError::NotValidForName => "client certificate authentication failed".to_owned(),
-        CertificateError::UnknownRevocationStatus => {
-            "the list of revoked certificates has not been readable yet".to_owned()
-        }
-        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
-            format!("x509: certificate specifies an incompatible key usage: {error}")
-        }
-        error => format!("x509: {error}"),
     }
 }
 
