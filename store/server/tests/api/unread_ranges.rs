@@ -26,7 +26,7 @@ const VALUES: usize = 2;
 const RANGES: usize = 10;
 /// The client's kernel takes no more of what the client does not read.
 const RECEIVED_BYTES_MAX: u32 = 64 << 10;
-/// A third of what the server's kernel takes by default.
+/// A quarter of what came before the event while the kernel took what it takes by default.
 const BYTES_BEFORE_EVENT_MAX: usize = 1 << 20;
 /// Time in which the server fills what it can of buffers, and makes an event.
 const FILLING: Duration = Duration::from_millis(500);
