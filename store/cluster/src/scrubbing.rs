@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use engine::{Engine, ScrubStep, Scrubber};
+use engine::{Engine, KeyWalk, ScrubStep, Scrubber};
 use environment::{Clock, Instant, threads};
 use tracing::{error, info, warn};
 
@@ -60,8 +60,10 @@ pub struct ScrubFindings {
     pub rewritten: u64,
     /// Walks over the keys of the index that found the sum that apply has kept.
     pub sound_walks: u64,
-    /// Walks that found another sum.
+    /// Walks that found another sum, and nothing that proves what the entries were.
     pub spoiled_walks: u64,
+    /// Entries of the index that had changed, and that their records proved.
+    pub corrected_entries: u64,
 }
 
 /// The counters behind [`ScrubFindings`].
@@ -73,6 +75,7 @@ struct ScrubCounters {
     rewritten: AtomicU64,
     sound_walks: AtomicU64,
     spoiled_walks: AtomicU64,
+    corrected_entries: AtomicU64,
 }
 
 /// Signals the end to the thread.
@@ -145,6 +148,7 @@ impl ScrubThread {
             rewritten: read(&counters.rewritten),
             sound_walks: read(&counters.sound_walks),
             spoiled_walks: read(&counters.spoiled_walks),
+            corrected_entries: read(&counters.corrected_entries),
         }
     }
 
@@ -210,16 +214,19 @@ impl ScrubWork {
     fn walk_keys(&self) -> Duration {
         let mut worked = Duration::ZERO;
         let mut began = self.clock.now();
-        let are_sound = self.engine.check_keys(&mut || {
+        let walk = self.engine.check_keys(&mut || {
             let slice = self.clock.now().saturating_since(began);
             worked += slice;
             let goes_on = self.ending.rest(slice);
             began = self.clock.now();
             goes_on
         });
-        match are_sound {
-            Some(true) => add(&self.counters.sound_walks, 1),
-            Some(false) => {
+        match walk {
+            Some(KeyWalk::Sound) => add(&self.counters.sound_walks, 1),
+            Some(KeyWalk::Correctable(entries)) => {
+                add(&self.counters.corrected_entries, entries as u64);
+            }
+            Some(KeyWalk::Spoiled) => {
                 add(&self.counters.spoiled_walks, 1);
                 error!(
                     "the keys in the memory of this member are not those that were applied: \

@@ -7,6 +7,7 @@ mod scene;
 use std::path::Path;
 
 use cluster::{Error, Mutant};
+use engine::{KeyWalk, MemoryFault};
 use environment::{Disk, OpenMode};
 use etcd_api::etcdserverpb::alarm_request::AlarmAction;
 use etcd_api::etcdserverpb::{AlarmRequest, AlarmType, LeaseGrantRequest, PutRequest};
@@ -136,20 +137,46 @@ fn a_difference_outlives_a_restart_of_the_member() {
     assert_eq!(corrupt(&mut cluster, 1), [3]);
 }
 
+/// Spoils the entry of `key3` of member 2.
+fn spoil(cluster: &mut Cluster, fault: MemoryFault) {
+    let machine = cluster.replica(2).machine_mut();
+    assert!(machine.spoil_in_memory(b"key3", fault));
+}
+
+/// Walks the keys in the memory of member 2, as its scrubber does.
+fn walk(cluster: &mut Cluster) -> Option<KeyWalk> {
+    let engine = cluster.replica(2).reader().engine().clone();
+    engine.check_keys(&mut || true)
+}
+
 #[test]
-fn a_member_with_an_entry_that_changed_in_memory_names_itself() {
+fn a_revision_that_changed_in_memory_is_corrected_and_nothing_wrong_is_answered() {
     let mut cluster = Cluster::new(3);
     put_many(&mut cluster, 1, 5);
     cluster.until(Cluster::agrees);
-    assert!(cluster.replica(2).machine_mut().spoil_in_memory(b"key3"));
+    spoil(&mut cluster, MemoryFault::Revision);
     // Reads of the key fail: the record is not of the revision that the index says.
     let asked = etcd_api::etcdserverpb::RangeRequest {
         key: "key3".into(),
         ..Default::default()
     };
     assert!(cluster.replica(2).reader().range(&asked).is_err());
-    let engine = cluster.replica(2).reader().engine().clone();
-    assert_eq!(engine.check_keys(&mut || true), Some(false));
+    assert_eq!(walk(&mut cluster), Some(KeyWalk::Correctable(1)));
+    cluster.replica(2).upkeep().unwrap();
+    assert_eq!(walk(&mut cluster), Some(KeyWalk::Sound));
+    assert!(cluster.has(2, "key3"));
+    assert!(is_done(&mut cluster.put(1, "key3")));
+    cluster.long();
+    assert!(!corrupt_anywhere(&cluster));
+}
+
+#[test]
+fn a_member_that_lost_an_entry_in_memory_names_itself() {
+    let mut cluster = Cluster::new(3);
+    put_many(&mut cluster, 1, 5);
+    cluster.until(Cluster::agrees);
+    spoil(&mut cluster, MemoryFault::Lost);
+    assert_eq!(walk(&mut cluster), Some(KeyWalk::Spoiled));
     cluster.until(corrupt_anywhere);
     cluster.until(Cluster::agrees);
     assert_eq!(corrupt(&mut cluster, 1), [2]);
@@ -160,7 +187,7 @@ fn a_changed_entry_that_is_written_over_is_found_by_comparison() {
     let mut cluster = Cluster::new(3);
     put_many(&mut cluster, 1, 5);
     cluster.until(Cluster::agrees);
-    assert!(cluster.replica(2).machine_mut().spoil_in_memory(b"key3"));
+    spoil(&mut cluster, MemoryFault::Revision);
     assert!(is_done(&mut cluster.put(1, "key3")));
     cluster.until(corrupt_anywhere);
     cluster.until(Cluster::agrees);

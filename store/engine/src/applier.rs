@@ -4,7 +4,7 @@ use crate::applied::Applied;
 use crate::maintenance::Maintenance;
 use crate::state_hash::StateHash;
 use crate::transfer::install;
-use crate::{Batch, Engine, Entry, Error, Export, HeldVersions, Import, Installed};
+use crate::{Batch, Engine, Entry, Error, Export, HeldVersions, Import, Installed, MemoryFault};
 use value_log::Appended;
 
 /// Owned by the one thread that applies. It also starts checkpoints and
@@ -64,9 +64,9 @@ impl Applier {
     /// Changes the entry of a key in memory as a fault of the memory would: for tests. False if
     /// there is no such key.
     #[doc(hidden)]
-    pub fn spoil_in_memory(&mut self, key: &[u8]) -> bool {
+    pub fn spoil_in_memory(&mut self, key: &[u8], fault: MemoryFault) -> bool {
         let Applied { parts, index, .. } = &mut self.applied;
-        index.spoil(key, &parts.records)
+        index.spoil(key, fault, &parts.records)
     }
 
     /// Finishes all sweeps before it returns. While an [`Export`] holds a sweep back,
@@ -94,7 +94,9 @@ impl Applier {
     /// again a second later, then after ever longer pauses.
     pub fn maintain(&mut self, state: &mut dyn FnMut() -> Vec<u8>) -> Result<(), Error> {
         self.applied.sweep_a_slice();
-        self.applied.parts.records.mend_what_is_proved();
+        let Applied { parts, index, .. } = &mut self.applied;
+        parts.records.mend_what_is_proved();
+        index.correct(&parts.records);
         self.maintenance.step_or_retry(&mut self.applied, state)
     }
 

@@ -261,18 +261,6 @@ impl Index {
         trees::set_compacted(&mut self.writer, revision);
     }
 
-    /// Flips a bit in the revision of a key's entry, and publishes it.
-    pub(crate) fn spoil(&mut self, key: &[u8], records: &Records) -> bool {
-        let Some(entry) = self.writer.get(CURRENT, key) else {
-            return false;
-        };
-        let mut version = VersionEntry::from(entry);
-        version.main ^= 1;
-        self.writer.insert(CURRENT, key, version.entry());
-        self.publish(records);
-        true
-    }
-
     fn state_hash(&self) -> StateHash {
         let Sums {
             since,

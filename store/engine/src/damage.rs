@@ -10,6 +10,7 @@
 //! A record is written again where it was, byte for byte, so that the frame around it
 //! verifies again, too. No segment is released while a record is written.
 
+use crate::key_walk::ChangedEntry;
 use bytes::Bytes;
 use environment::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,12 +37,37 @@ pub(crate) struct Damage {
     any_proved: AtomicBool,
     /// Whether any noted version is not proved.
     any_unproved: AtomicBool,
-    /// The index has changed by itself.
+    /// The index has changed by itself, and nothing proves what it was.
     spoiled_index: AtomicBool,
+    /// Entries of the index that the applying thread is to correct.
+    pub(crate) changed_entries: ChangedEntries,
     /// Segments that reclaim leaves alone until their records are mended.
     pub(crate) spoiled: Mutex<BTreeSet<u32>>,
     /// Held while a record is written again and while segments are released.
     pub(crate) mending: Mutex<()>,
+}
+
+/// Entries that [`crate::Engine::check_keys`] leaves for [`crate::Applier::maintain`].
+#[derive(Debug, Default)]
+pub(crate) struct ChangedEntries {
+    entries: Mutex<Vec<ChangedEntry>>,
+    any: AtomicBool,
+}
+
+impl ChangedEntries {
+    pub(crate) fn note(&self, changed: Vec<ChangedEntry>) {
+        *self.entries.lock() = changed;
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// Costs one load where there is none.
+    pub(crate) fn take(&self) -> Vec<ChangedEntry> {
+        if !self.any.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        self.any.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *self.entries.lock())
+    }
 }
 
 impl Damage {

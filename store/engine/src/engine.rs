@@ -9,6 +9,7 @@
 
 use crate::damage::DamagedVersion;
 use crate::history::History;
+use crate::key_walk::{self, KeyWalk};
 use crate::parts::Parts;
 use crate::scrub::Scrubber;
 use crate::state_hash::StateHash;
@@ -17,7 +18,7 @@ use crate::versions::Versions;
 use crate::{
     Applier, Batch, Entry, Error, HardState, Import, ImportNotice, KeyChange, Lineage, Options,
     Recovered, Replayed, Snapshot, Status, UpkeepStatus, Version, append, count, entry, recovery,
-    scrub, trees,
+    trees,
 };
 use bytes::Bytes;
 use environment::Disk;
@@ -300,20 +301,17 @@ impl Engine {
         self.0.records.index.hashes.at(index)
     }
 
-    /// Walks the keys of the index, and returns whether they give the sum that apply has kept
-    /// ([`StateHash::keys`]): a fault of the memory changes the one and not the other. The index
-    /// frees no memory during the walk. `goes_on` is asked every few thousand keys; `None` if it
-    /// returned false, or if the sum of the walked state is not known.
-    pub fn check_keys(&self, goes_on: &mut dyn FnMut() -> bool) -> Option<bool> {
-        let are_sound = scrub::check_keys(&self.0.records, goes_on);
-        if are_sound == Some(false) {
-            self.0.records.damage.note_spoiled_index();
-        }
-        are_sound
+    /// Walks the keys of the index, and compares them with the sum that apply has kept
+    /// ([`StateHash::keys`]): a fault of the memory changes the one and not the other. If they
+    /// differ, the header of each newest record is read. The index frees no memory during the
+    /// walk. `goes_on` is asked every few thousand keys; `None` if it returned false, or if the
+    /// sum of the walked state is not known.
+    pub fn check_keys(&self, goes_on: &mut dyn FnMut() -> bool) -> Option<KeyWalk> {
+        key_walk::check(&self.0.records, goes_on)
     }
 
     /// Whether [`Engine::check_keys`] has found, since the engine was opened, that the index has
-    /// changed by itself.
+    /// changed by itself and cannot be corrected.
     pub fn has_spoiled_index(&self) -> bool {
         self.0.records.damage.has_spoiled_index()
     }

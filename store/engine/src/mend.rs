@@ -176,7 +176,7 @@ impl Records {
 }
 
 /// A key as messages show it.
-fn shown(key: &[u8]) -> String {
+pub(crate) fn shown(key: &[u8]) -> String {
     let part = &key[..key.len().min(SHOWN_BYTES)];
     let more = if part.len() < key.len() { ".." } else { "" };
     format!("\"{}\"{more}", part.escape_ascii())

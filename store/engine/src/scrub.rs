@@ -1,10 +1,9 @@
-//! Looking for damage that no reader has met: in sealed segments, and in the index.
+//! Looking for damage in sealed segments that no reader has met.
 //!
 //! ```text
-//!   device   sealed segment ─► frame fails ─┬─ page cache has it sound ─► written again from there
-//!                                           └─ versions that point into it ─► read ─► noted: other
-//!                                                                              members are asked
-//!   memory   walk over CURRENT ─► sum ─► not the kept one: the index has changed by itself
+//!   sealed segment ─► frame fails ─┬─ page cache has it sound ─► written again from there
+//!                                  └─ versions that point into it ─► read ─► noted: other
+//!                                                                     members are asked
 //! ```
 //!
 //! Damage into which no version points is reported once and left: a restart reads what is behind
@@ -13,7 +12,6 @@
 use crate::damage::DamagedVersion;
 use crate::parts::Parts;
 use crate::read::Records;
-use crate::state_hash::of_key;
 use crate::trees::{self, CURRENT, HIDDEN, HISTORY, OF_VERSIONS, VersionEntry};
 use crate::{Error, Version, hidden, history_key};
 use bytes::Bytes;
@@ -25,8 +23,6 @@ use value_log::{DamagedStretch, Position, Scrub};
 
 /// Most places that are remembered, so that they are not reported again in each round.
 const REPORTED_MAX: usize = 1024;
-/// Keys that [`check_keys`] walks between two questions whether it goes on.
-const SLICE_KEYS: usize = 4096;
 /// Most versions that are read because of one damaged place; the next round finds the others.
 const VERSIONS_MAX: usize = 1024;
 
@@ -172,26 +168,6 @@ fn versions_in(records: &Records, stretch: &DamagedStretch) -> (Vec<DamagedVersi
         }
     }
     (found, hidden)
-}
-
-/// Whether the keys in the index give the sum that apply has kept. `None` if `goes_on`,
-/// which is asked between slices of the walk, returned false, or if the index was changed
-/// too fast to know the sum of its present state.
-pub(crate) fn check_keys(records: &Records, goes_on: &mut dyn FnMut() -> bool) -> Option<bool> {
-    let snapshot = records.index.snapshot();
-    let kept = records.index.hashes.keys_at(snapshot.revision())?;
-    let mut cursor = snapshot
-        .trees
-        .cursor(CURRENT, Bound::Unbounded, Bound::Unbounded);
-    let (mut sum, mut walked) = (0_u64, 0);
-    while let Some((key, entry)) = cursor.next() {
-        sum = sum.wrapping_add(of_key(key, VersionEntry::from(entry).main));
-        walked += 1;
-        if walked % SLICE_KEYS == 0 && !goes_on() {
-            return None;
-        }
-    }
-    Some(sum == kept)
 }
 
 /// The user key of an entry; `None` for a hidden one.

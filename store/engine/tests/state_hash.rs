@@ -5,7 +5,7 @@
 
 mod store;
 
-use engine::StateHash;
+use engine::{KeyWalk, MemoryFault, StateHash};
 use environment::randomness::Random;
 use environment::simulated::SimulatedDisk;
 use store::model::Model;
@@ -44,7 +44,7 @@ fn hash(store: &Store) -> StateHash {
     store.engine.state_hash().unwrap()
 }
 
-fn walk_agrees(store: &Store) -> Option<bool> {
+fn walk(store: &Store) -> Option<KeyWalk> {
     store.engine.check_keys(&mut || true)
 }
 
@@ -57,7 +57,7 @@ fn stores_with_the_same_history_have_the_same_hash_whatever_their_upkeep_did() {
             work(store, &mut Random::from_seed(round), 60);
         }
         assert_eq!(hash(&stores[0]), hash(&stores[1]));
-        assert_eq!(walk_agrees(&stores[0]), Some(true));
+        assert_eq!(walk(&stores[0]), Some(KeyWalk::Sound));
         let [first, second] = stores;
         let mut first = first.reopen(&disks[0]);
         first.checkpoint().unwrap();
@@ -81,21 +81,61 @@ fn another_value_of_one_key_gives_another_hash_for_ever() {
     assert_ne!(hash(&left).effects, hash(&right).effects);
 }
 
-#[test]
-fn an_entry_that_changes_in_memory_is_found_by_a_walk() {
-    let disk = SimulatedDisk::new(1);
-    let mut store = Store::new(&disk);
+/// A store with some history and the key `victim`.
+fn with_a_victim(disk: &SimulatedDisk) -> Store {
+    let mut store = Store::new(disk);
     work(&mut store, &mut Random::from_seed(7), 50);
     store.write(&[put("victim", "value")]).unwrap();
-    assert!(!store.applier.spoil_in_memory(b"no such key"));
-    assert_eq!(walk_agrees(&store), Some(true));
+    assert!(
+        !store
+            .applier
+            .spoil_in_memory(b"no such key", MemoryFault::Revision)
+    );
+    assert_eq!(walk(&store), Some(KeyWalk::Sound));
+    store
+}
+
+#[test]
+fn a_revision_that_changes_in_memory_is_corrected_from_the_record() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = with_a_victim(&disk);
+    assert!(
+        store
+            .applier
+            .spoil_in_memory(b"victim", MemoryFault::Revision)
+    );
+    assert_eq!(walk(&store), Some(KeyWalk::Correctable(1)));
     assert!(!store.engine.has_spoiled_index());
-    assert!(store.applier.spoil_in_memory(b"victim"));
-    assert_eq!(walk_agrees(&store), Some(false));
-    assert!(store.engine.has_spoiled_index());
-    // A put over the entry leaves the trace: the sum is not the one of other members.
+    store.maintain().unwrap();
+    assert_eq!(walk(&store), Some(KeyWalk::Sound));
+    store.check_reads();
+    store.reopen(&disk).check_reads();
+}
+
+#[test]
+fn an_entry_that_was_written_over_is_not_corrected() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = with_a_victim(&disk);
+    assert!(
+        store
+            .applier
+            .spoil_in_memory(b"victim", MemoryFault::Revision)
+    );
+    assert_eq!(walk(&store), Some(KeyWalk::Correctable(1)));
+    // The put leaves the trace of the fault: the sum is not the one of other members.
     store.write(&[put("victim", "another")]).unwrap();
-    assert_eq!(walk_agrees(&store), Some(false));
+    store.maintain().unwrap();
+    assert_eq!(walk(&store), Some(KeyWalk::Spoiled));
+    assert!(store.engine.has_spoiled_index());
+}
+
+#[test]
+fn an_entry_that_is_lost_in_memory_is_found_by_a_walk() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = with_a_victim(&disk);
+    assert!(store.applier.spoil_in_memory(b"victim", MemoryFault::Lost));
+    assert_eq!(walk(&store), Some(KeyWalk::Spoiled));
+    assert!(store.engine.has_spoiled_index());
 }
 
 #[test]
@@ -109,5 +149,5 @@ fn a_walk_ends_when_its_caller_stops_it() {
         store.write(&some).unwrap();
     }
     assert_eq!(store.engine.check_keys(&mut || false), None);
-    assert_eq!(walk_agrees(&store), Some(true));
+    assert_eq!(walk(&store), Some(KeyWalk::Sound));
 }

@@ -198,8 +198,8 @@ impl Machine {
 
     /// See [`Applier::spoil_in_memory`]: for tests.
     #[doc(hidden)]
-    pub fn spoil_in_memory(&mut self, key: &[u8]) -> bool {
-        self.applier.spoil_in_memory(key)
+    pub fn spoil_in_memory(&mut self, key: &[u8], fault: engine::MemoryFault) -> bool {
+        self.applier.spoil_in_memory(key, fault)
     }
 
     /// Writes a checkpoint now and waits for it.

@@ -4,6 +4,7 @@
 //! transaction at the conditions and both branches, nested ones included. All checks of
 //! permissions on keys are here; those on users themselves are in the crate `auth`.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use auth::{Access, Auth, AuthRequest, Identity};
@@ -20,13 +21,30 @@ type Permitted = Result<(), Refusal>;
 /// The keys that are attached to a lease.
 pub(crate) type KeysOfLease<'a> = &'a dyn Fn(i64) -> BTreeSet<Bytes>;
 
-/// A caller before the users of one moment.
-#[derive(Clone, Copy)]
+/// A caller before the users of one moment, with one request.
 pub(crate) struct Permit<'a> {
-    pub auth: &'a Auth,
+    auth: &'a Auth,
     /// `None`: it has no identity.
-    pub caller: Option<&'a Identity>,
-    pub keys_of_lease: KeysOfLease<'a>,
+    caller: Option<&'a Identity>,
+    keys_of_lease: KeysOfLease<'a>,
+    /// Leases with keys that the caller may all write. A transaction may name the same one in
+    /// each of its puts, and a lease may have very many keys.
+    writable_leases: RefCell<BTreeSet<i64>>,
+}
+
+impl<'a> Permit<'a> {
+    pub fn new(
+        auth: &'a Auth,
+        caller: Option<&'a Identity>,
+        keys_of_lease: KeysOfLease<'a>,
+    ) -> Permit<'a> {
+        Permit {
+            auth,
+            caller,
+            keys_of_lease,
+            writable_leases: RefCell::default(),
+        }
+    }
 }
 
 impl Permit<'_> {
@@ -112,11 +130,81 @@ impl Permit<'_> {
         if lease == 0 || self.auth.check_admin(self.caller).is_ok() {
             return Ok(());
         }
+        let writes = access == Access::Write;
+        if writes && self.writable_leases.borrow().contains(&lease) {
+            return Ok(());
+        }
         let keys = (self.keys_of_lease)(lease);
-        keys.iter().try_for_each(|key| self.check(access, key, &[]))
+        keys.iter()
+            .try_for_each(|key| self.check(access, key, &[]))?;
+        if writes {
+            self.writable_leases.borrow_mut().insert(lease);
+        }
+        Ok(())
     }
 
     fn check(&self, access: Access, key: &[u8], range_end: &[u8]) -> Permitted {
         self.auth.check(self.caller, access, key, range_end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use auth::{Proof, Role, Secret, User};
+    use etcd_api::authpb::Permission;
+
+    use super::*;
+
+    /// A user that may read and write what begins with `/s/`.
+    fn alice() -> (Auth, Identity) {
+        let permission = Permission {
+            perm_type: auth::READ_AND_WRITE,
+            key: "/s/".into(),
+            range_end: "/s0".into(),
+        };
+        let role = Role {
+            permissions: vec![permission],
+        };
+        let user = User {
+            roles: vec!["services".to_owned()],
+            no_password: true,
+            generation: 2,
+            ..User::default()
+        };
+        let (users, roles) = (
+            vec![("alice".to_owned(), user)],
+            vec![("services".to_owned(), role)],
+        );
+        let identity = Identity {
+            user: "alice".to_owned(),
+            proof: Proof::Certificate,
+        };
+        let secret = Secret::new(&[7; 32]);
+        (Auth::restore(secret, 9, users, roles).unwrap(), identity)
+    }
+
+    #[test]
+    fn a_transaction_looks_at_the_keys_of_a_lease_once() {
+        let (auth, alice) = alice();
+        let looks = Cell::new(0);
+        let keys = |_| {
+            looks.set(looks.get() + 1);
+            BTreeSet::from([Bytes::from("/s/attached")])
+        };
+        let put = RequestOp {
+            request: Some(Operation::RequestPut(PutRequest {
+                key: "/s/k".into(),
+                lease: 7,
+                ..PutRequest::default()
+            })),
+        };
+        let txn = TxnRequest {
+            success: vec![put; 100],
+            ..TxnRequest::default()
+        };
+        assert_eq!(Permit::new(&auth, Some(&alice), &keys).txn(&txn), Ok(()));
+        assert_eq!(looks.get(), 1);
     }
 }

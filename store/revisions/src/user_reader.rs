@@ -83,10 +83,7 @@ impl UserReader<'_> {
         if !auth.is_enabled() {
             return Ok(());
         }
-        check(Permit {
-            auth,
-            caller,
-            keys_of_lease: &|lease| self.shared.applied().lessor.keys(lease),
-        })
+        let keys_of_lease = |lease| self.shared.applied().lessor.keys(lease);
+        check(Permit::new(auth, caller, &keys_of_lease))
     }
 }

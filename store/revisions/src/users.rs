@@ -40,12 +40,8 @@ pub(crate) fn check_permitted(
         },
         plain => (None, plain),
     };
-    let permit = Permit {
-        auth,
-        caller,
-        keys_of_lease: &|lease| shared.keys_of_lease(&machine.overlay, lease),
-    };
-    permit.command(plain)
+    let keys_of_lease = |lease| shared.keys_of_lease(&machine.overlay, lease);
+    Permit::new(auth, caller, &keys_of_lease).command(plain)
 }
 
 /// Evaluates a request about users.

@@ -32,9 +32,8 @@ use crate::tokens::NotIssued;
 /// etcd's text, with the code Unknown, for a password where there can be none.
 const NO_PASSWORD_USER: &str =
     "auth: authentication failed, password was given for no password user";
-/// A hash that no password of a client matches, to be compared with for a user that does not
-/// exist: then the time of a refusal does not tell whether it does.
-const HASH_OF_NO_USER: &[u8] = b"$2a$10$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW";
+/// Bytes of a name that a line of the log shows: anybody may send any name.
+const SHOWN_NAME_BYTES: usize = 128;
 
 /// Defines the handlers of calls that change users or roles and are answered by a header.
 macro_rules! changes {
@@ -210,12 +209,16 @@ pub(crate) async fn authenticate(
         if user.is_some_and(|user| user.no_password) {
             return Err(Status::unknown(NO_PASSWORD_USER));
         }
-        let hash = user.map_or(HASH_OF_NO_USER, |user| &user.hash).to_vec();
+        let hash = match user {
+            Some(user) => user.hash.to_vec(),
+            None => hash_of_no_user(backend.config.users.bcrypt_cost),
+        };
         let compare = move || (password.matches(&hash), password);
         let compared = backend.authentication.run(&caller, compare).await?;
         password = compared.1;
         let Some(generation) = user.filter(|_| compared.0).map(|user| user.generation) else {
-            warn!(user = name, "invalid authentication was requested");
+            let user = shown(name);
+            warn!(user, "invalid authentication was requested");
             return Err(Refusal::AuthFailed.to_status());
         };
         // After any change of users the password is compared again.
@@ -230,6 +233,16 @@ pub(crate) async fn authenticate(
             token: token.map_err(not_issued)?,
         }));
     }
+}
+
+/// A hash that no password of a client matches, to be compared with for a user that does not
+/// exist: then the time of a refusal does not tell whether it does.
+fn hash_of_no_user(cost: u32) -> Vec<u8> {
+    format!("$2a${cost:02}$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW").into_bytes()
+}
+
+fn shown(name: &str) -> &str {
+    &name[..name.floor_char_boundary(SHOWN_NAME_BYTES)]
 }
 
 /// Hashes a password on a thread for that; the result is what the log may hold.

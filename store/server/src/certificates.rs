@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cluster::PeerTls;
 use tls::{Acceptor, Connector, Endpoint, Handshakes, Settings};
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::Error;
 use crate::config::{Address, Config, TlsSide, Url};
@@ -75,6 +75,13 @@ fn settings(
 ) -> Result<Settings, Error> {
     if !side.is_automatic {
         return Ok(side.settings.clone());
+    }
+    if side.settings.requires_certificate {
+        warn!(
+            "--{option} makes a certificate that no authority has signed, and asks clients for \
+             none: the flag that requires their certificates is without effect, as in etcd; give \
+             the files of an authority in its place"
+        );
     }
     let directory: PathBuf = config.node.directory.join("fixtures").join(folder);
     let hosts: Vec<String> = urls.iter().filter_map(|url| host(url)).collect();

@@ -20,6 +20,7 @@ use tonic::codegen::http::{Method, Request, Response, StatusCode};
 
 use crate::backend::Backend;
 use crate::client::Client;
+use crate::json::body::discard;
 use crate::json::call::Grpc;
 use crate::json::gateway;
 use crate::metrics;
@@ -33,7 +34,7 @@ pub(crate) enum Pages {
     Monitoring,
 }
 
-/// Answers a request. Its body is read only for the JSON gateway.
+/// Answers a request. Its body is looked at only for the JSON gateway.
 pub(crate) async fn answer(
     grpc: Grpc,
     client: Arc<Client>,
@@ -43,12 +44,14 @@ pub(crate) async fn answer(
     let (parts, body) = request.into_parts();
     let config = &client.backend.config;
     if let Some(refused) = access::refuse(config, &parts) {
+        discard(body).await;
         return refused;
     }
     let has_gateway = pages == Pages::All && config.http.gateway;
     let is_gateway = has_gateway && gateway::serves(parts.uri.path());
     let users_are_checked = || client.backend.reader().users().are_checked();
     if is_gateway && let Some(refused) = access::refuse_common_name(users_are_checked(), &parts) {
+        discard(body).await;
         return refused;
     }
     let mut response = if parts.method == Method::OPTIONS {
@@ -58,6 +61,7 @@ pub(crate) async fn answer(
         let request = Request::from_parts(parts.clone(), body);
         gateway::answer(grpc, &client, request, admits_origin).await
     } else {
+        discard(body).await;
         page(&client.backend, pages, &parts).await
     };
     access::allow_origin(config, &parts, response.headers_mut());

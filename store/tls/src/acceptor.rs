@@ -15,7 +15,7 @@ use tracing::{debug, warn};
 use crate::expiry::Expiry;
 use crate::facts::{ClientCertificate, Facts};
 use crate::part::Part;
-use crate::refusals::{Kind, Noted, Refusals, Summary};
+use crate::refusals::{Noted, RefusalKind, Refusals, Summary};
 use crate::remedy::Remedy;
 use crate::revocation::Revoked;
 use crate::settings::Settings;
@@ -170,7 +170,7 @@ impl Acceptor {
             Endpoint::Peer => "rejected connection on peer endpoint",
         };
         let from = from.map(|it| SocketAddr::new(it.ip().to_canonical(), it.port()));
-        let kind = Kind {
+        let kind = RefusalKind {
             address: from.map(|from| from.ip()),
             remedy: refused.remedy,
         };
@@ -201,7 +201,7 @@ impl Acceptor {
         None
     }
 
-    /// Logs the refusals that were counted and whose time has come.
+    /// Logs the counted refusals after their period.
     pub(crate) fn log_unlogged(&self) {
         let due = self.refusals.lock().due(RealClock.now());
         let words = match self.endpoint {
@@ -215,7 +215,7 @@ impl Acceptor {
         } in due
         {
             match kind {
-                Some(Kind { address, remedy }) => {
+                Some(RefusalKind { address, remedy }) => {
                     let from = address.map_or_else(|| "@".to_owned(), |it| it.to_string());
                     let remedy = remedy.text(&self.settings, self.endpoint);
                     let error = reason;

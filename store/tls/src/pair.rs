@@ -5,10 +5,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{InconsistentKeys, crypto::CryptoProvider};
 
-use crate::Error;
 use crate::facts::Facts;
 use crate::files::NamedFile;
 use crate::protocol::provider;
+use crate::{Error, words};
 
 /// The curve P-521 in a key's DER.
 const P521: [u8; 5] = [0x2b, 0x81, 0x04, 0x00, 0x23];
@@ -88,7 +88,8 @@ fn certified(
              openssl ecparam -genkey -name prime256v1 -out KEY",
         ),
         rustls::Error::InvalidCertificate(error) => {
-            certificate.wrong(format!("the certificate cannot be used: {error:?}"))
+            let reason = words::certificate(&error);
+            certificate.wrong(format!("the certificate cannot be used: {reason}"))
         }
         error => key.wrong(format!(
             "the key cannot be used ({error}); make an ECDSA key on P-256 or P-384, an RSA key \

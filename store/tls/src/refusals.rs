@@ -22,7 +22,7 @@ const KINDS_MAX: usize = 20;
 
 /// Where a refused connection came from, and what can be done about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Kind {
+pub(crate) struct RefusalKind {
     /// `None` at a Unix socket.
     pub(crate) address: Option<IpAddr>,
     pub(crate) remedy: Remedy,
@@ -43,7 +43,7 @@ pub(crate) enum Noted {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Summary {
     /// `None` for refusals of several kinds.
-    pub(crate) kind: Option<Kind>,
+    pub(crate) kind: Option<RefusalKind>,
     /// The reason of the last one.
     pub(crate) reason: String,
     pub(crate) connections: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Summary {
 
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
-    kinds: HashMap<Kind, Repeats>,
+    kinds: HashMap<RefusalKind, Repeats>,
     /// Those beyond [`KINDS_MAX`] kinds.
     others: Repeats,
 }
@@ -76,7 +76,7 @@ impl Repeats {
     }
 
     /// The refusals to be logged at `now`.
-    fn due(&mut self, now: Instant, kind: Option<Kind>) -> Option<Summary> {
+    fn due(&mut self, now: Instant, kind: Option<RefusalKind>) -> Option<Summary> {
         if self.unlogged == 0 || now.saturating_since(self.since) < PERIOD {
             return None;
         }
@@ -91,7 +91,7 @@ impl Repeats {
 
 impl Refusals {
     /// Decides whether a refusal is logged now.
-    pub(crate) fn note(&mut self, now: Instant, kind: Kind, reason: &str) -> Noted {
+    pub(crate) fn note(&mut self, now: Instant, kind: RefusalKind, reason: &str) -> Noted {
         let is_quiet = |it: &Repeats| it.unlogged == 0 && now.saturating_since(it.since) >= PERIOD;
         self.kinds.retain(|_, repeats| !is_quiet(repeats));
         if let Some(repeats) = self.kinds.get_mut(&kind) {
@@ -111,7 +111,7 @@ impl Refusals {
         Noted::Line
     }
 
-    /// The counted refusals whose time has come.
+    /// The counted refusals after their period.
     pub(crate) fn due(&mut self, now: Instant) -> Vec<Summary> {
         let kinds = self.kinds.iter_mut();
         let mut due: Vec<Summary> = kinds
@@ -126,8 +126,8 @@ impl Refusals {
 mod tests {
     use super::*;
 
-    fn kind(last: u8, remedy: Remedy) -> Kind {
-        Kind {
+    fn kind(last: u8, remedy: Remedy) -> RefusalKind {
+        RefusalKind {
             address: Some(IpAddr::from([10, 0, 0, last])),
             remedy,
         }

@@ -55,8 +55,15 @@ fn translate(error: &rustls::Error) -> String {
     }
 }
 
-fn certificate(error: &CertificateError) -> String {
+/// What is wrong with a certificate.
+pub(crate) fn certificate(error: &CertificateError) -> String {
     match error {
+        // The library has no name of its own for this refusal.
+        CertificateError::Other(other) if other.0.to_string() == "UnsupportedCertVersion" => {
+            "x509: the certificate has version 1, and 3 is needed: sign it with an extension, \
+             as subjectAltName"
+                .to_owned()
+        }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             format!("x509: certificate has expired or is not yet valid: {error}")
         }

@@ -12,6 +12,7 @@
 //! ```
 //!
 //! [`tls_abuse`] does the same to the ports with TLS: thousands of handshakes that do not end.
+//! [`rolling_users`] restarts members under clients with users.
 //! [`beside_ranges`] measures a watch that shares its connection with large ranges.
 //!
 //! Each trial is a function that takes a [`Subject`] (the programs) and a
@@ -29,6 +30,7 @@ mod bystander;
 pub mod etcd;
 pub mod http2;
 pub mod kv;
+mod logins;
 pub mod machine;
 pub mod packages;
 mod peaks;
@@ -36,6 +38,7 @@ pub mod peer;
 pub mod peer_wire;
 pub mod process;
 pub mod requests;
+pub mod rolling_users;
 pub mod secure;
 pub mod servers;
 pub mod slow;

@@ -88,4 +88,15 @@ impl Way {
         let endpoint = set(Endpoint::from_shared(format!("https://{}", self.address))?);
         Ok(endpoint.connect_with_connector(service_fn(dial)).await?)
     }
+
+    /// Calls that connect when they need to, and again after the connection has ended.
+    pub fn lazy_channel(&self) -> Outcome<Channel> {
+        let way = self.clone();
+        let dial = move |_: Uri| {
+            let way = way.clone();
+            async move { way.connect(None).await.map(TokioIo::new) }
+        };
+        let endpoint = Endpoint::from_shared(format!("https://{}", self.address))?;
+        Ok(endpoint.connect_with_connector_lazy(service_fn(dial)))
+    }
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   attackers ──► client port, HTTP port, metrics port, peer port of the first member
-//!   witness   ──► puts, gets, watches and connects anew at the client port: no error
+//!   witness   ──► puts, gets, watches, and new connections at the client port: no error
 //! ```
 //!
 //! All connections of a round are opened at once, and the server must end each of them. A round is
@@ -231,7 +231,9 @@ async fn wait_for_end(mut stream: impl AsyncRead + Unpin) -> Outcome {
     let mut bytes = [0; 1024];
     let reading = async { while matches!(stream.read(&mut bytes).await, Ok(1..)) {} };
     let ended = timeout(HANDSHAKE_TIME_MAX + PATIENCE, reading).await;
-    ended.map_err(|_| "the server keeps a connection whose handshake or request never ends".into())
+    ended.map_err(|_| {
+        "the server keeps a connection with a handshake or request that never ends".into()
+    })
 }
 
 /// Sends one byte each second, until the server ends the connection.

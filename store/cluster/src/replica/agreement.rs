@@ -54,6 +54,9 @@ pub struct Agreements {
 pub(super) struct Agreement {
     /// Ticks since the start.
     ticks: u32,
+    /// Hashes of the leader that differed from this member's, one after the other. They are
+    /// logged ever more rarely.
+    differing: u32,
     /// The hash that the leader has stated, until its index is applied here.
     awaited: Option<StateHash>,
     /// A leader's view of each other member. Emptied at each change of leader.
@@ -184,7 +187,9 @@ impl Agreement {
         if ours.since != theirs.since && core.machine.take_over_effects(&theirs) {
             (ours.since, ours.effects) = (theirs.since, theirs.effects);
         }
-        if StateDifference::of(&theirs, &ours) != StateDifference::NONE {
+        let differs = StateDifference::of(&theirs, &ours) != StateDifference::NONE;
+        self.differing = if differs { self.differing + 1 } else { 0 };
+        if self.differing.is_power_of_two() {
             tracing::error!(
                 index = ours.index,
                 revision = ours.revision,
@@ -219,6 +224,9 @@ impl Agreement {
         self.found.differed += 1;
         if view.differing == 1 {
             view.differing_from = theirs.index;
+        }
+        if !view.differing.is_power_of_two() {
+            return;
         }
         tracing::error!(
             member = format!("{from:x}"),

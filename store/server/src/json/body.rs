@@ -12,12 +12,15 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use gateway::{Route, Values};
+use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tonic::Status;
 
 use crate::client::Client;
@@ -29,9 +32,31 @@ const DECODED_HERE_BYTES_MAX: usize = 64 << 10;
 /// names and quotation marks take more than the numbers of fields.
 const JSON_FACTOR: usize = 4;
 
+/// Limits of [`discard`].
+const DISCARDED_BYTES_MAX: usize = 64 << 10;
+const DISCARDING_TIME_MAX: Duration = Duration::from_secs(1);
+
 /// Largest JSON value.
 pub(super) fn value_bytes_max(client: &Client) -> usize {
     JSON_FACTOR * client.backend.config.message_bytes_max()
+}
+
+/// Reads the body of a request that is refused whatever it says, if it is small and comes at
+/// once. An answer before the end of the body resets the stream of HTTP/2, and then curl 7.88
+/// often drops the answer.
+pub(crate) async fn discard(mut body: Incoming) {
+    let mut left_bytes = DISCARDED_BYTES_MAX;
+    let read = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            let bytes = frame.data_ref().map_or(0, Bytes::len);
+            let Some(left) = left_bytes.checked_sub(bytes) else {
+                return;
+            };
+            left_bytes = left;
+        }
+    };
+    // Whether it ends in time or not, the refusal is sent.
+    let _ = timeout(DISCARDING_TIME_MAX, read).await;
 }
 
 /// Where the pieces come from.
@@ -114,6 +139,18 @@ impl JsonBody {
                 Poll::Pending => return self.partial.poll_late(context).map(Err),
             }
         }
+    }
+
+    /// Discards what still comes, and is ready once the client is gone in the middle of it.
+    pub(crate) fn poll_broken(&mut self, context: &mut Context<'_>) -> Poll<Status> {
+        while let Some(input) = &mut self.input {
+            match ready!(input.poll_piece(context)) {
+                Some(Ok(_)) => {}
+                Some(Err(broken)) => return Poll::Ready(broken),
+                None => self.input = None,
+            }
+        }
+        Poll::Pending
     }
 
     /// The next complete value.

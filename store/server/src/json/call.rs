@@ -68,17 +68,22 @@ pub(super) async fn call(
 ) -> Result<JsonAnswer<AnswerBody>, Failure> {
     let metadata = forwarded(headers);
     let metadata = metadata.map_err(|error| Status::invalid_argument(error.to_string()))?;
-    let source = match route.takes_stream {
-        true => Source::Json(Box::new(body)),
-        false => {
-            // As in etcd, what follows the first value is not looked at.
-            let message = poll_fn(|context| body.poll_message(context)).await?;
-            let message = message.map_or_else(|| route.request(EMPTY), Ok)?;
-            Source::Message(Some(message))
+    let response = if route.takes_stream {
+        let body = RequestBody::new(Source::Json(Box::new(body)), Arc::clone(client));
+        grpc(client, request(route, metadata, body)).await
+    } else {
+        let message = poll_fn(|context| body.poll_message(context)).await?;
+        let message = message.map_or_else(|| route.request(EMPTY), Ok)?;
+        let first = RequestBody::new(Source::Message(Some(message)), Arc::clone(client));
+        tokio::select! {
+            biased;
+            response = grpc(client, request(route, metadata, first)) => response,
+            // As in etcd, what follows the first value is not looked at. It is read, so that the
+            // end of the connection is seen and ends the call.
+            gone = poll_fn(|context| body.poll_broken(context)) => return Err(gone.into()),
         }
     };
-    let body = RequestBody::new(source, Arc::clone(client));
-    let Ok(response) = grpc(client, request(route, metadata, body)).await;
+    let Ok(response) = response;
     let answer = JsonAnswer::begin(response, route.transcoder(), route.shape()).await;
     answer.map_err(|status| Failure {
         status,

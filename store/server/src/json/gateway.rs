@@ -19,7 +19,7 @@ use tonic::codegen::http::{HeaderName, HeaderValue, Method, Request, Response};
 use crate::answer_body::{AnswerBody, Encoded, Large};
 use crate::client::Client;
 use crate::json::answer::JsonAnswer;
-use crate::json::body::{Input, JsonBody};
+use crate::json::body::{Input, JsonBody, discard};
 use crate::json::call::{Grpc, call, is_json, refusal};
 use crate::json::websocket;
 
@@ -43,12 +43,14 @@ pub(crate) async fn answer(
         .strip_prefix("/v3beta/")
         .map(|rest| format!("/v3/{rest}"));
     let Some(route) = ::gateway::find(renamed.as_deref().unwrap_or(path)) else {
+        discard(request.into_body()).await;
         return refusal(&Status::not_found("Not Found"));
     };
     if websocket::is_asked_for(request.headers()) {
         return websocket::open(grpc, client, route, request, admits_origin);
     }
     if request.method() != Method::POST {
+        discard(request.into_body()).await;
         return refusal(&Status::unimplemented("Method Not Allowed"));
     }
     let (parts, body) = request.into_parts();

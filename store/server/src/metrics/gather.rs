@@ -111,6 +111,7 @@ fn damage(page: &mut Page, backend: &Backend) {
         page.counter("inkstone_scrub_rewritten_total", "Damaged frames written again from the page cache.", found.rewritten);
         page.counter("inkstone_key_walks_total", "Walks over the keys in memory that found what was applied.", found.sound_walks);
         page.counter("inkstone_key_walks_failed_total", "Walks over the keys in memory that found something else.", found.spoiled_walks);
+        page.counter("inkstone_key_entries_corrected_total", "Entries of keys that had changed in memory and were corrected from their records.", found.corrected_entries);
     }
 }
 

@@ -150,3 +150,48 @@ async fn a_value_that_arrives_byte_by_byte_is_a_request() {
     assert_eq!(Answer::of(socket).await.status, 200);
     is_served(&serving).await;
 }
+
+/// The number of claims to the lock `job`.
+async fn claims(serving: &Serving) -> String {
+    let range = json!({"key": "am9iLw==", "range_end": "am9iMA==", "count_only": true});
+    let answer = ok(serving, "/v3/kv/range", range).await;
+    answer["count"].as_str().unwrap().to_owned()
+}
+
+async fn wait_for_claims(serving: &Serving, count: &str) {
+    while claims(serving).await != count {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_in_the_middle_of_its_body_gives_up_its_claim() {
+    let serving = serving(&[]);
+    ok(&serving, "/v3/lock/lock", json!({"name": "am9i"})).await;
+    let mut socket = TcpStream::connect(address(&serving)).await.unwrap();
+    let head = "POST /v3/lock/lock HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let body = "f\r\n{\"name\":\"am9i\"}\r\n";
+    socket
+        .write_all(format!("{head}{body}").as_bytes())
+        .await
+        .unwrap();
+    wait_for_claims(&serving, "2").await;
+    drop(socket);
+    wait_for_claims(&serving, "1").await;
+}
+
+#[tokio::test]
+async fn a_websocket_that_closes_behind_further_messages_gives_up_its_claim() {
+    let serving = serving(&[]);
+    ok(&serving, "/v3/lock/lock", json!({"name": "am9i"})).await;
+    let mut socket = super::websocket::open(&serving, "/v3/lock/lock", &[])
+        .await
+        .unwrap();
+    super::websocket::send(&mut socket, json!({"name": "am9i"})).await;
+    for _ in 0..4 {
+        super::websocket::send(&mut socket, json!({})).await;
+    }
+    wait_for_claims(&serving, "2").await;
+    drop(socket);
+    wait_for_claims(&serving, "1").await;
+}

@@ -15,7 +15,7 @@ use crate::serving::{Serving, put, serving};
 type Socket = WebSocketStream<TcpStream>;
 
 /// Opens a WebSocket with more headers. The error is the status of a refusal.
-async fn open(
+pub async fn open(
     serving: &Serving,
     path: &str,
     headers: &[(&'static str, &str)],
@@ -34,7 +34,7 @@ async fn open(
     }
 }
 
-async fn send(socket: &mut Socket, message: Value) {
+pub async fn send(socket: &mut Socket, message: Value) {
     socket
         .send(Message::text(message.to_string()))
         .await

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   does a store keep its promises?    crash  power-cut  soak
-//!   does a cluster?                    faults  walks  hostile  tls-abuse
+//!   does a cluster?                    faults  walks  hostile  tls-abuse  rolling-users
 //!   do clients get what etcd gives?    fuzz  strain  etcd-tests  watch-beside-ranges
 //!   do tests on a busy machine?        ports
 //!   do the locks' schedulers?          guest
@@ -32,6 +32,7 @@ mod recorder;
 mod report;
 mod request;
 mod restarts;
+mod rolling_users;
 mod soak;
 mod strain;
 mod tls_abuse;
@@ -70,6 +71,8 @@ enum Verb {
     Hostile(hostile::Options),
     /// Thousands of TLS handshakes that do not end, and clients that send one byte a second
     TlsAbuse(tls_abuse::Options),
+    /// Three members restarted under a thousand clients with users and TLS
+    RollingUsers(rolling_users::Options),
     /// Random operations beside etcd, and damaged, slow and hostile clients
     Fuzz(fuzz::Options),
     /// One Go client with very large and very many requests, on our server and etcd (needs Go)
@@ -93,6 +96,7 @@ fn main() -> process::Outcome {
         Verb::Walks(options) => walks::run(&options),
         Verb::Hostile(options) => hostile::run(&options),
         Verb::TlsAbuse(options) => tls_abuse::run(&options),
+        Verb::RollingUsers(options) => rolling_users::run(&options),
         Verb::Fuzz(options) => fuzz::run(&options),
         Verb::Strain(options) => strain::run(&options),
         Verb::WatchBesideRanges(options) => watch_beside_ranges::run(&options),

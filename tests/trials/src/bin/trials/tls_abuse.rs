@@ -82,7 +82,7 @@ pub fn run(options: &Options) -> Outcome {
     let page = format!(
         "# Handshakes that do not end, {}\n\n\
          {}. Three members with TLS on all ports; the first is attacked. Beside it one client puts, \
-         gets and watches on one connection, and others connect anew from the attackers' address and \
+         gets and watches on one connection, and others open new connections from the attackers' address and \
          from another; an error of any of them fails the scene. Written by `cargo trials tls-abuse \
          --connections {} --dripping {} --seconds {}`.\n\n{sections}",
         machine.date,
