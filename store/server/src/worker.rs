@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use socket2::SockRef;
 use tls::{Arrived, RawSocket};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::mpsc;
@@ -33,6 +34,11 @@ use crate::listen::Listener;
 const GRACE: Duration = Duration::from_millis(400);
 /// Pause after a failed accept, for example for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Bytes of a connection that the kernel takes before it can send them. What is written later
+/// waits behind them: an event of a watch behind a large range. By default the kernel takes
+/// mebibytes; here they stay in HTTP/2, which gives each stream its turn.
+const KERNEL_BYTES_MAX: u32 = 256 << 10;
 
 /// Period of the timer that is kept running: shorter than any request's timeout.
 const TIMER_PERIOD: Duration = Duration::from_secs(1);
@@ -243,6 +249,8 @@ impl Acceptor {
         loop {
             let accepted = listener.accept().await.and_then(|(socket, _)| {
                 socket.set_nodelay(true)?;
+                // A system without this option serves as well, with longer queues.
+                let _ = SockRef::from(&socket).set_tcp_notsent_lowat(KERNEL_BYTES_MAX);
                 Ok(RawSocket::Tcp(socket.into_std()?))
             });
             self.place(accepted).await;

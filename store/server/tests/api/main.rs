@@ -18,4 +18,5 @@ mod members;
 mod recipes;
 mod serving;
 mod small_messages;
+mod unread_ranges;
 mod watch;

@@ -1,7 +1,7 @@
 //! A watch on the same connection as large ranges, on this server and on etcd in turn.
 //!
-//! The scene is in the crate `trials`, and a test of `cli` plays a small one. Here rounds of both
-//! servers alternate, and the delays of all rounds of ours together must keep a bound.
+//! The scene is in the crate `trials`. Rounds of both servers alternate, and the delays of all
+//! rounds of ours together must keep a bound.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
