@@ -95,15 +95,15 @@ fn with_a_victim(disk: &SimulatedDisk) -> Store {
     store
 }
 
+fn spoil(store: &mut Store, fault: MemoryFault) {
+    assert!(store.applier.spoil_in_memory(b"victim", fault));
+}
+
 #[test]
 fn a_revision_that_changes_in_memory_is_corrected_from_the_record() {
     let disk = SimulatedDisk::new(1);
     let mut store = with_a_victim(&disk);
-    assert!(
-        store
-            .applier
-            .spoil_in_memory(b"victim", MemoryFault::Revision)
-    );
+    spoil(&mut store, MemoryFault::Revision);
     assert_eq!(walk(&store), Some(KeyWalk::Correctable(1)));
     assert!(!store.engine.has_spoiled_index());
     store.maintain().unwrap();
@@ -116,11 +116,7 @@ fn a_revision_that_changes_in_memory_is_corrected_from_the_record() {
 fn an_entry_that_was_written_over_is_not_corrected() {
     let disk = SimulatedDisk::new(1);
     let mut store = with_a_victim(&disk);
-    assert!(
-        store
-            .applier
-            .spoil_in_memory(b"victim", MemoryFault::Revision)
-    );
+    spoil(&mut store, MemoryFault::Revision);
     assert_eq!(walk(&store), Some(KeyWalk::Correctable(1)));
     // The put leaves the trace of the fault: the sum is not the one of other members.
     store.write(&[put("victim", "another")]).unwrap();
@@ -133,7 +129,7 @@ fn an_entry_that_was_written_over_is_not_corrected() {
 fn an_entry_that_is_lost_in_memory_is_found_by_a_walk() {
     let disk = SimulatedDisk::new(1);
     let mut store = with_a_victim(&disk);
-    assert!(store.applier.spoil_in_memory(b"victim", MemoryFault::Lost));
+    spoil(&mut store, MemoryFault::Lost);
     assert_eq!(walk(&store), Some(KeyWalk::Spoiled));
     assert!(store.engine.has_spoiled_index());
 }

@@ -35,8 +35,8 @@ const GRACE: Duration = Duration::from_millis(400);
 /// Pause after a failed accept, for example for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Bytes of a connection that the kernel takes before it can send them. What is written later
-/// waits behind them: an event of a watch behind a large range. By default the kernel takes
+/// Bytes of a connection that the kernel takes before it can send them. Later bytes
+/// wait behind them: an event of a watch behind a large range. By default the kernel takes
 /// mebibytes; here they stay in HTTP/2, which gives each stream its turn.
 const KERNEL_BYTES_MAX: u32 = 256 << 10;
 

@@ -2,7 +2,7 @@
 
 use rustls::CertificateError;
 
-/// What is wrong with a certificate.
+/// Describes the fault of a certificate.
 pub(crate) fn of(error: &CertificateError) -> String {
     match error {
         // The library has no name of its own for this refusal.

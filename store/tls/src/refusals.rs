@@ -28,7 +28,7 @@ pub(crate) struct RefusalKind {
     pub(crate) remedy: Remedy,
 }
 
-/// What becomes of a refusal.
+/// Outcome of noting a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Noted {
     /// It is logged now.

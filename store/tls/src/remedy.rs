@@ -1,6 +1,4 @@
-//! What an operator can do about a refused connection. Each line of the log about one says it.
-
-use std::path::Path;
+//! Remedies for refused connections, for operators. Each line of the log about one has its remedy.
 
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 
@@ -93,8 +91,9 @@ impl Remedy {
 
     /// The remedy as a sentence, with the files that these settings name.
     pub(crate) fn text(self, settings: &Settings, endpoint: Endpoint) -> String {
-        let own = flag(settings.pair.as_ref().map(|pair| &pair.certificate));
-        let list = flag(settings.revoked.as_ref());
+        let pair = settings.pair.as_ref();
+        let own = pair.map_or_else(String::new, |pair| flag(&pair.certificate));
+        let list = settings.revoked.as_ref().map_or_else(String::new, flag);
         match self {
             Remedy::SpeakTls => "connect with https://, or let this server listen at an http:// \
                  address as well"
@@ -110,8 +109,8 @@ impl Remedy {
                 .to_owned(),
             Remedy::TrustAuthority => format!(
                 "show a certificate that a trusted authority has signed, or add its authority to \
-                 {}, which is read again without a restart",
-                flag(settings.trusted.as_ref())
+                 {}",
+                trusted(settings, endpoint)
             ),
             Remedy::Revoked => format!(
                 "give the other side a new certificate; if this one was revoked by mistake, write \
@@ -161,12 +160,17 @@ impl Remedy {
     }
 }
 
-/// A file as its flag, or what stands in for it.
-fn flag(file: Option<&NamedFile>) -> String {
-    let named = file.map(|file| (file.option, file.path.as_path()));
-    let (option, path) = named.unwrap_or(("trusted-ca-file", Path::new("")));
-    match path.as_os_str().is_empty() {
-        true => format!("--{option}"),
-        false => format!("--{option}={}", path.display()),
+/// A file as its flag.
+fn flag(file: &NamedFile) -> String {
+    format!("--{}={}", file.option, file.path.display())
+}
+
+/// The place of the trusted authorities. Without a file of its own an endpoint trusts those of the
+/// system.
+fn trusted(settings: &Settings, endpoint: Endpoint) -> String {
+    match (&settings.trusted, endpoint) {
+        (Some(file), _) => format!("{}, which is read again without a restart", flag(file)),
+        (None, Endpoint::Client) => "a file, and start with --trusted-ca-file".to_owned(),
+        (None, Endpoint::Peer) => "a file, and start with --peer-trusted-ca-file".to_owned(),
     }
 }

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use clap::builder::RangedI64ValueParser;
 use etcd_api::etcdserverpb::kv_client::KvClient;
 use etcd_api::etcdserverpb::{RangeRequest, WatchResponse};
 use http_body_util::{BodyExt, Full};
@@ -41,6 +42,11 @@ const VALUE_BYTES: usize = 1 << 20;
 /// Time for the ranges to reach their full rate before puts are measured.
 const BEGINNING: Duration = Duration::from_millis(500);
 
+/// A window of HTTP/2 has at most 2^31 - 1 bytes (RFC 9113, section 6.9.1).
+fn windows_kib() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..1 << 21)
+}
+
 /// Load and length of a scene.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Scene {
@@ -51,16 +57,16 @@ pub struct Scene {
     #[arg(long, default_value_t = Scene::USUAL.put_every_ms)]
     pub put_every_ms: u64,
     /// Puts without ranges, for comparison
-    #[arg(long, default_value_t = Scene::USUAL.quiet_puts)]
+    #[arg(long, default_value_t = Scene::USUAL.quiet_puts, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     pub quiet_puts: u64,
     /// Puts beside the ranges
-    #[arg(long, default_value_t = Scene::USUAL.loaded_puts)]
+    #[arg(long, default_value_t = Scene::USUAL.loaded_puts, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub loaded_puts: u64,
     /// The client's HTTP/2 window of each stream, KiB
-    #[arg(long, default_value_t = Scene::USUAL.stream_window_kib)]
+    #[arg(long, default_value_t = Scene::USUAL.stream_window_kib, value_parser = windows_kib())]
     pub stream_window_kib: u32,
     /// The client's HTTP/2 window of the connection, KiB
-    #[arg(long, default_value_t = Scene::USUAL.connection_window_kib)]
+    #[arg(long, default_value_t = Scene::USUAL.connection_window_kib, value_parser = windows_kib())]
     pub connection_window_kib: u32,
     /// Servers and clients without TLS
     #[arg(long)]

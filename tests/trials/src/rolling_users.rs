@@ -56,7 +56,7 @@ pub struct Scene {
     pub rounds: usize,
 }
 
-/// What happened.
+/// Counts and errors of a played scene.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Counts during each step, in order.

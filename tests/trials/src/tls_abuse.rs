@@ -43,7 +43,7 @@ const RECORD: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
 const KINDS: u64 = 3;
 const SUMMARY_EVERY: Duration = Duration::from_secs(10);
 
-/// What the attackers do.
+/// Behaviour of the attackers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attack {
     /// Connect, send nothing or the beginning of a greeting, and wait.

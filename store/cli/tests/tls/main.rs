@@ -12,5 +12,6 @@ mod dates;
 mod files;
 mod members;
 mod refusals;
+mod restarts;
 mod secure;
 mod users;

@@ -52,6 +52,15 @@ impl Three {
         }
     }
 
+    /// Has a member show the certificate of this name.
+    fn shows(&mut self, certificates: &Certificates, number: usize, name: &str) {
+        let flags = certificates.flags(&[
+            &format!("--peer-cert-file=@/{name}.pem"),
+            &format!("--peer-key-file=@/{name}.key"),
+        ]);
+        self.members[number].program.flags.extend(flags);
+    }
+
     fn start(&mut self, numbers: &[usize]) {
         for number in numbers {
             self.members[*number].start().unwrap();
@@ -118,11 +127,7 @@ fn a_member_of_another_authority_is_kept_out() {
     let issued = other.issue(&local("server")).unwrap();
     certificates.write("other.pem", &issued.certificate_pem);
     certificates.write("other.key", &issued.key_pem);
-    let flags = certificates.flags(&[
-        "--peer-cert-file=@/other.pem",
-        "--peer-key-file=@/other.key",
-    ]);
-    three.members[2].program.flags.extend(flags);
+    three.shows(&certificates, 2, "other");
     three.start(&[0, 1, 2]);
     three.puts(&certificates, 0);
     three.waits_for(0, "rejected connection on peer endpoint");
@@ -177,11 +182,7 @@ fn a_revoked_member_is_kept_out() {
     let revoked = certificates.issue("revoked", &local("server"));
     let list = certificates.authority.revoke(&[revoked.serial]).unwrap();
     certificates.write("list.crl", list);
-    let flags = certificates.flags(&[
-        "--peer-cert-file=@/revoked.pem",
-        "--peer-key-file=@/revoked.key",
-    ]);
-    three.members[2].program.flags.extend(flags);
+    three.shows(&certificates, 2, "revoked");
     three.start(&[0, 1, 2]);
     three.puts(&certificates, 0);
     three.waits_for(0, "revoked");
@@ -197,11 +198,7 @@ fn a_member_with_an_expired_certificate_is_kept_out_until_its_files_are_renewed(
         ..local("server")
     };
     certificates.issue("expired", &expired);
-    let flags = certificates.flags(&[
-        "--peer-cert-file=@/expired.pem",
-        "--peer-key-file=@/expired.key",
-    ]);
-    three.members[2].program.flags.extend(flags);
+    three.shows(&certificates, 2, "expired");
     three.start(&[0, 1, 2]);
     three.puts(&certificates, 0);
     three.waits_for(2, "the certificate of --peer-cert-file has expired");

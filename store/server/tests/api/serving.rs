@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use etcd_api::etcdserverpb::kv_client::KvClient;
-use etcd_api::etcdserverpb::{PutRequest, RangeRequest};
+use etcd_api::etcdserverpb::{
+    PutRequest, RangeRequest, WatchCreateRequest, WatchRequest, watch_request,
+};
 use server::Server;
 use server::config::{Config, Request, Surroundings, resolve};
 use tempfile::TempDir;
@@ -128,6 +130,17 @@ pub fn get_prefix(prefix: char) -> RangeRequest {
     RangeRequest {
         range_end: bytes(&end.to_string()),
         ..get(&prefix.to_string())
+    }
+}
+
+/// The creation of a watch of one key.
+pub fn create_watch(key: &str) -> WatchRequest {
+    let create = WatchCreateRequest {
+        key: bytes(key),
+        ..WatchCreateRequest::default()
+    };
+    WatchRequest {
+        request_union: Some(watch_request::RequestUnion::CreateRequest(create)),
     }
 }
 

@@ -4,10 +4,9 @@
 use std::future::poll_fn;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use etcd_api::etcdserverpb::watch_request::RequestUnion;
 use etcd_api::etcdserverpb::{
     LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse,
-    PutRequest, PutResponse, WatchCreateRequest, WatchRequest, WatchResponse,
+    PutRequest, PutResponse, WatchResponse,
 };
 use h2::client::{ResponseFuture, SendRequest};
 use h2::{RecvStream, SendStream};
@@ -15,7 +14,7 @@ use prost::Message;
 use tokio::net::TcpStream;
 use tonic::codegen::http::Request;
 
-use crate::serving::{Serving, put, serving};
+use crate::serving::{Serving, create_watch, put, serving};
 
 const PREFIX_BYTES: usize = 5;
 
@@ -133,16 +132,6 @@ async fn grant(raw: &Raw, ttl: i64) -> i64 {
     granted.id
 }
 
-fn create(key: &str) -> WatchRequest {
-    let create = WatchCreateRequest {
-        key: key.to_owned().into(),
-        ..WatchCreateRequest::default()
-    };
-    WatchRequest {
-        request_union: Some(RequestUnion::CreateRequest(create)),
-    }
-}
-
 #[tokio::test]
 async fn thirty_thousand_renewals_without_waiting_are_all_answered() {
     const RENEWALS: usize = 30_000;
@@ -174,7 +163,7 @@ async fn watches_created_without_waiting_are_all_taken() {
     let (answer, mut sending) = raw.call("Watch/Watch").await;
     let sender = tokio::spawn(async move {
         for number in 0..WATCHES {
-            send(&mut sending, framed(&create(&format!("k{number}")))).await;
+            send(&mut sending, framed(&create_watch(&format!("k{number}")))).await;
         }
         sending
     });

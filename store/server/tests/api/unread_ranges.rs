@@ -8,17 +8,17 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
+use etcd_api::etcdserverpb::WatchResponse;
 use etcd_api::etcdserverpb::kv_client::KvClient;
 use etcd_api::etcdserverpb::watch_client::WatchClient;
-use etcd_api::etcdserverpb::watch_request::RequestUnion;
-use etcd_api::etcdserverpb::{WatchCreateRequest, WatchRequest};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpSocket, TcpStream};
-use tonic::transport::Endpoint;
+use tonic::Streaming;
+use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 
-use crate::serving::{get_prefix, put, serving};
+use crate::serving::{create_watch, get_prefix, put, serving};
 
 const EVENT: &[u8] = b"the value of the watched key";
 const VALUE_BYTES: usize = 1 << 20;
@@ -28,7 +28,7 @@ const RANGES: usize = 10;
 const RECEIVED_BYTES_MAX: u32 = 64 << 10;
 /// A quarter of what came before the event while the kernel took what it takes by default.
 const BYTES_BEFORE_EVENT_MAX: usize = 1 << 20;
-/// Time in which the server fills what it can of buffers, and makes an event.
+/// Time in which the server fills the buffers that it can fill.
 const FILLING: Duration = Duration::from_millis(500);
 
 /// Holds back what a connection receives while it is closed, and counts it afterwards.
@@ -112,14 +112,14 @@ async fn connect(address: String, gate: Arc<Gate>) -> io::Result<TokioIo<Gated>>
     Ok(TokioIo::new(Gated { socket, gate, last }))
 }
 
-fn create(key: &str) -> WatchRequest {
-    let create = WatchCreateRequest {
-        key: key.to_owned().into(),
-        ..WatchCreateRequest::default()
-    };
-    WatchRequest {
-        request_union: Some(RequestUnion::CreateRequest(create)),
-    }
+/// A watch of the key `w`.
+async fn watch_one(channel: Channel) -> Streaming<WatchResponse> {
+    let requests = tokio_stream::iter([create_watch("w")]);
+    let requests = tokio_stream::StreamExt::chain(requests, tokio_stream::pending());
+    let watch = WatchClient::new(channel).watch(requests).await;
+    let mut watch = watch.unwrap().into_inner();
+    assert!(watch.message().await.unwrap().unwrap().created);
+    watch
 }
 
 #[tokio::test]
@@ -143,11 +143,8 @@ async fn an_event_waits_behind_few_bytes_of_large_ranges_on_its_connection() {
     let endpoint = endpoint.initial_connection_window_size(1 << 30);
     let channel = endpoint.connect_with_connector(service_fn(dial)).await;
     let channel = channel.unwrap();
-    let requests = tokio_stream::iter([create("w")]);
-    let requests = tokio_stream::StreamExt::chain(requests, tokio_stream::pending());
-    let watch = WatchClient::new(channel.clone()).watch(requests).await;
-    let mut watch = watch.unwrap().into_inner();
-    assert!(watch.message().await.unwrap().unwrap().created);
+    let mut watch = watch_one(channel.clone()).await;
+    let mut elsewhere = watch_one(serving.channel().await).await;
 
     gate.is_closed.store(true, Ordering::Relaxed);
     let mut ranges = tokio::task::JoinSet::new();
@@ -159,6 +156,8 @@ async fn an_event_waits_behind_few_bytes_of_large_ranges_on_its_connection() {
     tokio::time::sleep(FILLING).await;
     let value = std::str::from_utf8(EVENT).unwrap();
     writer.put(put("w", value)).await.unwrap();
+    // The server has made the event when another connection has it.
+    assert_eq!(elsewhere.message().await.unwrap().unwrap().events.len(), 1);
     tokio::time::sleep(FILLING).await;
     gate.open();
 

@@ -1,4 +1,4 @@
-//! What a failed call means to a client that repeats what may be repeated.
+//! The meaning of a failed call to a client that repeats the calls that may be repeated.
 
 use std::error::Error;
 

@@ -1,4 +1,4 @@
-//! What each client wrote, and what the members have of it.
+//! The puts of each client, compared with the keys that the members have.
 
 use std::collections::BTreeSet;
 

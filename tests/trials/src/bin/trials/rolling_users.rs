@@ -3,6 +3,7 @@
 //! The scene is in the crate `trials`, and a test of `cli` plays a small one. Here it has a
 //! thousand clients, and ends with a record.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,14 +16,14 @@ use crate::report;
 #[derive(clap::Args)]
 pub struct Options {
     /// Clients, each with a login of its own
-    #[arg(long, default_value_t = 1_000)]
-    clients: usize,
+    #[arg(long, default_value = "1000")]
+    clients: NonZeroUsize,
     /// Users; each has an equal part of the clients
-    #[arg(long, default_value_t = 50)]
-    users: usize,
+    #[arg(long, default_value = "50")]
+    users: NonZeroUsize,
     /// Connections to each member, which the clients share
-    #[arg(long, default_value_t = 100)]
-    connections: usize,
+    #[arg(long, default_value = "100")]
+    connections: NonZeroUsize,
     /// Mean pause of a client before a put
     #[arg(long, default_value_t = 500)]
     pause_ms: u64,
@@ -67,9 +68,9 @@ pub fn run(options: &Options) -> Outcome {
 impl Options {
     fn scene(&self) -> Scene {
         Scene {
-            clients: self.clients,
-            users: self.users,
-            connections: self.connections,
+            clients: self.clients.get(),
+            users: self.users.get(),
+            connections: self.connections.get(),
             pause: Duration::from_millis(self.pause_ms),
             settle: Duration::from_secs(self.settle_seconds),
             rounds: self.rounds,

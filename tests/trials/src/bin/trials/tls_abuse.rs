@@ -15,10 +15,10 @@ use crate::report;
 #[derive(clap::Args)]
 pub struct Options {
     /// Connections of a round with half-open handshakes
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     connections: u64,
     /// Connections of a round that send one byte a second
-    #[arg(long, default_value_t = 1_000)]
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     dripping: u64,
     /// How long new rounds are begun in each scene
     #[arg(long, default_value_t = 30)]

@@ -3,6 +3,7 @@
 //! The scene is in the crate `trials`. Rounds of both servers alternate, and the delays of all
 //! rounds of ours together must keep a bound.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,8 +18,8 @@ pub struct Options {
     #[command(flatten)]
     scene: Scene,
     /// Runs of each side
-    #[arg(long, default_value_t = 3)]
-    rounds: usize,
+    #[arg(long, default_value = "3")]
+    rounds: NonZeroUsize,
     /// Our server alone, where etcd is not wanted
     #[arg(long)]
     without_etcd: bool,
@@ -54,7 +55,7 @@ pub fn run(options: &Options) -> Outcome {
     let machine = Machine::here()?;
     let runtime = tokio::runtime::Runtime::new()?;
     let (mut rows, mut all) = (Vec::new(), vec![Times::default(); sides.len()]);
-    for round in 0..options.rounds {
+    for round in 0..options.rounds.get() {
         for turn in 0..sides.len() {
             let side = (turn + round) % sides.len();
             let measured = play(&runtime, &sides[side].1, options.scene)?;
