@@ -156,10 +156,10 @@ fn user_of(words: Add) -> Result<AuthUserAddRequest, Failure> {
         Some(password) => (whole(), Some(password)),
         None if words.no_password => (whole(), None),
         None => match words.name.split() {
-            (name, Some(_)) if name.is_empty() => {
+            (name, _) if name.is_empty() => {
                 return Err(Failure::wrong_use(
                     "empty user name is not allowed",
-                    "Write the name before the colon.",
+                    "Write a name, or NAME:PASSWORD.",
                 ));
             }
             (name, Some(password)) => (name, Some(password)),

@@ -174,7 +174,10 @@ fn judge(hello: &Hello, address: &str, welcome: Welcome) -> Result<String, LinkE
 
 fn no_welcome(address: &str, error: NoGreeting) -> LinkError {
     match error {
-        NoGreeting::Io(error) => LinkError::broken(address, format!("no welcome came: {error}")),
+        NoGreeting::Io(error) => {
+            let reason = secure::reason(&error);
+            LinkError::broken(address, format!("no welcome came: {reason}"))
+        }
         NoGreeting::Foreign(_) => LinkError::NotPeers {
             address: address.to_owned(),
         },

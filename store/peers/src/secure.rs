@@ -8,7 +8,7 @@ use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
 
-use tls::{Acceptor, Accepts, Arrived, Connector, Handshakes, RawSocket};
+use tls::{Acceptor, Accepts, Arrived, Connector, DialFlags, Handshakes, RawSocket};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -17,6 +17,12 @@ use crate::{Limits, LinkError};
 
 /// Begins the addresses that are dialled with TLS.
 const SECURE: &str = "https://";
+/// The member's flags, for remedies.
+const FLAGS: DialFlags = DialFlags {
+    trusted: "--peer-trusted-ca-file",
+    certificate: "--peer-cert-file",
+    key: "--peer-key-file",
+};
 
 /// A listening socket for members.
 #[derive(Debug)]
@@ -112,11 +118,19 @@ pub(crate) async fn connect(
     let within = limits.greeting_timeout;
     match timeout(within, tls.connector.connect(host, tcp)).await {
         Ok(Ok(stream)) => Ok(Accepted::Secure(Box::new(stream))),
-        Ok(Err(error)) => Err(LinkError::connect(address, error.to_string())),
+        Ok(Err(error)) => Err(LinkError::connect(address, reason(&error))),
         Err(_) => Err(LinkError::Timeout {
             address: address.to_owned(),
             within,
         }),
+    }
+}
+
+/// An error of a connection that this member dialled, with its remedy if it is about TLS.
+pub(crate) fn reason(error: &io::Error) -> String {
+    match tls::dial_remedy(error, &FLAGS) {
+        Some(remedy) => format!("{error}; {remedy}"),
+        None => error.to_string(),
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) enum Remedy {
     WriteList,
     /// No name of the certificate is allowed.
     AllowName,
+    /// The certificate is for other names than the one that was dialled.
+    FitName,
     /// The certificate is not for the side that connects.
     Purpose,
     /// The certificate does not fit the address that it comes from.
@@ -66,6 +68,7 @@ impl Remedy {
             CertificateError::Revoked => Remedy::Revoked,
             CertificateError::UnknownRevocationStatus => Remedy::WriteList,
             CertificateError::NotValidForName => Remedy::AllowName,
+            CertificateError::NotValidForNameContext { .. } => Remedy::FitName,
             CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
                 Remedy::Purpose
             }
@@ -76,6 +79,7 @@ impl Remedy {
     fn of_alert(alert: AlertDescription) -> Remedy {
         match alert {
             AlertDescription::CertificateExpired => Remedy::RenewOwn,
+            AlertDescription::CertificateRequired => Remedy::ShowCertificate,
             AlertDescription::ProtocolVersion | AlertDescription::HandshakeFailure => {
                 Remedy::Protocol
             }
@@ -134,7 +138,9 @@ impl Remedy {
             Remedy::FitAddress => "issue the certificate for the address or name that it comes \
                  from, or start with --peer-skip-client-san-verification"
                 .to_owned(),
-            Remedy::Reissue => "issue the other side's certificate again".to_owned(),
+            Remedy::FitName | Remedy::Reissue => {
+                "issue the other side's certificate again".to_owned()
+            }
             Remedy::RenewOwn => format!(
                 "write a new certificate and its key for this server: {own}, which is read again \
                  without a restart"

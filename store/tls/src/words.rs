@@ -10,10 +10,21 @@ use rustls::InvalidMessage;
 use crate::certificate_words;
 use crate::remedy::Remedy;
 
-/// The same error with a reason in these words.
+/// Why a handshake failed, or why the other side ended the connection.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
+pub(crate) struct Failed {
+    reason: String,
+    pub(crate) remedy: Remedy,
+}
+
+/// The same error with a reason in these words, as a [`Failed`] inside it.
 pub(crate) fn translated(error: io::Error) -> io::Error {
     match of_tls(&error) {
-        Some(inner) => io::Error::new(error.kind(), translate(inner)),
+        Some(inner) => {
+            let (reason, remedy) = (translate(inner), Remedy::of(inner));
+            io::Error::new(error.kind(), Failed { reason, remedy })
+        }
         None => error,
     }
 }

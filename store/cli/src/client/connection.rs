@@ -22,6 +22,9 @@ use crate::failure::Failure;
 /// Where a server listens by default.
 const DEFAULT_ENDPOINT: &str = "127.0.0.1:2379";
 const HTTPS: &str = "https://";
+/// The remedy where no server answers.
+const NO_SERVER: &str = "Start a server:    inkstone serve\n\
+     or name another:   --endpoint URL (or INKSTONE_ENDPOINT)";
 /// How often one call asks for a new token before its refusal counts.
 const RENEWALS_MAX: u32 = 2;
 
@@ -87,7 +90,7 @@ impl Connection {
         let mut uses = endpoints.iter().map(|(url, _)| url.starts_with(HTTPS));
         let secure = uses.any(|uses| uses).then(|| Secure::new(&arguments.tls));
         let secure = secure.transpose()?;
-        let mut refusals = Vec::new();
+        let (mut refusals, mut remedies) = (Vec::new(), Vec::new());
         for (url, endpoint) in endpoints {
             let endpoint = endpoint.connect_timeout(timeout).tcp_nodelay(true);
             let connected = match secure.as_ref().filter(|_| url.starts_with(HTTPS)) {
@@ -104,13 +107,18 @@ impl Connection {
                         token: RefCell::new(None),
                     });
                 }
-                Err(error) => refusals.push(format!("{url}: {}", cause(&error))),
+                Err(error) => {
+                    remedies.extend(tls_remedy(&error));
+                    refusals.push(format!("{url}: {}", cause(&error)));
+                }
             }
+        }
+        if remedies.is_empty() {
+            remedies.push(NO_SERVER.to_owned());
         }
         Err(Failure::failed(
             format_args!("cannot reach {}", refusals.join("; ")),
-            "Start a server:    inkstone serve\n\
-             or name another:   --endpoint URL (or INKSTONE_ENDPOINT)",
+            remedies.join("\n"),
         ))
     }
 
@@ -238,9 +246,14 @@ impl Connection {
     /// The failure for a refusal by the server or a lost connection.
     pub(crate) fn refused(&self, status: &Status) -> Failure {
         match status.code() {
-            Code::Unavailable | Code::Unknown if status.source().is_some() => {
+            // Statuses that the server sent have no source.
+            _ if status.source().is_some() => {
                 let (endpoint, cause) = (&self.endpoint, cause(status));
-                Failure::failed(format!("lost the connection to {endpoint}: {cause}"), "")
+                let remedy = lost_remedy(endpoint, &cause);
+                Failure::failed(
+                    format_args!("lost the connection to {endpoint}: {cause}"),
+                    remedy,
+                )
             }
             Code::Unimplemented => Failure::failed(
                 format_args!("{} does not speak etcd's v3 API", self.endpoint),
@@ -331,6 +344,29 @@ fn cause(error: &(dyn Error + 'static)) -> String {
             None => return deepest.to_string(),
         }
     }
+}
+
+/// What can be done about a connection that broke. In TLS 1.3 a server refuses a certificate, or
+/// that there is none, after the connection was made.
+fn lost_remedy(endpoint: &str, cause: &str) -> &'static str {
+    if cause.starts_with("remote error: tls: ") {
+        "The server asks for a certificate that it accepts: name yours with --cert and --key."
+    } else if !endpoint.starts_with(HTTPS) {
+        "If the server speaks TLS, write https:// in its URL and name its authority with --cacert."
+    } else {
+        ""
+    }
+}
+
+/// What can be done if TLS is why no connection was made, as a sentence.
+fn tls_remedy(error: &(dyn Error + 'static)) -> Option<String> {
+    let system = error.downcast_ref::<io::Error>();
+    let Some(remedy) = system.and_then(super::tls::remedy) else {
+        return tls_remedy(error.source()?);
+    };
+    let mut letters = remedy.chars();
+    let first = letters.next()?.to_uppercase();
+    Some(format!("{first}{}.", letters.as_str()))
 }
 
 #[cfg(test)]

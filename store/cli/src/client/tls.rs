@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ::tls::{Connector, NamedFile, Pair, SecureStream, Settings};
+use ::tls::{Connector, DialFlags, NamedFile, Pair, SecureStream, Settings};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tonic::codegen::http::Uri;
@@ -12,6 +12,13 @@ use tonic::transport::{Channel, Endpoint, Error};
 use tower::service_fn;
 
 use crate::failure::Failure;
+
+/// The flags below, for remedies.
+const FLAGS: DialFlags = DialFlags {
+    trusted: "--cacert",
+    certificate: "--cert",
+    key: "--key",
+};
 
 /// Flags about TLS.
 #[derive(Clone, Debug, clap::Args)]
@@ -134,6 +141,11 @@ impl Secure {
         let connect = move |uri: Uri| dial(Arc::clone(&connector), uri);
         endpoint.connect_with_connector(service_fn(connect)).await
     }
+}
+
+/// What can be done if TLS is why there is no connection, or why it ended.
+pub(crate) fn remedy(error: &io::Error) -> Option<String> {
+    ::tls::dial_remedy(error, &FLAGS)
 }
 
 async fn dial(connector: Arc<Connector>, uri: Uri) -> io::Result<TokioIo<SecureStream>> {

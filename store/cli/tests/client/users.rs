@@ -103,6 +103,8 @@ fn a_call_without_a_user_or_with_a_wrong_password_says_so() {
         error.contains("user name is empty") && error.contains("--user"),
         "{error}"
     );
+    let error = refusal(&server.output(&["user", "add", ""]));
+    assert!(error.contains("empty user name"), "{error}");
     let error = refusal(&server.output(&["get", "a/1", "--user=alice:hush"]));
     assert!(error.contains("invalid user ID or password"), "{error}");
     assert!(!error.contains("hush"), "{error}");

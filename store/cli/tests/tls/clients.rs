@@ -31,6 +31,7 @@ fn clients_that_cannot_trust_the_server_say_why() {
     let server = Server::secure(&certificates, &[]);
     let error = server.fails(&certificates, &["get", "k"]);
     assert!(error.contains("signed by unknown authority"), "{error}");
+    assert!(error.contains("with --cacert."), "{error}");
     let other = Authority::new("another").unwrap();
     certificates.write("other.pem", other.certificate_pem());
     let error = server.fails(&certificates, &["get", "k", "--cacert=@/other.pem"]);
@@ -49,6 +50,20 @@ fn a_server_for_another_name_is_refused() {
     let server = Server::secure(&certificates, &[]);
     let error = server.fails(&certificates, &["get", "k", CA]);
     assert!(error.contains("x509"), "{error}");
+    let remedy = "Connect to a name or address that the certificate has";
+    assert!(error.contains(remedy), "{error}");
+}
+
+#[test]
+fn a_client_that_must_show_a_certificate_learns_the_flags() {
+    let certificates = Certificates::new();
+    let flags = ["--client-cert-auth", "--trusted-ca-file=@/ca.pem"];
+    let server = Server::secure(&certificates, &flags);
+    let error = server.fails(&certificates, &["get", "k", CA]);
+    assert!(
+        error.contains("name yours with --cert and --key"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -75,7 +90,8 @@ fn plain_clients_of_a_tls_port_and_tls_clients_of_a_plain_port_fail_alone() {
     let certificates = Certificates::new();
     let mut server = Server::secure(&certificates, &[]);
     let plain = server.url().replace("https", "http");
-    failure(&verb(&certificates, &plain, &["get", "k"]));
+    let error = failure(&verb(&certificates, &plain, &["get", "k"]));
+    assert!(error.contains("write https:// in its URL"), "{error}");
     server.run(&certificates, &["get", "k", CA]);
     let log = server.log();
     assert!(
@@ -87,7 +103,8 @@ fn plain_clients_of_a_tls_port_and_tls_clients_of_a_plain_port_fail_alone() {
     server.member.stop().unwrap();
     let mut server = Server::prepared(&certificates, &[]);
     server.member.start_and_wait().unwrap();
-    server.fails(&certificates, &["get", "k", CA]);
+    let error = server.fails(&certificates, &["get", "k", CA]);
+    assert!(error.contains("write http:// in its address"), "{error}");
     let plain = server.url().replace("https", "http");
     assert!(verb(&certificates, &plain, &["get", "k"]).status.success());
 }

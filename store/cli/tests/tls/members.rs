@@ -131,7 +131,9 @@ fn a_member_of_another_authority_is_kept_out() {
     three.start(&[0, 1, 2]);
     three.puts(&certificates, 0);
     three.waits_for(0, "rejected connection on peer endpoint");
-    three.waits_for(2, "no connection");
+    let dialled = "name the authority that signed the certificate with --peer-trusted-ca-file";
+    three.waits_for(0, dialled);
+    three.waits_for(2, "the server refuses the certificate of --peer-cert-file");
 }
 
 #[test]
