@@ -190,7 +190,7 @@ impl Checked {
     }
 
     fn write(&self, directory: &DataDirectory, output: &mut dyn Write) -> Result<(), Failure> {
-        let mut table = Table::new(&["<CHECKED", "FILES", "SIZE", "GROUPS", "RECORDS"]);
+        let mut table = Table::new(["<CHECKED", "FILES", "SIZE", "GROUPS", "RECORDS"]);
         for (name, tally) in [
             ("log", &self.log),
             ("sorted", &self.sorted),

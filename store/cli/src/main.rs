@@ -24,6 +24,7 @@ mod put;
 mod repair;
 mod role;
 mod serve;
+mod snapshot;
 mod survey;
 mod table;
 mod user;
@@ -60,6 +61,7 @@ Start here:
   inkstone watch greet --prefix      print changes of keys that begin with greet
   inkstone user add root             add a user; `inkstone auth enable` then checks users
   inkstone check default.inkstone    verify every byte of a data directory
+  inkstone snapshot status FILE      verify a snapshot of etcd, and show what it holds
 
 etcdctl and every etcd v3 client work with the server, too.
 `inkstone VERB --help` shows the flags of a verb, with examples;
@@ -78,6 +80,7 @@ enum Verb {
     Gateway(gateway::Arguments),
     Inspect(inspect::Arguments),
     Check(check::Arguments),
+    Snapshot(snapshot::Arguments),
     Repair(repair::Arguments),
     Completions(completions::Arguments),
 }
@@ -115,6 +118,7 @@ fn dispatch(verb: Verb) -> Result<(), Failure> {
         Verb::Gateway(arguments) => run_to_end(gateway::run(arguments)),
         Verb::Inspect(arguments) => inspect::run(&arguments),
         Verb::Check(arguments) => check::run(&arguments),
+        Verb::Snapshot(arguments) => snapshot::run(&arguments),
         Verb::Repair(arguments) => repair::run(&arguments),
         Verb::Completions(arguments) => completions::run(&arguments),
     }

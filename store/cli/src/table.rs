@@ -5,15 +5,15 @@ use std::io::{self, Write};
 /// A table, printed when all its rows are known.
 #[derive(Debug)]
 pub(crate) struct Table {
-    names: &'static [&'static str],
+    names: Vec<&'static str>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// An empty table. A name that begins with `<` heads a column of words.
-    pub(crate) fn new(names: &'static [&'static str]) -> Table {
+    pub(crate) fn new(names: impl Into<Vec<&'static str>>) -> Table {
         Table {
-            names,
+            names: names.into(),
             rows: Vec::new(),
         }
     }
@@ -56,7 +56,7 @@ impl Table {
         widths: &[usize],
     ) -> io::Result<()> {
         let mut line = String::new();
-        for ((cell, width), name) in row.iter().zip(widths).zip(self.names) {
+        for ((cell, width), name) in row.iter().zip(widths).zip(&self.names) {
             let cell = match name.starts_with('<') {
                 true => format!("{cell:<width$}  "),
                 false => format!("{cell:>width$}  "),
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn numbers_stand_right_and_words_left() {
-        let mut table = Table::new(&["ID", "<STATE"]);
+        let mut table = Table::new(["ID", "<STATE"]);
         table.row(vec!["7".into(), "open".into()]);
         table.row(vec!["123".into(), "sealed".into()]);
         let mut text = Vec::new();

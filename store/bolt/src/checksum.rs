@@ -1,0 +1,46 @@
+//! The SHA-256 that `etcdctl snapshot save` leaves behind the pages.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use sha2::{Digest, Sha256};
+
+/// Bytes of the checksum.
+const SUM_BYTES: u64 = 32;
+/// Pages have multiples of this, so that a file's length tells whether a checksum follows.
+const LENGTH_UNIT: u64 = 512;
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// Whether a file is what was saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksum {
+    /// It has no checksum, as etcd's member/snap/db.
+    Missing,
+    /// Its checksum fits its bytes.
+    Whole,
+    /// Its checksum does not fit its bytes.
+    Broken,
+}
+
+pub(crate) fn of(file: &File, length: u64) -> io::Result<Checksum> {
+    if length % LENGTH_UNIT != SUM_BYTES {
+        return Ok(Checksum::Missing);
+    }
+    let mut sum = Sha256::new();
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let (mut at, end) = (0, length - SUM_BYTES);
+    while at < end {
+        // At most the length of the chunk.
+        let bytes = (end - at).min(CHUNK_BYTES as u64) as usize;
+        file.read_exact_at(&mut chunk[..bytes], at)?;
+        sum.update(&chunk[..bytes]);
+        at += bytes as u64;
+    }
+    let mut stored = [0; SUM_BYTES as usize];
+    file.read_exact_at(&mut stored, end)?;
+    match sum.finalize()[..] == stored {
+        true => Ok(Checksum::Whole),
+        false => Ok(Checksum::Broken),
+    }
+}

@@ -1,0 +1,146 @@
+//! Branch and leaf pages.
+
+use bytes::Bytes;
+
+use crate::format::{BRANCH, ELEMENT_BYTES, IS_BUCKET, LEAF, PAGE_HEADER_BYTES};
+use crate::meta::{u32_at, u64_at};
+
+/// Header of a page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    pub id: u64,
+    pub flags: u16,
+    pub count: u16,
+    /// Pages that follow and belong to it.
+    pub overflow: u32,
+}
+
+impl Header {
+    /// Decodes the first [`PAGE_HEADER_BYTES`] of a page.
+    pub fn decode(bytes: &[u8; PAGE_HEADER_BYTES]) -> Header {
+        Header {
+            id: u64_at(bytes, 0),
+            flags: u16::from_le_bytes([bytes[8], bytes[9]]),
+            count: u16::from_le_bytes([bytes[10], bytes[11]]),
+            overflow: u32_at(bytes, 12),
+        }
+    }
+}
+
+/// PageKind of a page of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PageKind {
+    Branch,
+    Leaf,
+}
+
+/// A page of a tree with all its bytes. Elements are checked when they are taken.
+#[derive(Clone, Debug)]
+pub(crate) struct Page {
+    /// Its number, or that of the page that it lies in.
+    pub id: u64,
+    pub kind: PageKind,
+    pub count: u16,
+    bytes: Bytes,
+}
+
+/// An element of a branch page.
+#[derive(Debug)]
+pub(crate) struct Child {
+    pub first_key: Bytes,
+    pub page: u64,
+}
+
+/// An element of a leaf.
+#[derive(Debug)]
+pub(crate) struct Leaf {
+    pub key: Bytes,
+    pub value: Bytes,
+    pub is_bucket: bool,
+}
+
+impl Page {
+    /// A page from its bytes, header included, or what is wrong with it.
+    pub fn new(id: u64, bytes: Bytes) -> Result<Page, String> {
+        let Some(header) = bytes.first_chunk() else {
+            return Err("it ends within its header".to_owned());
+        };
+        let header = Header::decode(header);
+        let kind = match header.flags {
+            BRANCH => PageKind::Branch,
+            LEAF => PageKind::Leaf,
+            flags => {
+                return Err(format!(
+                    "its flags are {flags:#x}, and it must be part of a tree"
+                ));
+            }
+        };
+        let needed = PAGE_HEADER_BYTES + usize::from(header.count) * ELEMENT_BYTES;
+        if needed > bytes.len() {
+            let (count, length) = (header.count, bytes.len());
+            return Err(format!(
+                "its {count} elements are more than its {length} bytes hold"
+            ));
+        }
+        if kind == PageKind::Branch && header.count == 0 {
+            return Err("it is a branch without children".to_owned());
+        }
+        Ok(Page {
+            id,
+            kind,
+            count: header.count,
+            bytes,
+        })
+    }
+
+    /// The child of this number.
+    pub fn child(&self, number: u16) -> Result<Child, String> {
+        let at = element_at(number);
+        let position = u32_at(&self.bytes, at);
+        let key_bytes = u32_at(&self.bytes, at + 4);
+        let first_key = self.part(number, at, u64::from(position), key_bytes)?;
+        Ok(Child {
+            first_key,
+            page: u64_at(&self.bytes, at + 8),
+        })
+    }
+
+    /// The key and value of this number.
+    pub fn leaf(&self, number: u16) -> Result<Leaf, String> {
+        let at = element_at(number);
+        let field = |place: usize| u32_at(&self.bytes, at + place);
+        let (flags, position, key_bytes, value_bytes) = (field(0), field(4), field(8), field(12));
+        let behind = u64::from(position) + u64::from(key_bytes);
+        let key = self.part(number, at, u64::from(position), key_bytes)?;
+        if key.is_empty() {
+            return Err(format!("element {number} has no key"));
+        }
+        if flags & !IS_BUCKET != 0 {
+            return Err(format!("element {number} has flags {flags:#x}"));
+        }
+        Ok(Leaf {
+            key,
+            value: self.part(number, at, behind, value_bytes)?,
+            is_bucket: flags == IS_BUCKET,
+        })
+    }
+
+    /// Bytes of an element, which lie `position` behind its beginning.
+    fn part(&self, number: u16, at: usize, position: u64, length: u32) -> Result<Bytes, String> {
+        let begin = at as u64 + position;
+        let end = begin + u64::from(length);
+        let elements = element_at(self.count) as u64;
+        if begin < elements || end > self.bytes.len() as u64 {
+            let bytes = self.bytes.len();
+            return Err(format!(
+                "element {number} lies at {begin} to {end}, and its place is {elements} to {bytes}"
+            ));
+        }
+        // Both are at most the length of the page, which is in memory.
+        Ok(self.bytes.slice(begin as usize..end as usize))
+    }
+}
+
+fn element_at(number: u16) -> usize {
+    PAGE_HEADER_BYTES + usize::from(number) * ELEMENT_BYTES
+}

@@ -1,0 +1,213 @@
+//! `inkstone snapshot`: what files of `etcdctl snapshot save` hold.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use bolt::DatabaseFile;
+use clap::{Subcommand, ValueEnum};
+use etcd_snapshot::Error;
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::table::{Table, size};
+
+/// Show what a snapshot of etcd holds, and prove that it is whole
+#[derive(Debug, clap::Args)]
+#[command(
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    after_help = "\
+Reads the files of `etcdctl snapshot save`, and member/snap/db of an etcd that has stopped.
+
+Examples:
+  inkstone snapshot status backup.db               checks every page; hash, revision, keys
+  inkstone snapshot status backup.db -w json       the same for programs
+  inkstone snapshot hashkv backup.db               HashKV of the newest revision
+  inkstone snapshot hashkv backup.db --rev 1000    the number that `etcdctl endpoint hashkv
+                                                   --rev 1000` prints of the same keys"
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+    /// Print columns, a line, a line for each field, or JSON
+    #[arg(
+        short = 'w',
+        long,
+        global = true,
+        value_enum,
+        default_value_t = Form::Table,
+        value_name = "FORM"
+    )]
+    write_out: Form,
+}
+
+/// The file of an action.
+#[derive(Debug, clap::Args)]
+struct Opened {
+    /// The file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Read it although the SHA-256 at its end does not fit its bytes
+    #[arg(long)]
+    skip_hash_check: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Check every page, and print hash, revision, number of keys and size
+    Status(Opened),
+    /// Print HashKV, which is equal for equal keys and histories
+    Hashkv {
+        #[command(flatten)]
+        opened: Opened,
+        /// The revision to hash; 0: the newest
+        #[arg(
+            long,
+            value_name = "REVISION",
+            default_value_t = 0,
+            value_parser = clap::value_parser!(i64).range(0..)
+        )]
+        rev: i64,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    // No doc comments here: clap would add them to the help of each verb.
+    // Names above aligned columns.
+    Table,
+    // Values with commas between them, as etcdutl's.
+    Simple,
+    // etcdutl's `"Name" : value` lines.
+    Fields,
+    // etcdutl's JSON.
+    Json,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.action {
+        Action::Status(opened) => status(opened, arguments.write_out),
+        Action::Hashkv { opened, rev } => hash(opened, *rev, arguments.write_out),
+    }
+}
+
+fn status(opened: &Opened, form: Form) -> Result<(), Failure> {
+    let (path, file) = (&opened.file, open(opened)?);
+    let mut progress = Progress::new("reading", 2 * file.size_bytes());
+    let status = etcd_snapshot::status(&file, |bytes| progress.advance(bytes));
+    drop(progress);
+    let status = status.map_err(|error| failure(path, error))?;
+    let cells = [
+        Cell::shown_as("hash", "Hash", status.hash, format!("{:x}", status.hash)),
+        Cell::new("revision", "Revision", status.revision),
+        Cell::new("total keys", "Keys", status.keys),
+        Cell::shown_as(
+            "total size",
+            "Size",
+            status.size_bytes,
+            size(status.size_bytes),
+        ),
+        Cell::new("version", "Version", &status.version),
+    ];
+    print(form, &cells, || {
+        json!({
+            "hash": status.hash,
+            "revision": status.revision,
+            "totalKey": status.keys,
+            "totalSize": status.size_bytes,
+            "version": status.version,
+        })
+    })
+}
+
+fn hash(opened: &Opened, revision: i64, form: Form) -> Result<(), Failure> {
+    let (path, file) = (&opened.file, open(opened)?);
+    let mut progress = Progress::new("hashing", 2 * file.size_bytes());
+    let hash = etcd_snapshot::hash(&file, revision, |bytes| progress.advance(bytes));
+    drop(progress);
+    let hash = hash.map_err(|error| failure(path, error))?;
+    let cells = [
+        Cell::new("hash", "Hash", hash.hash),
+        Cell::new("hash revision", "Hash revision", hash.hash_revision),
+        Cell::new(
+            "compact revision",
+            "Compact revision",
+            hash.compact_revision,
+        ),
+    ];
+    print(form, &cells, || {
+        json!({
+            "hash": hash.hash,
+            "hashRevision": hash.hash_revision,
+            "compactRevision": hash.compact_revision,
+        })
+    })
+}
+
+fn open(opened: &Opened) -> Result<DatabaseFile, Failure> {
+    let file = etcd_snapshot::open(&opened.file, opened.skip_hash_check);
+    file.map_err(|error| failure(&opened.file, error))
+}
+
+/// A failure that names the file once.
+fn failure(path: &Path, error: Error) -> Failure {
+    match error {
+        Error::File(_) | Error::Changed(_) => Failure::failed(error, ""),
+        error => Failure::failed(format_args!("{}: {error}", path.display()), ""),
+    }
+}
+
+/// A number or text of a file.
+struct Cell {
+    /// Its column in a table.
+    column: &'static str,
+    /// Its name in etcdutl's fields.
+    field: &'static str,
+    value: String,
+    /// The value as it stands in tables and lines.
+    shown: String,
+}
+
+impl Cell {
+    fn new(column: &'static str, field: &'static str, value: impl Display) -> Cell {
+        let shown = value.to_string();
+        Cell::shown_as(column, field, value, shown)
+    }
+
+    fn shown_as(
+        column: &'static str,
+        field: &'static str,
+        value: impl Display,
+        shown: String,
+    ) -> Cell {
+        Cell {
+            column,
+            field,
+            value: value.to_string(),
+            shown,
+        }
+    }
+}
+
+fn print(form: Form, cells: &[Cell], json: impl Fn() -> Value) -> Result<(), Failure> {
+    let mut output = io::stdout().lock();
+    let shown = cells.iter().map(|cell| cell.shown.clone());
+    match form {
+        Form::Json => writeln!(output, "{}", json())?,
+        Form::Simple => writeln!(output, "{}", shown.collect::<Vec<_>>().join(", "))?,
+        Form::Table => {
+            let mut table = Table::new(cells.iter().map(|cell| cell.column).collect::<Vec<_>>());
+            table.row(shown.collect());
+            table.write(&mut output)?;
+        }
+        Form::Fields => {
+            for cell in cells {
+                writeln!(output, "\"{}\" : {}", cell.field, cell.value)?;
+            }
+        }
+    }
+    Ok(())
+}

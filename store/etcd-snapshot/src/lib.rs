@@ -1,0 +1,43 @@
+//! What etcd's database files hold: those of `etcdctl snapshot save`, and `member/snap/db` of an
+//! etcd that has stopped.
+//!
+//! ```text
+//!   bucket `key`    revision ──► version of a key, or its deletion     (row)
+//!   bucket `meta`   revisions of compactions, version of the format   (meta)
+//!                        │
+//!                        ├──► FileStatus    what `etcdutl snapshot status` prints
+//!                        └──► FileHash  etcd's HashKV of the file, at any revision it still has
+//! ```
+//!
+//! Source: etcd 3.7's `server/storage/schema`, `server/storage/mvcc`, `etcdutl/snapshot`.
+//!
+//! ```no_run
+//! let file = etcd_snapshot::open("backup.db".as_ref(), false)?;
+//! let status = etcd_snapshot::status(&file, |_| ())?;
+//! println!("revision {} with {} keys", status.revision, status.keys);
+//! # Ok::<(), etcd_snapshot::Error>(())
+//! ```
+
+mod error;
+mod hash;
+mod meta;
+mod row;
+mod status;
+
+use std::path::Path;
+
+use bolt::{Checksum, DatabaseFile};
+
+pub use error::Error;
+pub use hash::{FileHash, hash};
+pub use status::{FileStatus, status};
+
+/// Opens a file. Refuses one that is not what `etcdctl snapshot save` wrote, unless
+/// `skips_hash_check`.
+pub fn open(path: &Path, skips_hash_check: bool) -> Result<DatabaseFile, Error> {
+    let file = DatabaseFile::open(path)?;
+    if !skips_hash_check && file.checksum()? == Checksum::Broken {
+        return Err(Error::Changed(path.to_owned()));
+    }
+    Ok(file)
+}
