@@ -19,7 +19,7 @@ fuzz_target!(|data: &[u8]| {
     let name = format!("database-file-{}", std::process::id());
     let path = std::env::temp_dir().join(name);
     std::fs::write(&path, data).expect("a temporary file");
-    if let Ok(file) = etcd_snapshot::open(&path, true) {
+    if let Ok(file) = etcd_snapshot::open(&path, true, |_, _| ()) {
         let _ = etcd_snapshot::status(&file, |_| ());
         let _ = etcd_snapshot::hash(&file, 0, |_| ());
     }

@@ -1,6 +1,6 @@
 //! The check of a whole file: each page belongs to a tree, to the free list, or is free.
 
-use crate::bucket::Place;
+use crate::bucket::Tree;
 use crate::entries::{Entries, Entry};
 use crate::error::Error;
 use crate::file::DatabaseFile;
@@ -24,12 +24,12 @@ impl DatabaseFile {
             element?;
         }
         for bucket in &buckets {
-            match bucket.place {
-                Place::Root(page) => {
+            match bucket.tree {
+                Tree::Root(page) => {
                     walk.go_on_below(page);
                     walk.by_ref().try_for_each(&mut read)?;
                 }
-                Place::Inline(_) => {
+                Tree::Inline(_) => {
                     self.entries(bucket).try_for_each(&mut read)?;
                 }
             }

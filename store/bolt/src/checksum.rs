@@ -19,13 +19,19 @@ pub enum Checksum {
     Missing,
     /// Its checksum fits its bytes.
     Whole,
-    /// Its checksum does not fit its bytes.
+    /// Its checksum does not fit its bytes, or its length fits neither a file with one nor without.
     Broken,
 }
 
-pub(crate) fn of(file: &File, length: u64) -> io::Result<Checksum> {
-    if length % LENGTH_UNIT != SUM_BYTES {
-        return Ok(Checksum::Missing);
+pub(crate) fn of(
+    file: &File,
+    length: u64,
+    mut progress: impl FnMut(u64, u64),
+) -> io::Result<Checksum> {
+    match length % LENGTH_UNIT {
+        0 => return Ok(Checksum::Missing),
+        SUM_BYTES => {}
+        _ => return Ok(Checksum::Broken),
     }
     let mut sum = Sha256::new();
     let mut chunk = vec![0; CHUNK_BYTES];
@@ -36,6 +42,7 @@ pub(crate) fn of(file: &File, length: u64) -> io::Result<Checksum> {
         file.read_exact_at(&mut chunk[..bytes], at)?;
         sum.update(&chunk[..bytes]);
         at += bytes as u64;
+        progress(bytes as u64, end);
     }
     let mut stored = [0; SUM_BYTES as usize];
     file.read_exact_at(&mut stored, end)?;

@@ -122,7 +122,8 @@ impl<'a> Entries<'a> {
                     let leaf = page.leaf(number).map_err(damaged)?;
                     let end = level.end.clone();
                     self.order(&page, &leaf.key, end.as_ref())?;
-                    self.last = Some(leaf.key.clone());
+                    // A copy, so that it keeps no page in memory.
+                    self.last = Some(Bytes::copy_from_slice(&leaf.key));
                     return Ok(Some((page.id, leaf)));
                 }
                 PageKind::Branch => {

@@ -1,13 +1,13 @@
 //! The file: its meta page, and pages by their number.
 
-use std::fs::{File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use crate::bucket::{Bucket, Place};
+use crate::bucket::{Bucket, Tree, shown};
 use crate::checksum::{self, Checksum};
 use crate::entries::Entries;
 use crate::error::Error;
@@ -15,7 +15,7 @@ use crate::format::{
     BRANCH, BRANCH_BYTES_MAX, BUCKETS_MAX, LEAF_BYTES_MAX, META_BYTES, PAGE_BYTES_MAX,
     PAGE_BYTES_MIN, PAGE_HEADER_BYTES, PAGES_MAX,
 };
-use crate::meta::Meta;
+use crate::meta::{Meta, MetaFault};
 use crate::page::{Header, Page};
 
 /// A database file that is open for reading. What it says is checked as it is read.
@@ -35,14 +35,14 @@ impl DatabaseFile {
     )]
     pub fn open(path: &Path) -> Result<DatabaseFile, Error> {
         let system = |error| Error::io(path, error);
-        let file = File::open(path).map_err(system)?;
-        let metadata = file.metadata().map_err(system)?;
-        if !metadata.is_file() {
+        // To open a pipe would wait for its writer.
+        if !fs::metadata(path).map_err(system)?.is_file() {
             return Err(Error::file(
                 path,
                 "it is no file; name etcd's snapshot or its member/snap/db",
             ));
         }
+        let file = File::open(path).map_err(system)?;
         match file.try_lock_shared() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -51,7 +51,7 @@ impl DatabaseFile {
             }
             Err(TryLockError::Error(error)) => return Err(system(error)),
         }
-        let length = metadata.len();
+        let length = file.metadata().map_err(system)?.len();
         let meta = newest_meta(&file, path)?;
         let needed = meta.pages.checked_mul(u64::from(meta.page_bytes));
         if meta.pages > PAGES_MAX {
@@ -88,9 +88,12 @@ impl DatabaseFile {
         while let Some(element) = elements.next_element() {
             let (page, leaf) = element?;
             if !leaf.is_bucket {
-                return Err(self.damaged(page, format!("{:?} is a value among buckets", leaf.key)));
+                return Err(self.damaged(
+                    page,
+                    format!("{} is a value among buckets", shown(&leaf.key)),
+                ));
             }
-            let bucket = Bucket::decode(page, leaf.key, &leaf.value);
+            let bucket = Bucket::decode(page, &leaf.key, &leaf.value);
             buckets.push(bucket.map_err(|problem| self.damaged(page, problem))?);
             if buckets.len() > BUCKETS_MAX {
                 let problem = format!("it has more than {BUCKETS_MAX} buckets; etcd makes ten");
@@ -108,15 +111,16 @@ impl DatabaseFile {
 
     /// Keys and values of a bucket, ascending.
     pub fn entries(&self, bucket: &Bucket) -> Entries<'_> {
-        match &bucket.place {
-            Place::Root(page) => Entries::below(self, *page),
-            Place::Inline(page) => Entries::in_page(self, page.clone()),
+        match &bucket.tree {
+            Tree::Root(page) => Entries::below(self, *page),
+            Tree::Inline(page) => Entries::in_page(self, page.clone()),
         }
     }
 
-    /// The checksum behind the pages, which `etcdctl snapshot save` writes, compared with the bytes before it.
-    pub fn checksum(&self) -> Result<Checksum, Error> {
-        let compared = checksum::of(&self.file, self.length);
+    /// The checksum behind the pages, which `etcdctl snapshot save` writes, compared with the bytes
+    /// before it. `progress` gets the bytes that were read, and how many there are.
+    pub fn checksum(&self, progress: impl FnMut(u64, u64)) -> Result<Checksum, Error> {
+        let compared = checksum::of(&self.file, self.length, progress);
         compared.map_err(|error| Error::io(&self.path, error))
     }
 
@@ -137,8 +141,8 @@ impl DatabaseFile {
         bytes_max: impl Fn(&Header) -> u64,
     ) -> Result<(Header, Bytes), Error> {
         if id < 2 || id >= self.meta.pages {
-            let pages = self.meta.pages;
-            return Err(self.damaged(id, format!("it is none of the pages 2 to {pages}")));
+            let last = self.meta.pages.saturating_sub(1);
+            return Err(self.damaged(id, format!("it is none of the pages 2 to {last}")));
         }
         let offset = id * u64::from(self.meta.page_bytes);
         let mut header = [0; PAGE_HEADER_BYTES];
@@ -178,39 +182,46 @@ impl DatabaseFile {
 /// the first one says if it is valid.
 fn newest_meta(file: &File, path: &Path) -> Result<Meta, Error> {
     let at = |offset| meta_at(file, offset).map_err(|error| Error::io(path, error));
-    let first = at(0)?;
-    let mut found: Vec<Meta> = first.iter().copied().collect();
-    let sizes = match &first {
+    let mut metas = vec![at(0)?];
+    let sizes = match &metas[0] {
         Ok(meta) => meta.page_bytes..=meta.page_bytes,
         Err(_) => PAGE_BYTES_MIN..=PAGE_BYTES_MAX,
     };
     let mut size = *sizes.start();
     while sizes.contains(&size) {
-        found.extend(
-            at(u64::from(size))?
-                .ok()
-                .filter(|meta| meta.page_bytes == size),
-        );
+        let found = at(u64::from(size))?;
+        metas.extend(keep_at(size, found));
         size *= 2;
     }
-    let newest = found.into_iter().max_by_key(|meta| meta.transaction);
-    newest.ok_or_else(|| {
-        let problem = first.err().unwrap_or_default();
-        let problem = format!(
-            "it is no database of etcd: {problem}; name a file of `etcdctl snapshot save`, or \
-             member/snap/db of an etcd that has stopped"
-        );
-        Error::file(path, problem)
-    })
+    let valid = metas.iter().filter_map(|meta| meta.as_ref().ok());
+    if let Some(newest) = valid.max_by_key(|meta| meta.transaction) {
+        return Ok(*newest);
+    }
+    let mut faults = metas.iter().filter_map(|meta| meta.as_ref().err());
+    // Where nothing looks like etcd's, the beginning of the file says best what it is.
+    let fault = faults
+        .clone()
+        .find(|fault| !matches!(fault, MetaFault::Foreign(_)));
+    let fault = fault.or(faults.next()).map(ToString::to_string);
+    Err(Error::file(path, fault.unwrap_or_default()))
+}
+
+/// A meta page that says that its place is right, or the fault of one.
+fn keep_at(size: u32, found: Result<Meta, MetaFault>) -> Option<Result<Meta, MetaFault>> {
+    match found {
+        Ok(meta) if meta.page_bytes != size => None,
+        found => Some(found),
+    }
 }
 
 /// The meta page at an offset, or why there is none.
-fn meta_at(file: &File, offset: u64) -> io::Result<Result<Meta, String>> {
+fn meta_at(file: &File, offset: u64) -> io::Result<Result<Meta, MetaFault>> {
     let mut page = [0; PAGE_HEADER_BYTES + META_BYTES];
     match file.read_exact_at(&mut page, offset) {
         Ok(()) => Ok(Meta::decode(&page)),
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
-            Ok(Err("it ends before its first page does".to_owned()))
+            let problem = "it ends within its first page";
+            Ok(Err(MetaFault::Foreign(problem.to_owned())))
         }
         Err(error) => Err(error),
     }

@@ -34,11 +34,13 @@ pub const COUNT_IS_FIRST: u16 = 0xFFFF;
 pub const PAGE_BYTES_MIN: u32 = 512;
 /// Largest size of a page, in bytes.
 pub const PAGE_BYTES_MAX: u32 = 64 << 10;
-/// Largest leaf that is read, with the pages that belong to it. etcd's largest values, of
-/// `--max-request-bytes` each, share a leaf with one or two others.
+/// Largest leaf that is read, with the pages that belong to it. bbolt does not split a leaf of
+/// four values, whatever their length.
 pub const LEAF_BYTES_MAX: u64 = 512 << 20;
 /// Largest branch page that is read: four keys of 32 KiB take less.
 pub const BRANCH_BYTES_MAX: u64 = 1 << 20;
+/// Longest key that bbolt takes, in bytes.
+pub const KEY_BYTES_MAX: u64 = 32 << 10;
 /// Most levels of a tree. A branch page has at least two children, so 64 levels are more than
 /// any file has pages.
 pub const LEVELS_MAX: usize = 64;

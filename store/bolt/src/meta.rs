@@ -27,47 +27,52 @@ const PAGES_AT: usize = 40;
 const TRANSACTION_AT: usize = 48;
 const SUM_AT: usize = 56;
 
+/// Why bytes are no meta page.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MetaFault {
+    #[error(
+        "it is no database of etcd: {0}; name a file of `etcdctl snapshot save`, or member/snap/db \
+         of an etcd that has stopped"
+    )]
+    Foreign(String),
+    #[error("it has version {0} of bbolt's format, and version {VERSION} can be read")]
+    Version(u32),
+    #[error("its meta pages are damaged: {0}; take another copy")]
+    Damaged(String),
+}
+
 impl Meta {
-    /// Decodes a meta page with its header, or says why it is none.
-    pub fn decode(page: &[u8]) -> Result<Meta, String> {
-        let Some(body) = page.get(PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + META_BYTES) else {
-            return Err("the file ends within its first page".to_owned());
-        };
+    /// Decodes a meta page with its header.
+    pub fn decode(page: &[u8; PAGE_HEADER_BYTES + META_BYTES]) -> Result<Meta, MetaFault> {
+        let body = &page[PAGE_HEADER_BYTES..];
         let (magic, version) = (u32_at(body, 0), u32_at(body, VERSION_AT));
         if magic != MAGIC {
-            return Err(format!(
-                "it begins with {magic:#010x} and not {MAGIC:#010x}"
-            ));
+            let found = format!("where {MAGIC:#010x} must stand is {magic:#010x}");
+            return Err(MetaFault::Foreign(found));
         }
         if version != VERSION {
-            return Err(format!(
-                "it has version {version}, and {VERSION} can be read"
-            ));
+            return Err(MetaFault::Version(version));
         }
         let (stored, computed) = (u64_at(body, SUM_AT), fnv_1a(&body[..SUM_AT]));
-        if stored != computed {
-            return Err(format!(
-                "its checksum is {stored:#018x} and must be {computed:#018x}"
-            ));
-        }
         let flags = u16::from_le_bytes([page[8], page[9]]);
-        if flags != META {
-            return Err(format!(
-                "its page has flags {flags:#x} and must have {META:#x}"
-            ));
-        }
         let page_bytes = u32_at(body, PAGE_BYTES_AT);
         let allowed = PAGE_BYTES_MIN..=PAGE_BYTES_MAX;
-        if !allowed.contains(&page_bytes) || !page_bytes.is_power_of_two() {
-            return Err(format!("its pages have {page_bytes} bytes"));
-        }
-        Ok(Meta {
-            page_bytes,
-            root: u64_at(body, ROOT_AT),
-            free_list: u64_at(body, FREE_LIST_AT),
-            pages: u64_at(body, PAGES_AT),
-            transaction: u64_at(body, TRANSACTION_AT),
-        })
+        let problem = if stored != computed {
+            format!("a checksum is {stored:#018x} and must be {computed:#018x}")
+        } else if flags != META {
+            format!("flags are {flags:#x} and must be {META:#x}")
+        } else if !allowed.contains(&page_bytes) || !page_bytes.is_power_of_two() {
+            format!("pages have {page_bytes} bytes")
+        } else {
+            return Ok(Meta {
+                page_bytes,
+                root: u64_at(body, ROOT_AT),
+                free_list: u64_at(body, FREE_LIST_AT),
+                pages: u64_at(body, PAGES_AT),
+                transaction: u64_at(body, TRANSACTION_AT),
+            });
+        };
+        Err(MetaFault::Damaged(problem))
     }
 }
 

@@ -1,8 +1,10 @@
 //! Branch and leaf pages.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
-use crate::format::{BRANCH, ELEMENT_BYTES, IS_BUCKET, LEAF, PAGE_HEADER_BYTES};
+use crate::format::{BRANCH, ELEMENT_BYTES, IS_BUCKET, KEY_BYTES_MAX, LEAF, PAGE_HEADER_BYTES};
 use crate::meta::{u32_at, u64_at};
 
 /// Header of a page.
@@ -95,50 +97,75 @@ impl Page {
 
     /// The child of this number.
     pub fn child(&self, number: u16) -> Result<Child, String> {
-        let at = element_at(number);
-        let position = u32_at(&self.bytes, at);
-        let key_bytes = u32_at(&self.bytes, at + 4);
-        let first_key = self.part(number, at, u64::from(position), key_bytes)?;
+        let place = self.place(number)?;
         Ok(Child {
-            first_key,
-            page: u64_at(&self.bytes, at + 8),
+            first_key: self.bytes.slice(place.key),
+            page: u64_at(&self.bytes, element_at(number) + 8),
         })
     }
 
     /// The key and value of this number.
     pub fn leaf(&self, number: u16) -> Result<Leaf, String> {
-        let at = element_at(number);
-        let field = |place: usize| u32_at(&self.bytes, at + place);
-        let (flags, position, key_bytes, value_bytes) = (field(0), field(4), field(8), field(12));
-        let behind = u64::from(position) + u64::from(key_bytes);
-        let key = self.part(number, at, u64::from(position), key_bytes)?;
-        if key.is_empty() {
+        let place = self.place(number)?;
+        let flags = u32_at(&self.bytes, element_at(number));
+        if place.key.is_empty() {
             return Err(format!("element {number} has no key"));
         }
         if flags & !IS_BUCKET != 0 {
             return Err(format!("element {number} has flags {flags:#x}"));
         }
         Ok(Leaf {
-            key,
-            value: self.part(number, at, behind, value_bytes)?,
+            key: self.bytes.slice(place.key),
+            value: self.bytes.slice(place.value),
             is_bucket: flags == IS_BUCKET,
         })
     }
 
-    /// Bytes of an element, which lie `position` behind its beginning.
-    fn part(&self, number: u16, at: usize, position: u64, length: u32) -> Result<Bytes, String> {
-        let begin = at as u64 + position;
-        let end = begin + u64::from(length);
-        let elements = element_at(self.count) as u64;
-        if begin < elements || end > self.bytes.len() as u64 {
-            let bytes = self.bytes.len();
+    /// Where the bytes of an element are: behind all elements, and behind the bytes of the one before.
+    /// So no byte belongs to two of them.
+    fn place(&self, number: u16) -> Result<ElementPlace, String> {
+        let [begin, key_end, end] = self.extent(number);
+        let floor = match number.checked_sub(1) {
+            None => element_at(self.count) as u64,
+            Some(before) => self.extent(before)[2],
+        };
+        let length = self.bytes.len() as u64;
+        if begin < floor || end > length {
             return Err(format!(
-                "element {number} lies at {begin} to {end}, and its place is {elements} to {bytes}"
+                "element {number} lies at {begin} to {end}, and its place is {floor} to {length}"
             ));
         }
-        // Both are at most the length of the page, which is in memory.
-        Ok(self.bytes.slice(begin as usize..end as usize))
+        if key_end - begin > KEY_BYTES_MAX {
+            let bytes = key_end - begin;
+            return Err(format!(
+                "the key of element {number} has {bytes} bytes, and {KEY_BYTES_MAX} are the most"
+            ));
+        }
+        // All are at most the length of the page, which is in memory.
+        let (begin, key_end, end) = (begin as usize, key_end as usize, end as usize);
+        Ok(ElementPlace {
+            key: begin..key_end,
+            value: key_end..end,
+        })
     }
+
+    /// Where an element says that its key begins and ends, and its value ends.
+    fn extent(&self, number: u16) -> [u64; 3] {
+        let at = element_at(number);
+        let field = |place: usize| u64::from(u32_at(&self.bytes, at + place));
+        let (position, key_bytes, value_bytes) = match self.kind {
+            PageKind::Branch => (field(0), field(4), 0),
+            PageKind::Leaf => (field(4), field(8), field(12)),
+        };
+        let begin = at as u64 + position;
+        [begin, begin + key_bytes, begin + key_bytes + value_bytes]
+    }
+}
+
+/// Bytes of an element in its page.
+struct ElementPlace {
+    key: Range<usize>,
+    value: Range<usize>,
 }
 
 fn element_at(number: u16) -> usize {

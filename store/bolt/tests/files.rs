@@ -5,6 +5,7 @@
 
 mod support;
 
+use bolt::Checksum;
 use environment::randomness::Random;
 
 use support::{Image, PAGE_BYTES, Pair, read};
@@ -65,11 +66,11 @@ fn free_pages_are_counted_and_lost_ones_are_found() {
 #[test]
 fn the_newer_sound_meta_page_counts() {
     let mut image = sound();
-    image.page(0)[20] ^= 1;
+    image.page(0)[48] ^= 1;
     assert_eq!(read(&image.open().unwrap().file).unwrap().len(), 3);
-    image.page(1)[20] ^= 1;
+    image.page(1)[48] ^= 1;
     assert!(
-        image.error().contains("it is no database of etcd"),
+        image.error().contains("its meta pages are damaged"),
         "{}",
         image.error()
     );
@@ -154,6 +155,73 @@ fn numbers_that_do_not_fit_are_refused() {
         assert!(error.contains(expected), "{what}: {error}");
         assert!(error.contains(&format!("page {root}")), "{what}: {error}");
     }
+}
+
+#[test]
+fn elements_that_share_bytes_are_refused() {
+    // The position of the second element is that of the first one's key.
+    let mut image = sound();
+    let root = image.root();
+    let first = u32::from_le_bytes(image.page(root)[20..24].try_into().unwrap());
+    image.page(root)[36..40].copy_from_slice(&(first - 16).to_le_bytes());
+    let error = image.error();
+    assert!(error.contains("element 1 lies at"), "{error}");
+}
+
+#[test]
+fn keys_that_are_longer_than_bbolt_takes_are_refused_with_a_short_message() {
+    let long = [(vec![1; 40_000], Vec::new())];
+    let error = Image::of(&[("key", long.to_vec())]).error();
+    assert!(
+        error.contains("the key of element 0 has 40000 bytes"),
+        "{error}"
+    );
+    let name = "n".repeat(20_000);
+    let mut image = Image::of(&[(&name, many())]);
+    let root = image.root();
+    // The bucket becomes a value.
+    image.page(root)[16] = 0;
+    let error = image.error();
+    assert!(error.contains("... is a value among buckets"), "{error}");
+    assert!(error.len() < 300, "{error}");
+}
+
+#[test]
+fn an_inline_bucket_with_a_branch_is_refused() {
+    let mut image = Image::of(&[("meta", few())]);
+    let root = image.root();
+    let page = image.page(root);
+    let inline = page.windows(4).position(|bytes| bytes == b"meta").unwrap() + 4 + 16;
+    page[inline + 8] = 1;
+    let error = image.error();
+    assert!(
+        error.contains("bucket meta has a branch inside of it"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_checksum_is_right_wrong_or_missing() {
+    let mut image = sound();
+    let of = |image: &Image| image.open().unwrap().file.checksum(|_, _| ()).unwrap();
+    assert_eq!(of(&image), Checksum::Missing);
+    image.bytes.push(b'\n');
+    assert_eq!(of(&image), Checksum::Broken, "a line feed was added");
+    image.bytes.pop();
+    image.bytes.extend([7; 32]);
+    assert_eq!(of(&image), Checksum::Broken);
+    image.bytes.pop();
+    assert_eq!(of(&image), Checksum::Broken, "the last byte is missing");
+}
+
+#[test]
+fn a_pipe_is_refused_without_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let error = bolt::DatabaseFile::open(&path).unwrap_err().to_string();
+    assert!(error.contains("it is no file"), "{error}");
 }
 
 #[test]

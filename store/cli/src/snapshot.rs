@@ -26,8 +26,11 @@ Examples:
   inkstone snapshot status backup.db               checks every page; hash, revision, keys
   inkstone snapshot status backup.db -w json       the same for programs
   inkstone snapshot hashkv backup.db               HashKV of the newest revision
-  inkstone snapshot hashkv backup.db --rev 1000    the number that `etcdctl endpoint hashkv
-                                                   --rev 1000` prints of the same keys"
+  inkstone snapshot hashkv backup.db --rev 1000    HashKV of revision 1000
+
+Equal hashes mean equal keys and histories. Compare them only if the compact revision is the
+same: a server keeps the hash of a compacted revision as it was before the compaction.
+member/snap/db has no SHA-256 at its end, so that only its structure is checked."
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -79,7 +82,7 @@ enum Form {
     // No doc comments here: clap would add them to the help of each verb.
     // Names above aligned columns.
     Table,
-    // Values with commas between them, as etcdutl's.
+    // Values with commas between them.
     Simple,
     // etcdutl's `"Name" : value` lines.
     Fields,
@@ -148,7 +151,12 @@ fn hash(opened: &Opened, revision: i64, form: Form) -> Result<(), Failure> {
 }
 
 fn open(opened: &Opened) -> Result<DatabaseFile, Failure> {
-    let file = etcd_snapshot::open(&opened.file, opened.skip_hash_check);
+    let mut shown = None;
+    let progress = |bytes, total| {
+        let progress = shown.get_or_insert_with(|| Progress::new("SHA-256", total));
+        progress.advance(bytes);
+    };
+    let file = etcd_snapshot::open(&opened.file, opened.skip_hash_check, progress);
     file.map_err(|error| failure(&opened.file, error))
 }
 

@@ -19,6 +19,7 @@ use crate::Snapshot;
 use crate::live::Live;
 use crate::trees::{HIDDEN, VersionEntry};
 use ordered_index::Writer;
+use std::collections::BTreeSet;
 use std::ops::Bound;
 
 const MAIN_BYTES: usize = 8;
@@ -53,14 +54,33 @@ pub(crate) fn keep(writer: &mut Writer, live: &mut Live, key: &[u8], version: Ve
 
 /// The versions written from revision `from` to `to`, both included.
 pub(crate) fn between(snapshot: &Snapshot, from: i64, to: i64) -> Vec<VersionEntry> {
+    let mut found = Vec::new();
+    each_between(snapshot, from, to, |_, version| found.push(version));
+    found
+}
+
+/// The keys that the transaction of a revision deleted and put again.
+pub(crate) fn keys_deleted_at(snapshot: &Snapshot, revision: i64) -> BTreeSet<Vec<u8>> {
+    let mut keys = BTreeSet::new();
+    each_between(snapshot, revision, revision, |encoded, version| {
+        let key = decode(encoded).map(|(_, key)| key);
+        keys.extend(key.filter(|_| version.tombstone).map(<[u8]>::to_vec));
+    });
+    keys
+}
+
+fn each_between(
+    snapshot: &Snapshot,
+    from: i64,
+    to: i64,
+    mut look: impl FnMut(&[u8], VersionEntry),
+) {
     let (start, end) = (first_of(from), first_of(to.saturating_add(1)));
     let (start, end) = (Bound::Included(&start[..]), Bound::Excluded(&end[..]));
     let mut cursor = snapshot.trees.cursor(HIDDEN, start, end);
-    let mut found = Vec::new();
-    while let Some((_, entry)) = cursor.next() {
-        found.push(VersionEntry::from(entry));
+    while let Some((key, entry)) = cursor.next() {
+        look(key, VersionEntry::from(entry));
     }
-    found
 }
 
 /// Drops at most `at_most` versions written at `revision` or before. True when

@@ -10,7 +10,8 @@
 //! everything in (C, R], tombstones included, and what its own transaction
 //! replaced (`hidden.rs`); and of what is not above C the
 //! versions visible at R. Only when nothing at all is visible at R, every
-//! survivor of the compaction counts.
+//! survivor of the compaction counts. A key that the transaction of R itself deleted and
+//! put again does not count as visible for that: etcd looks at its deletion.
 //!
 //! Once R itself is compacted, some of these versions are dropped. [`HeldVersions`], taken
 //! before, keep them: sweeps wait until they are dropped.
@@ -201,10 +202,11 @@ fn collect(snapshot: &Snapshot, at: i64, compacted: i64) -> Vec<(i64, RecordPoin
     let mut counted = Vec::new();
     let mut survivors = Vec::new();
     let mut any_visible = false;
-    each_key(snapshot, |versions| {
+    let put_again = hidden::keys_deleted_at(snapshot, at);
+    each_key(snapshot, |key, versions| {
         let newest = newest_not_above(versions, at);
         let visible = newest.filter(|version| !version.tombstone);
-        any_visible |= visible.is_some();
+        any_visible |= visible.is_some() && !put_again.contains(key);
         counted.extend(visible.filter(|version| version.main <= compacted));
         counted.extend(
             versions
@@ -247,7 +249,7 @@ pub(crate) fn changes_between(
     to: i64,
 ) -> Vec<(i64, RecordPointer)> {
     let mut counted = Vec::new();
-    each_key(snapshot, |versions| {
+    each_key(snapshot, |_, versions| {
         counted.extend(
             versions
                 .iter()
@@ -258,11 +260,11 @@ pub(crate) fn changes_between(
     in_order(counted)
 }
 
-fn each_key(snapshot: &Snapshot, mut look: impl FnMut(&[VersionEntry])) {
+fn each_key(snapshot: &Snapshot, mut look: impl FnMut(&[u8], &[VersionEntry])) {
     let mut merge = Merge::new(snapshot, &[], None, i64::MAX, false);
     let mut versions = Vec::new();
-    while merge.next_versions(&mut versions).is_some() {
-        look(&versions);
+    while let Some(key) = merge.next_versions(&mut versions) {
+        look(&key, &versions);
     }
 }
 

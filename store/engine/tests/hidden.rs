@@ -105,6 +105,27 @@ fn a_key_deleted_and_put_by_one_transaction_shows_the_put_alone() {
     }
 }
 
+/// If no key exists at the hashed revision, the survivors of the last compaction count, too. etcd looks at
+/// the deletion of a key that the transaction of that revision deleted and put again.
+#[test]
+fn a_key_that_the_hashed_revision_deleted_and_put_hides_no_survivor_of_a_compaction() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    store.write(&[put("k", "old")]).unwrap();
+    store.write(&[put("m", "old")]).unwrap();
+    store.compact(3).unwrap();
+    store
+        .write(&[delete("k"), delete("m"), put("k", "new")])
+        .unwrap();
+    store.write(&[put("m", "after")]).unwrap();
+    for _ in 0..2 {
+        let versions = store.engine.versions_in_revision_order(4).unwrap();
+        assert_eq!(versions.count(), 5, "both old ones, and all three changes");
+        check(&mut store);
+        store = store.reopen(&disk);
+    }
+}
+
 /// The checkpoint walks HIDDEN last and beside the writes: it may hold what it
 /// saw of no other tree, and replay meets it again.
 #[test]

@@ -1,10 +1,13 @@
 //! HashKV of a file: the number that a running etcd, and Inkstone, answer for the same keys.
 //!
 //! Of versions that a compaction may remove, only those count that it keeps: the newest of each key
-//! at the hashed revision. If no key exists there, all count that are left. (etcd's
-//! `server/storage/mvcc/hash.go`)
+//! at the hashed revision. If no key exists there, all count that are left; a key that the
+//! transaction of the hashed revision itself deleted and put again does not count for that. (etcd's
+//! `server/storage/mvcc/hash.go` and `key_index.go`)
+//!
+//! Memory grows with the keys that exist, if the file was compacted.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use bolt::DatabaseFile;
 use crc_fast::{CrcAlgorithm, Digest};
@@ -25,8 +28,41 @@ pub struct FileHash {
     pub compact_revision: i64,
 }
 
-/// The newest version of each key at a revision; `None` if it is a deletion.
-type Newest = HashMap<Box<[u8]>, Option<(i64, i64)>>;
+/// Keys that exist at a revision.
+#[derive(Default)]
+struct Existing {
+    /// With the newest version of each.
+    newest: HashMap<Box<[u8]>, (i64, i64)>,
+    /// Keys that the newest transaction has deleted.
+    deleted: HashSet<Box<[u8]>>,
+    /// Revision of that transaction.
+    last: i64,
+}
+
+impl Existing {
+    fn apply(&mut self, row: RowKey, key: &[u8]) {
+        if row.main != self.last {
+            self.deleted.clear();
+            self.last = row.main;
+        }
+        if row.is_deletion {
+            self.newest.remove(key);
+            self.deleted.insert(key.into());
+            return;
+        }
+        let version = (row.main, row.sub);
+        match self.newest.get_mut(key) {
+            Some(known) => *known = version,
+            None => drop(self.newest.insert(key.into(), version)),
+        }
+    }
+
+    /// Whether a key exists that the transaction of revision `at` has not deleted and put again.
+    fn any_exists(&self, at: i64) -> bool {
+        let is_new = |key: &[u8]| self.last == at && self.deleted.contains(key);
+        self.newest.keys().any(|key| !is_new(key))
+    }
+}
 
 /// Computes HashKV at a revision; 0 is the newest. `progress` gets the bytes of rows as they are
 /// read, all of them twice.
@@ -47,7 +83,7 @@ pub fn hash(
         return Err(Error::Future { asked, newest });
     }
     let at = if revision == 0 { newest } else { revision };
-    let any_exists = kept.values().any(Option::is_some);
+    let any_exists = kept.any_exists(at);
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
     digest.update(row::BUCKET.as_bytes());
     each_row(file, |key, value| {
@@ -58,7 +94,7 @@ pub fn hash(
         }
         if row.main <= compacted && any_exists {
             let name = row::key_of(&key, value.clone())?;
-            if kept.get(&name[..]) != Some(&Some((row.main, row.sub))) {
+            if kept.newest.get(&name[..]) != Some(&(row.main, row.sub)) {
                 return Ok(());
             }
         }
@@ -77,31 +113,25 @@ pub fn hash(
     })
 }
 
-/// The file's newest revision, and the newest version of each key at revision `at`. Before the
-/// first compaction nothing was removed, and no key is looked at.
+/// The file's newest revision, and the keys that exist at revision `at`. Before the first compaction
+/// nothing was removed, and no key is looked at.
 fn survey(
     file: &DatabaseFile,
     at: i64,
     compacted: i64,
     progress: &mut impl FnMut(u64),
-) -> Result<(i64, Newest), Error> {
-    let (mut last, mut newest) = (compacted.max(FIRST_REVISION), Newest::new());
+) -> Result<(i64, Existing), Error> {
+    let (mut last, mut existing) = (compacted.max(FIRST_REVISION), Existing::default());
     each_row(file, |key, value| {
         progress((key.len() + value.len()) as u64);
         let row = RowKey::decode(&key)?;
         last = last.max(row.main);
-        if compacted < 0 || row.main > at {
-            return Ok(());
-        }
-        let version = (!row.is_deletion).then_some((row.main, row.sub));
-        let name = row::key_of(&key, value)?;
-        match newest.get_mut(&name[..]) {
-            Some(known) => *known = version,
-            None => drop(newest.insert(name[..].into(), version)),
+        if compacted >= 0 && row.main <= at {
+            existing.apply(row, &row::key_of(&key, value)?);
         }
         Ok(())
     })?;
-    Ok((last, newest))
+    Ok((last, existing))
 }
 
 fn each_row(

@@ -12,7 +12,7 @@
 //! Source: etcd 3.7's `server/storage/schema`, `server/storage/mvcc`, `etcdutl/snapshot`.
 //!
 //! ```no_run
-//! let file = etcd_snapshot::open("backup.db".as_ref(), false)?;
+//! let file = etcd_snapshot::open("backup.db".as_ref(), false, |_, _| ())?;
 //! let status = etcd_snapshot::status(&file, |_| ())?;
 //! println!("revision {} with {} keys", status.revision, status.keys);
 //! # Ok::<(), etcd_snapshot::Error>(())
@@ -33,10 +33,14 @@ pub use hash::{FileHash, hash};
 pub use status::{FileStatus, status};
 
 /// Opens a file. Refuses one that is not what `etcdctl snapshot save` wrote, unless
-/// `skips_hash_check`.
-pub fn open(path: &Path, skips_hash_check: bool) -> Result<DatabaseFile, Error> {
+/// `skips_hash_check`. `progress` gets the bytes that were read for that, and how many there are.
+pub fn open(
+    path: &Path,
+    skips_hash_check: bool,
+    progress: impl FnMut(u64, u64),
+) -> Result<DatabaseFile, Error> {
     let file = DatabaseFile::open(path)?;
-    if !skips_hash_check && file.checksum()? == Checksum::Broken {
+    if !skips_hash_check && file.checksum(progress)? == Checksum::Broken {
         return Err(Error::Changed(path.to_owned()));
     }
     Ok(file)

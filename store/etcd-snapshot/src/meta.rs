@@ -32,13 +32,46 @@ pub(crate) fn read(file: &DatabaseFile) -> Result<Meta, Error> {
                     revision.map_err(|_| Error::entry(BUCKET, &key, "its value is no revision"))?;
                 meta.compacted = meta.compacted.max(revision.main);
             }
-            b"storageVersion" => {
-                let version = String::from_utf8(value.to_vec());
-                meta.version =
-                    version.map_err(|_| Error::entry(BUCKET, &key, "its value is no text"))?;
-            }
+            b"storageVersion" => meta.version = version_of(&value).to_owned(),
             _ => {}
         }
     }
     Ok(meta)
+}
+
+/// The text of a version; empty if it is none, as etcdutl prints it.
+fn version_of(value: &[u8]) -> &str {
+    let text = std::str::from_utf8(value).unwrap_or_default();
+    let (numbers, rest) = text.split_at(text.find(['-', '+']).unwrap_or(text.len()));
+    let mut parts = numbers.split('.');
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit());
+    let has_three = parts.clone().count() == 3 && parts.all(is_number);
+    let is_plain = |it: u8| it.is_ascii_alphanumeric() || b".-+".contains(&it);
+    match has_three && rest.bytes().all(is_plain) {
+        true => text,
+        false => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version_of;
+
+    #[test]
+    fn other_text_is_no_version() {
+        for version in ["3.7.0", "3.6.0-alpha.1"] {
+            assert_eq!(version_of(version.as_bytes()), version);
+        }
+        for text in [
+            &b"3.7"[..],
+            b"3.7.0\x1b[2J",
+            b"3.x.0",
+            b"",
+            b"3..0",
+            b"\xff",
+            b"3.7.0-a b",
+        ] {
+            assert_eq!(version_of(text), "");
+        }
+    }
 }

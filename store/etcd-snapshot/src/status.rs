@@ -25,7 +25,7 @@ pub struct FileStatus {
 }
 
 /// Checks every page of a file and reads every entry. `progress` gets the bytes of entries as they
-/// are read, all of them twice.
+/// are read, all of them twice. Memory grows with the keys that exist.
 pub fn status(file: &DatabaseFile, mut progress: impl FnMut(u64)) -> Result<FileStatus, Error> {
     file.check(&mut progress)?;
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);

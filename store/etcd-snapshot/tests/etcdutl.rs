@@ -95,7 +95,7 @@ fn field(text: &str, name: &str) -> i64 {
 /// Compares what both say of a file.
 fn compare(etcd: &Etcd, path: &Path, random: &mut Random) {
     let name = path.to_str().unwrap();
-    let file = open(path, false).unwrap();
+    let file = open(path, false, |_, _| ()).unwrap();
     let ours = status(&file, |_| ()).unwrap();
     let theirs = etcd
         .run("etcdutl", &["snapshot", "status", name, "-w", "fields"])

@@ -13,7 +13,7 @@ fn small() -> PathBuf {
 
 #[test]
 fn the_status_is_etcdutl_s() {
-    let file = open(&small(), false).unwrap();
+    let file = open(&small(), false, |_, _| ()).unwrap();
     let mut bytes = 0;
     let expected = FileStatus {
         hash: 2_585_546_249,
@@ -28,7 +28,7 @@ fn the_status_is_etcdutl_s() {
 
 #[test]
 fn the_hash_is_etcdutl_s_and_ends_where_the_file_does() {
-    let file = open(&small(), false).unwrap();
+    let file = open(&small(), false, |_, _| ()).unwrap();
     let expected = FileHash {
         hash: 2_313_101_890,
         hash_revision: 7,
@@ -67,8 +67,8 @@ fn a_file_that_is_not_what_was_saved_is_refused_unless_asked() {
         .unwrap();
     bytes[at] = b'y';
     std::fs::write(&path, bytes).unwrap();
-    let error = open(&path, false).unwrap_err();
+    let error = open(&path, false, |_, _| ()).unwrap_err();
     assert!(matches!(error, Error::Changed(_)), "{error}");
-    let changed = open(&path, true).unwrap();
+    let changed = open(&path, true, |_, _| ()).unwrap();
     assert_ne!(hash(&changed, 0, |_| ()).unwrap().hash, 2_313_101_890);
 }
