@@ -165,8 +165,9 @@ impl Server {
                 backend: Arc::clone(&self.backend),
                 tls: tls.cloned(),
             };
+            let runtime = Worker::runtime().map_err(Error::Threads)?;
             self.spawn(&format!("serve-{core}"), move || {
-                if let Err(error) = worker.run() {
+                if let Err(error) = worker.run(runtime) {
                     warn!(%error, core, "cannot serve on this core");
                 }
             })?;

@@ -19,6 +19,7 @@ use std::time::Duration;
 use socket2::SockRef;
 use tls::{Arrived, RawSocket};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tracing::warn;
@@ -132,13 +133,18 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Serves until the server stops. Runs on a thread of its own.
-    pub(crate) fn run(self) -> io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
+    /// What it runs in. It takes descriptors, so a start that lacks them fails, and no core
+    /// serves later than others.
+    pub(crate) fn runtime() -> io::Result<Runtime> {
+        tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(16)
             .thread_keep_alive(Duration::from_secs(60))
-            .build()?;
+            .build()
+    }
+
+    /// Serves until the server stops. Runs on a thread of its own.
+    pub(crate) fn run(self, runtime: Runtime) -> io::Result<()> {
         let outcome = runtime.block_on(self.serve());
         runtime.shutdown_timeout(GRACE);
         outcome
