@@ -19,7 +19,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         problem: String,
     },
     /// A page contradicts the format or another page.
@@ -29,7 +29,7 @@ pub enum Error {
         path: PathBuf,
         /// Number of the page.
         page: u64,
-        /// What is wrong with it.
+        /// The fault.
         problem: String,
     },
 }

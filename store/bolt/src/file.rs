@@ -18,7 +18,7 @@ use crate::format::{
 use crate::meta::{Meta, MetaFault};
 use crate::page::{Header, Page};
 
-/// A database file that is open for reading. What it says is checked as it is read.
+/// A database file that is open for reading. Its pages are checked as they are read.
 #[derive(Debug)]
 pub struct DatabaseFile {
     file: File,

@@ -4,7 +4,7 @@ use crate::format::{
     MAGIC, META, META_BYTES, PAGE_BYTES_MAX, PAGE_BYTES_MIN, PAGE_HEADER_BYTES, VERSION,
 };
 
-/// What a meta page says.
+/// Contents of a meta page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Meta {
     pub page_bytes: u32,

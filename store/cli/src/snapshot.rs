@@ -1,4 +1,4 @@
-//! `inkstone snapshot`: what files of `etcdctl snapshot save` hold.
+//! `inkstone snapshot`: contents of the files of `etcdctl snapshot save`.
 
 use std::fmt::Display;
 use std::io::{self, Write};

@@ -28,7 +28,7 @@ pub enum Error {
         bucket: &'static str,
         /// Key of the entry.
         key: Vec<u8>,
-        /// What is wrong with it.
+        /// The fault.
         problem: String,
     },
     /// The revision was compacted away.

@@ -15,7 +15,7 @@ use crc_fast::{CrcAlgorithm, Digest};
 use crate::row::{self, RowKey};
 use crate::{Error, meta};
 
-/// RowKey of a store without any change.
+/// Revision of a store without any change.
 const FIRST_REVISION: i64 = 1;
 
 /// A hash with what it covers.

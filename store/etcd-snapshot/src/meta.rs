@@ -7,7 +7,7 @@ use crate::row::RowKey;
 
 const BUCKET: &str = "meta";
 
-/// What the bucket says.
+/// Contents of the bucket.
 #[derive(Debug, Default)]
 pub(crate) struct Meta {
     /// The newest compaction that was begun; -1: none.

@@ -9,7 +9,7 @@ use crc_fast::{CrcAlgorithm, Digest};
 use crate::row::{self, RowKey};
 use crate::{Error, meta};
 
-/// What `etcdutl snapshot status` prints.
+/// The numbers of `etcdutl snapshot status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileStatus {
     /// CRC-32C over names, keys and values of all buckets.

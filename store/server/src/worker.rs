@@ -133,8 +133,8 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// What it runs in. It takes descriptors, so a start that lacks them fails, and no core
-    /// serves later than others.
+    /// The runtime of a worker. It takes descriptors, so it is made before the server says that it
+    /// is ready: a start that lacks them fails, and no core is left out.
     pub(crate) fn runtime() -> io::Result<Runtime> {
         tokio::runtime::Builder::new_current_thread()
             .enable_all()

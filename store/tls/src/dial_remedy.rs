@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::remedy::Remedy;
-use crate::words::Failed;
+use crate::words::HandshakeFailure;
 
 /// How the program that dials calls its settings of TLS.
 #[derive(Clone, Copy, Debug)]
@@ -16,10 +16,10 @@ pub struct DialFlags {
     pub key: &'static str,
 }
 
-/// What can be done about an error of [`crate::Connector::connect`], or of reading from the
+/// The remedy for an error of [`crate::Connector::connect`], or of reading from the
 /// connection that it returned. `None` if the error is not about TLS, or has no known remedy.
 pub fn dial_remedy(error: &io::Error, flags: &DialFlags) -> Option<String> {
-    let failed: &Failed = error.get_ref()?.downcast_ref()?;
+    let failed: &HandshakeFailure = error.get_ref()?.downcast_ref()?;
     let DialFlags {
         trusted,
         certificate,

@@ -13,17 +13,17 @@ use crate::remedy::Remedy;
 /// Why a handshake failed, or why the other side ended the connection.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
-pub(crate) struct Failed {
+pub(crate) struct HandshakeFailure {
     reason: String,
     pub(crate) remedy: Remedy,
 }
 
-/// The same error with a reason in these words, as a [`Failed`] inside it.
+/// The same error with a reason in these words, as a [`HandshakeFailure`] inside it.
 pub(crate) fn translated(error: io::Error) -> io::Error {
     match of_tls(&error) {
         Some(inner) => {
             let (reason, remedy) = (translate(inner), Remedy::of(inner));
-            io::Error::new(error.kind(), Failed { reason, remedy })
+            io::Error::new(error.kind(), HandshakeFailure { reason, remedy })
         }
         None => error,
     }

@@ -346,7 +346,7 @@ fn cause(error: &(dyn Error + 'static)) -> String {
     }
 }
 
-/// What can be done about a connection that broke. In TLS 1.3 a server refuses a certificate, or
+/// The remedy for a connection that broke; may be empty. In TLS 1.3 a server refuses a certificate, or
 /// that there is none, after the connection was made.
 fn lost_remedy(endpoint: &str, cause: &str) -> &'static str {
     if cause.starts_with("remote error: tls: ") {
@@ -358,7 +358,7 @@ fn lost_remedy(endpoint: &str, cause: &str) -> &'static str {
     }
 }
 
-/// What can be done if TLS is why no connection was made, as a sentence.
+/// The remedy if TLS is the reason why no connection was made, as a sentence.
 fn tls_remedy(error: &(dyn Error + 'static)) -> Option<String> {
     let system = error.downcast_ref::<io::Error>();
     let Some(remedy) = system.and_then(super::tls::remedy) else {

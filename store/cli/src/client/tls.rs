@@ -143,7 +143,7 @@ impl Secure {
     }
 }
 
-/// What can be done if TLS is why there is no connection, or why it ended.
+/// The remedy if TLS is the reason why there is no connection.
 pub(crate) fn remedy(error: &io::Error) -> Option<String> {
     ::tls::dial_remedy(error, &FLAGS)
 }
