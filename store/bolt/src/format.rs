@@ -30,6 +30,8 @@ pub const NO_FREE_LIST: u64 = u64::MAX;
 /// A free list with this count, or more entries, has its length in its first entry.
 pub const COUNT_IS_FIRST: u16 = 0xFFFF;
 
+/// Bytes of a page of the files that are written.
+pub const PAGE_BYTES_WRITTEN: usize = 4096;
 /// Smallest size of a page, in bytes.
 pub const PAGE_BYTES_MIN: u32 = 512;
 /// Largest size of a page, in bytes.

@@ -1,4 +1,4 @@
-//! Reads database files of etcd, which are bbolt's: B+ trees of pages in one file.
+//! Reads and writes database files of etcd, which are bbolt's: B+ trees of pages in one file.
 //!
 //! ```text
 //!   page 0, 1   meta: page size, root of the tree of buckets, number of pages
@@ -9,6 +9,8 @@
 //!   DatabaseFile ──► buckets ──► Entries: keys and values, ascending
 //!        │                          └── each page is checked when it is read
 //!        └── check: every page of the file belongs to exactly one thing
+//!
+//!   Measure ──► FilePlan ──► Writer: a file from its first byte to its last
 //! ```
 //!
 //! A file may come from anywhere. Sizes, counts, positions, the order of keys and the references
@@ -37,12 +39,15 @@ mod entries;
 mod error;
 mod file;
 pub mod format;
+mod layout;
 mod meta;
 mod page;
 mod page_set;
+mod writer;
 
 pub use bucket::Bucket;
 pub use checksum::Checksum;
 pub use entries::{Entries, Entry};
 pub use error::Error;
 pub use file::DatabaseFile;
+pub use writer::{FilePlan, Measure, Writer};

@@ -76,6 +76,29 @@ impl Meta {
     }
 }
 
+impl Meta {
+    /// Encodes what follows the header of a meta page.
+    pub fn encode(&self) -> [u8; META_BYTES] {
+        let mut body = [0; META_BYTES];
+        let words = [(0, MAGIC), (VERSION_AT, VERSION), (PAGE_BYTES_AT, self.page_bytes)];
+        for (at, word) in words {
+            body[at..at + 4].copy_from_slice(&word.to_le_bytes());
+        }
+        let numbers = [
+            (ROOT_AT, self.root),
+            (FREE_LIST_AT, self.free_list),
+            (PAGES_AT, self.pages),
+            (TRANSACTION_AT, self.transaction),
+        ];
+        for (at, number) in numbers {
+            body[at..at + 8].copy_from_slice(&number.to_le_bytes());
+        }
+        let sum = fnv_1a(&body[..SUM_AT]);
+        body[SUM_AT..].copy_from_slice(&sum.to_le_bytes());
+        body
+    }
+}
+
 /// FNV-1a with 64 bits (draft-eastlake-fnv).
 fn fnv_1a(bytes: &[u8]) -> u64 {
     const BASIS: u64 = 0xcbf2_9ce4_8422_2325;

@@ -118,7 +118,7 @@ fn dispatch(verb: Verb) -> Result<(), Failure> {
         Verb::Gateway(arguments) => run_to_end(gateway::run(arguments)),
         Verb::Inspect(arguments) => inspect::run(&arguments),
         Verb::Check(arguments) => check::run(&arguments),
-        Verb::Snapshot(arguments) => snapshot::run(&arguments),
+        Verb::Snapshot(arguments) => snapshot::run(arguments),
         Verb::Repair(arguments) => repair::run(&arguments),
         Verb::Completions(arguments) => completions::run(&arguments),
     }

@@ -1,4 +1,7 @@
-//! `inkstone snapshot`: contents of the files of `etcdctl snapshot save`.
+//! `inkstone snapshot`: saves the state of a server as a file of etcd, and shows what such files
+//! hold.
+
+mod save;
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -9,20 +12,23 @@ use clap::{Subcommand, ValueEnum};
 use etcd_snapshot::Error;
 use serde_json::{Value, json};
 
+use crate::client::run_to_end;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::table::{Table, size};
 
-/// Show what a snapshot of etcd holds, and prove that it is whole
+/// Save the state of a server as a file of etcd, and show what such files hold
 #[derive(Debug, clap::Args)]
 #[command(
     subcommand_required = true,
     arg_required_else_help = true,
     disable_help_subcommand = true,
     after_help = "\
-Reads the files of `etcdctl snapshot save`, and member/snap/db of an etcd that has stopped.
+Files are those of `etcdctl snapshot save`. They are read from etcd and from Inkstone, and both
+read what is saved here; status and hashkv also read member/snap/db of an etcd that has stopped.
 
 Examples:
+  inkstone snapshot save backup.db                 the state of the server at 127.0.0.1:2379
   inkstone snapshot status backup.db               checks every page; hash, revision, keys
   inkstone snapshot status backup.db -w json       the same for programs
   inkstone snapshot hashkv backup.db               HashKV of the newest revision
@@ -60,6 +66,8 @@ struct Opened {
 
 #[derive(Debug, Subcommand)]
 enum Action {
+    /// Save the state of a running server, Inkstone or etcd
+    Save(Box<save::Arguments>),
     /// Check every page, and print hash, revision, number of keys and size
     Status(Opened),
     /// Print HashKV, which is equal for equal keys and histories
@@ -90,10 +98,11 @@ enum Form {
     Json,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    match &arguments.action {
-        Action::Status(opened) => status(opened, arguments.write_out),
-        Action::Hashkv { opened, rev } => hash(opened, *rev, arguments.write_out),
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    match arguments.action {
+        Action::Save(save) => run_to_end(save::run(*save)),
+        Action::Status(opened) => status(&opened, arguments.write_out),
+        Action::Hashkv { opened, rev } => hash(&opened, rev, arguments.write_out),
     }
 }
 

@@ -45,6 +45,17 @@ pub(crate) fn survives(newest: VersionEntry, compacted: i64) -> bool {
     !newest.tombstone || newest.main == compacted
 }
 
+/// Leaves those versions of a key that existed at revision `at` and that a compaction to
+/// `compacted` keeps, the newest first.
+pub(crate) fn keep((compacted, at): (i64, i64), versions: &mut Vec<VersionEntry>) {
+    versions.retain(|version| version.main <= at);
+    versions.sort_unstable_by_key(|version| std::cmp::Reverse(version.main));
+    let above = versions.partition_point(|version| version.main > compacted);
+    let newest = versions.get(above).copied();
+    versions.truncate(above);
+    versions.extend(newest.filter(|&newest| survives(newest, compacted)));
+}
+
 /// The tree that is being swept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -253,5 +264,29 @@ mod tests {
         while !sweep.step(&mut writer, &accounting) {}
         assert_eq!(writer.get(HISTORY, &superseded), Some(current.entry()));
         assert_eq!(writer.len(HISTORY), 2, "it and the deletion above");
+    }
+
+    fn kept(compacted: i64, at: i64) -> Vec<i64> {
+        let version = |(main, tombstone)| VersionEntry {
+            pointer: RecordPointer::from_bits(0),
+            main,
+            tombstone,
+        };
+        let mut versions = [(2, false), (4, false), (7, true), (9, false)]
+            .map(version)
+            .to_vec();
+        keep((compacted, at), &mut versions);
+        versions.iter().map(|version| version.main).collect()
+    }
+
+    #[test]
+    fn a_key_keeps_what_its_moment_shows_or_may_be_asked_for() {
+        assert_eq!(kept(-1, 20), [9, 7, 4, 2]);
+        assert_eq!(kept(-1, 8), [7, 4, 2]);
+        assert_eq!(kept(5, 20), [9, 7, 4]);
+        assert_eq!(kept(7, 20), [9, 7], "a deletion at the compaction itself");
+        assert_eq!(kept(8, 20), [9]);
+        assert_eq!(kept(8, 8), [0; 0], "the key is gone");
+        assert_eq!(kept(1, 1), [0; 0], "it was not there yet");
     }
 }

@@ -14,7 +14,7 @@ use crate::parts::Parts;
 use crate::scrub::Scrubber;
 use crate::state_hash::StateHash;
 use crate::transfer::HoldNotice;
-use crate::versions::Versions;
+use crate::versions::{HeldVersions, Versions};
 use crate::{
     Applier, Batch, Entry, Error, HardState, Import, ImportNotice, KeyChange, Lineage, Options,
     Recovered, Replayed, Snapshot, Status, UpkeepStatus, Version, append, count, entry, recovery,
@@ -207,6 +207,11 @@ impl Engine {
     /// order; `at` 0 is the last revision.
     pub fn versions_in_revision_order(&self, at: i64) -> Result<Versions, Error> {
         Versions::new(&self.0, at)
+    }
+
+    /// All versions that exist now, kept until this is dropped. On any thread.
+    pub fn hold_all_versions(&self) -> HeldVersions {
+        HeldVersions::of_all(&self.0)
     }
 
     /// Index of the newest applied batch.

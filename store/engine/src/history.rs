@@ -210,7 +210,7 @@ impl History {
                 let Some((main, mut versions)) = versions::take_main(records, rest)? else {
                     return Ok(false);
                 };
-                versions.sort_by_key(|stored| stored.revision.sub);
+                versions.sort_by_key(|stored: &KeyChange| stored.revision.sub);
                 self.ahead.push_back(Changes { main, versions });
                 Ok(true)
             }

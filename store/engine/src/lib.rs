@@ -148,4 +148,4 @@ pub use transfer::{
     Export, HoldNotice, Import, ImportNotice, ImportProgress, Installed, Piece, SnapshotInfo,
 };
 pub use value_log::{Appended, Body, Position, Sequence};
-pub use versions::{HeldVersions, Versions};
+pub use versions::{HeldVersions, VersionSize, Versions};

@@ -5,7 +5,8 @@ use crate::format::{KEY_HEADER_BYTES, KIND_KEY, KeyHeader};
 use crate::read::Records;
 use crate::record_pointer::{RecordPointer, padding};
 use crate::trees::VersionEntry;
-use crate::{Error, KeyChange, salvage, trees};
+use crate::versions::VersionSize;
+use crate::{Error, KeyChange, Revision, salvage, trees};
 use bytes::Bytes;
 use value_log::{Log, Record, Suspect};
 
@@ -130,6 +131,30 @@ impl Records {
         pointer: RecordPointer,
     ) -> Option<KeyHeader> {
         salvage::header(&self.suspect(pointer)?, key, main)
+    }
+
+    /// The lengths of the version at `pointer`, for a caller that does not know its key.
+    pub(crate) fn size_in_history(
+        &self,
+        pointer: RecordPointer,
+        main: i64,
+    ) -> Result<VersionSize, Error> {
+        if let Ok(header) = self.header_at(pointer, main) {
+            return Ok(VersionSize {
+                revision: Revision {
+                    main,
+                    sub: i64::from(header.sub),
+                },
+                tombstone: header.tombstone,
+                kv_bytes: header.kv_bytes as usize,
+            });
+        }
+        let version = self.read_in_history(pointer, main)?;
+        Ok(VersionSize {
+            revision: version.revision,
+            tombstone: version.tombstone,
+            kv_bytes: version.kv.len(),
+        })
     }
 
     /// The version at `pointer`, for a caller that does not know its key.

@@ -14,30 +14,41 @@
 //! put again does not count as visible for that: etcd looks at its deletion.
 //!
 //! Once R itself is compacted, some of these versions are dropped. [`HeldVersions`], taken
-//! before, keep them: sweeps wait until they are dropped.
+//! before, keep them: sweeps wait until they are dropped. They may also cover everything that the
+//! compaction keeps, for a copy of the whole store.
 
 use crate::apply::Index;
-use crate::compaction::survives;
+use crate::compaction::{keep, survives};
 use crate::parts::Parts;
 use crate::range::Merge;
 use crate::read::Records;
 use crate::record_pointer::RecordPointer;
 use crate::transfer::holds::Hold;
 use crate::trees::VersionEntry;
-use crate::{Error, KeyChange, Snapshot, hidden};
+use crate::{Error, KeyChange, Revision, Snapshot, hidden};
 use std::sync::Arc;
 
 /// How often the records may move under one walk.
 const MOVES_MAX: usize = 16;
 
-/// The versions that `HashKV` of a revision hashes, kept although that revision is
+/// The versions of a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Covered {
+    /// Those that `HashKV` hashes.
+    Hashed,
+    /// All that the compaction keeps.
+    Kept,
+}
+
+/// The versions of a revision, kept although that revision is
 /// compacted afterwards: sweeps of later compactions wait until this is dropped.
-/// Made by [`crate::Applier::hold_versions`].
+/// Made by [`crate::Applier::hold_versions`] and [`crate::Engine::hold_all_versions`].
 #[derive(Debug)]
 pub struct HeldVersions {
     parts: Arc<Parts>,
     at: i64,
     compacted: i64,
+    covered: Covered,
     generation: u64,
     _hold: Hold,
 }
@@ -53,8 +64,31 @@ impl HeldVersions {
             parts: Arc::clone(parts),
             at,
             compacted,
+            covered: Covered::Hashed,
             generation: parts.records.index.generation(),
             _hold: parts.transfers.holds.hold(index.compacted),
+        }
+    }
+
+    /// All versions of this moment. On any thread: a compaction that is published later than the
+    /// second look at the index sees the hold before its sweep begins.
+    pub(crate) fn of_all(parts: &Arc<Parts>) -> HeldVersions {
+        let index = &parts.records.index;
+        loop {
+            let generation = index.generation();
+            let compacted = index.snapshot().compacted();
+            let hold = parts.transfers.holds.hold(compacted);
+            let snapshot = index.snapshot();
+            if snapshot.compacted() == compacted && index.generation() == generation {
+                return HeldVersions {
+                    parts: Arc::clone(parts),
+                    at: snapshot.revision(),
+                    compacted,
+                    covered: Covered::Kept,
+                    generation,
+                    _hold: hold,
+                };
+            }
         }
     }
 
@@ -74,12 +108,57 @@ impl HeldVersions {
         let held = Some(Arc::clone(self));
         Versions::begin(&self.parts, self.at, held)
     }
+
+    /// The same walk over their lengths, which reads no value.
+    pub fn sizes(self: &Arc<Self>) -> Result<Versions<VersionSize>, Error> {
+        let held = Some(Arc::clone(self));
+        Versions::begin(&self.parts, self.at, held)
+    }
 }
 
-/// The versions that `HashKV` hashes; made by
+/// A version without its key and value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VersionSize {
+    pub revision: Revision,
+    /// True for a deletion.
+    pub tombstone: bool,
+    /// Bytes of the encoded `mvccpb.KeyValue`.
+    pub kv_bytes: usize,
+}
+
+/// As much of a version as a walk reads.
+pub(crate) trait VersionPart: Sized {
+    /// Reads it. The record is the one written at `main`.
+    fn read(records: &Records, pointer: RecordPointer, main: i64) -> Result<Self, Error>;
+
+    /// When it was written.
+    fn revision(&self) -> Revision;
+}
+
+impl VersionPart for KeyChange {
+    fn read(records: &Records, pointer: RecordPointer, main: i64) -> Result<KeyChange, Error> {
+        records.read_in_history(pointer, main)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+}
+
+impl VersionPart for VersionSize {
+    fn read(records: &Records, pointer: RecordPointer, main: i64) -> Result<VersionSize, Error> {
+        records.size_in_history(pointer, main)
+    }
+
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+}
+
+/// Versions in the order of their revisions; made by
 /// [`crate::Engine::versions_in_revision_order`] and [`HeldVersions::versions`].
 #[derive(Debug)]
-pub struct Versions {
+pub struct Versions<V = KeyChange> {
     parts: Arc<Parts>,
     held: Option<Arc<HeldVersions>>,
     at: i64,
@@ -87,7 +166,7 @@ pub struct Versions {
     compacted: i64,
     rest: std::vec::IntoIter<(i64, RecordPointer)>,
     /// Versions of one transaction, the next one last.
-    transaction: Vec<KeyChange>,
+    transaction: Vec<V>,
     /// Last main revision read.
     done: i64,
     moves_left: usize,
@@ -97,12 +176,32 @@ impl Versions {
     pub(crate) fn new(parts: &Arc<Parts>, at: i64) -> Result<Versions, Error> {
         Versions::begin(parts, at, None)
     }
+}
 
+impl<V> Versions<V> {
+    /// The revision the versions are hashed at.
+    pub fn at(&self) -> i64 {
+        self.at
+    }
+
+    /// The last applied revision when the walk began.
+    pub fn revision(&self) -> i64 {
+        self.revision
+    }
+
+    /// The compacted revision when the walk began (-1: never).
+    pub fn compacted(&self) -> i64 {
+        self.compacted
+    }
+}
+
+#[expect(private_bounds, reason = "its parts are of this crate alone")]
+impl<V: VersionPart> Versions<V> {
     fn begin(
         parts: &Arc<Parts>,
         at: i64,
         held: Option<Arc<HeldVersions>>,
-    ) -> Result<Versions, Error> {
+    ) -> Result<Versions<V>, Error> {
         let snapshot = parts.records.index.snapshot();
         let revision = snapshot.revision();
         let at = if at <= 0 { revision } else { at };
@@ -122,8 +221,17 @@ impl Versions {
             moves_left: MOVES_MAX,
         };
         versions.check_kept(&snapshot)?;
-        versions.rest = collect(&snapshot, at, compacted).into_iter();
+        versions.rest = versions.find_all(&snapshot).into_iter();
         Ok(versions)
+    }
+
+    /// Revisions and places of what the walk covers.
+    fn find_all(&self, snapshot: &Snapshot) -> Vec<(i64, RecordPointer)> {
+        let covered = self.held.as_ref().map(|held| held.covered);
+        match covered.unwrap_or(Covered::Hashed) {
+            Covered::Hashed => collect_hashed(snapshot, self.at, self.compacted),
+            Covered::Kept => collect_kept(snapshot, self.at, self.compacted),
+        }
     }
 
     /// Whether a snapshot that was just pinned has all that counts.
@@ -137,28 +245,13 @@ impl Versions {
         if kept { Ok(()) } else { Err(gone) }
     }
 
-    /// The revision the versions are hashed at.
-    pub fn at(&self) -> i64 {
-        self.at
-    }
-
-    /// The last applied revision when the walk began.
-    pub fn revision(&self) -> i64 {
-        self.revision
-    }
-
-    /// The compacted revision when the walk began (-1: never).
-    pub fn compacted(&self) -> i64 {
-        self.compacted
-    }
-
     /// Reads all versions of the next transaction.
     fn read_transaction(&mut self) -> Result<(), Error> {
         loop {
             match take_main(&self.parts.records, &mut self.rest) {
                 Ok(None) => return Ok(()),
                 Ok(Some((main, mut versions))) => {
-                    versions.sort_by_key(|stored| std::cmp::Reverse(stored.revision.sub));
+                    versions.sort_by_key(|stored: &V| std::cmp::Reverse(stored.revision().sub));
                     self.transaction = versions;
                     self.done = main;
                     return Ok(());
@@ -172,7 +265,7 @@ impl Versions {
     fn collect_again(&mut self, error: Error) -> Result<(), Error> {
         let snapshot = self.parts.records.index.snapshot();
         self.check_kept(&snapshot)?;
-        let mut found = collect(&snapshot, self.at, self.compacted);
+        let mut found = self.find_all(&snapshot);
         found.retain(|&(main, _)| main > self.done);
         if found == self.rest.as_slice() || self.moves_left == 0 {
             return Err(error);
@@ -183,8 +276,8 @@ impl Versions {
     }
 }
 
-impl Iterator for Versions {
-    type Item = Result<KeyChange, Error>;
+impl<V: VersionPart> Iterator for Versions<V> {
+    type Item = Result<V, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.transaction.is_empty()
@@ -198,7 +291,7 @@ impl Iterator for Versions {
 }
 
 /// What counts for a hash at `at`, by revision.
-fn collect(snapshot: &Snapshot, at: i64, compacted: i64) -> Vec<(i64, RecordPointer)> {
+fn collect_hashed(snapshot: &Snapshot, at: i64, compacted: i64) -> Vec<(i64, RecordPointer)> {
     let mut counted = Vec::new();
     let mut survivors = Vec::new();
     let mut any_visible = false;
@@ -227,17 +320,29 @@ fn collect(snapshot: &Snapshot, at: i64, compacted: i64) -> Vec<(i64, RecordPoin
     in_order(counted)
 }
 
+/// Everything up to `at` that a compaction to `compacted` keeps, by revision.
+fn collect_kept(snapshot: &Snapshot, at: i64, compacted: i64) -> Vec<(i64, RecordPointer)> {
+    let mut kept = Vec::new();
+    each_key(snapshot, |_, versions| {
+        let mut of_key = versions.to_vec();
+        keep((compacted, at), &mut of_key);
+        kept.append(&mut of_key);
+    });
+    kept.extend(hidden::between(snapshot, compacted + 1, at));
+    in_order(kept)
+}
+
 /// Reads the versions of the next main revision; after a failure they still come next.
-pub(crate) fn take_main(
+pub(crate) fn take_main<V: VersionPart>(
     records: &Records,
     rest: &mut std::vec::IntoIter<(i64, RecordPointer)>,
-) -> Result<Option<(i64, Vec<KeyChange>)>, Error> {
+) -> Result<Option<(i64, Vec<V>)>, Error> {
     let Some(&(main, _)) = rest.as_slice().first() else {
         return Ok(None);
     };
     let same = rest.as_slice().iter().take_while(|next| next.0 == main);
-    let read = same.map(|&(main, pointer)| records.read_in_history(pointer, main));
-    let versions = read.collect::<Result<Vec<KeyChange>, Error>>()?;
+    let read = same.map(|&(main, pointer)| V::read(records, pointer, main));
+    let versions = read.collect::<Result<Vec<V>, Error>>()?;
     rest.nth(versions.len() - 1);
     Ok(Some((main, versions)))
 }

@@ -7,6 +7,9 @@
 //!                        │
 //!                        ├──► FileStatus    what `etcdutl snapshot status` prints
 //!                        └──► FileHash  etcd's HashKV of the file, at any revision it still has
+//!   other buckets   leases, members, users, roles, alarms            (state)
+//!
+//!   State, versions ──► SnapshotPlan ──► a file, from its first byte to its SHA-256    (write)
 //! ```
 //!
 //! Source: etcd 3.7's `server/storage/schema`, `server/storage/mvcc`, `etcdutl/snapshot`.
@@ -22,7 +25,9 @@ mod error;
 mod hash;
 mod meta;
 mod row;
+mod state;
 mod status;
+mod write;
 
 use std::path::Path;
 
@@ -30,7 +35,10 @@ use bolt::{Checksum, DatabaseFile};
 
 pub use error::Error;
 pub use hash::{FileHash, hash};
+pub use row::RowKey;
+pub use state::{LeaseRecord, State};
 pub use status::{FileStatus, status};
+pub use write::SnapshotPlan;
 
 /// Opens a file. Refuses one that is not what `etcdctl snapshot save` wrote, unless
 /// `skips_hash_check`. `progress` gets the bytes that were read for that, and how many there are.

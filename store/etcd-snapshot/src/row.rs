@@ -12,16 +12,31 @@ pub(crate) const BUCKET: &str = "key";
 const ROW_BYTES: usize = 17;
 const SEPARATOR_AT: usize = 8;
 
-/// A row's key.
+/// A row's key: the revision of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RowKey {
+pub struct RowKey {
+    /// Number of the transaction.
     pub main: i64,
+    /// Number of the change within the transaction, from 0.
     pub sub: i64,
+    /// Whether the version is the deletion of its key.
     pub is_deletion: bool,
 }
 
 impl RowKey {
-    pub fn decode(key: &[u8]) -> Result<RowKey, Error> {
+    /// As it is in the file.
+    pub(crate) fn encode(self) -> Vec<u8> {
+        let mut key = Vec::with_capacity(ROW_BYTES + 1);
+        key.extend(self.main.to_be_bytes());
+        key.push(b'_');
+        key.extend(self.sub.to_be_bytes());
+        if self.is_deletion {
+            key.push(b't');
+        }
+        key
+    }
+
+    pub(crate) fn decode(key: &[u8]) -> Result<RowKey, Error> {
         let foreign = || Error::entry(BUCKET, key, "it is no revision of 17 or 18 bytes");
         let (row, mark) = key.split_at_checked(ROW_BYTES).ok_or_else(foreign)?;
         let is_deletion = match mark {
@@ -63,6 +78,7 @@ mod tests {
         let revision = RowKey::decode(&row).unwrap();
         assert_eq!((revision.main, revision.sub), (7, 1));
         assert!(!revision.is_deletion);
+        assert_eq!(revision.encode(), row);
         assert!(
             RowKey::decode(&[&row[..], b"t"].concat())
                 .unwrap()

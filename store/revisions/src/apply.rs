@@ -20,9 +20,21 @@ use crate::member::Members;
 use crate::state::StateRecord;
 use crate::{Error, checkpoint};
 
+/// The newest batch that was absorbed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LastAbsorbed {
+    /// Index of its entry.
+    pub index: u64,
+    /// Term of its entry.
+    pub term: u64,
+    /// Newest revision of it and of those before.
+    pub revision: i64,
+}
+
 /// Everything applied besides keys.
 #[derive(Debug)]
 pub(crate) struct AppliedState {
+    pub last: LastAbsorbed,
     /// Leases and the keys that are attached to them.
     pub lessor: Lessor,
     /// Raised alarms.
@@ -43,6 +55,7 @@ pub(crate) struct AppliedState {
 impl AppliedState {
     pub fn new(clock: Arc<dyn Clock>) -> AppliedState {
         AppliedState {
+            last: LastAbsorbed::default(),
             lessor: Lessor::new(clock),
             alarms: Alarms::default(),
             compacted: -1,
@@ -76,6 +89,11 @@ impl AppliedState {
                 }
             }
         }
+        self.last = LastAbsorbed {
+            index: batch.index,
+            term: batch.term,
+            revision: batch.mains().map_or(self.last.revision, |(_, last)| last),
+        };
         Ok(())
     }
 

@@ -25,7 +25,7 @@ use environment::randomness::Random;
 use environment::{Clock, Disk, Instant};
 use etcd_api::etcdserverpb::LeaseRevokeRequest;
 
-use crate::apply::AppliedState;
+use crate::apply::{AppliedState, LastAbsorbed};
 use crate::auth_record;
 use crate::lease::Pace;
 use crate::machine_state::{Decided, MachineState};
@@ -410,8 +410,14 @@ impl Machine {
     /// continues with its old state.
     pub fn install(&mut self, import: Import) -> Result<Installed, Error> {
         assert!(!self.leading, "what was decided here would be lost");
-        let compacted = import.info().map(|info| info.compacted);
+        let info = import.info();
+        let compacted = info.map(|info| info.compacted);
         let mut applied = AppliedState::new(Arc::clone(&self.clock));
+        applied.last = info.map_or_else(LastAbsorbed::default, |info| LastAbsorbed {
+            index: info.index,
+            term: info.term,
+            revision: info.revision,
+        });
         self.shared.users.begin_change();
         let installed = self.applier.install(import, &mut |blob| {
             let decoded = checkpoint::decode(blob, &mut applied);

@@ -13,7 +13,7 @@ use engine::Engine;
 use environment::Mutex;
 
 use crate::alarm::Alarms;
-use crate::apply::AppliedState;
+use crate::apply::{AppliedState, LastAbsorbed};
 use crate::hash::CompactedHashes;
 use crate::member::Members;
 use crate::overlay::Overlay;
@@ -55,7 +55,13 @@ pub(crate) struct Decided {
 }
 
 impl MachineState {
-    pub fn new(engine: Engine, applied: AppliedState, options: Options) -> MachineState {
+    pub fn new(engine: Engine, mut applied: AppliedState, options: Options) -> MachineState {
+        let recovered = engine.status();
+        applied.last = LastAbsorbed {
+            index: recovered.applied_index,
+            term: recovered.applied_term,
+            revision: recovered.revision,
+        };
         let state = MachineState {
             hub: Arc::new(WatchHub::new(engine.clone(), options.watch)),
             engine,

@@ -37,7 +37,9 @@ use crate::http::{self, OverTls, Pages};
 use crate::methods::Method;
 use crate::recipes::{election, mutex};
 use crate::request_body::RequestBody;
-use crate::{auth, cluster, http2_debug, kv, lease, maintenance, unsupported, watch};
+use crate::{
+    auth, cluster, http2_debug, kv, lease, maintenance, snapshot, unsupported, watch,
+};
 
 /// Kinds of requests that a port serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,6 +142,7 @@ fn serve(client: &Arc<Client>, method: Option<Method>, request: Request<RequestB
         Method::HashKv => call.unary(maintenance::hash_kv),
         Method::MoveLeader => call.unary(maintenance::move_leader),
         Method::Downgrade => call.unary(maintenance::downgrade),
+        Method::Snapshot => call.observing(snapshot::open),
         Method::AuthEnable => call.unary(auth::enable),
         Method::AuthDisable => call.unary(auth::disable),
         Method::AuthStatus => call.unary(auth::status),

@@ -61,6 +61,7 @@ mod request_body;
 mod resources;
 mod run;
 mod server;
+mod snapshot;
 mod spans;
 mod supervisor;
 mod tokens;

@@ -8,6 +8,7 @@ use tokio::sync::Semaphore;
 
 use crate::answers::AnswerMemory;
 use crate::connections::Connections;
+use crate::snapshot;
 use crate::unfinished::Unfinished;
 use crate::unsent::Grants;
 use crate::windows::WindowPool;
@@ -27,6 +28,8 @@ pub(crate) struct Resources {
     pub(crate) small_answers: Arc<Grants>,
     /// Large JSON values that are decoded at the same time.
     pub(crate) decodings: Semaphore,
+    /// Snapshots that are sent at the same time.
+    pub(crate) snapshots: Arc<Semaphore>,
 }
 
 /// Each may take some hundred MB.
@@ -43,6 +46,7 @@ impl Resources {
             answers: Arc::new(AnswerMemory::for_memory(memory_bytes, Arc::clone(clock))),
             small_answers: Arc::new(Grants::for_memory(memory_bytes, Arc::clone(clock))),
             decodings: Semaphore::new(DECODINGS_MAX),
+            snapshots: Arc::new(Semaphore::new(snapshot::AT_ONCE_MAX)),
         }
     }
 }

@@ -15,9 +15,6 @@ use crate::callers::Caller;
 use crate::calls::Call;
 use crate::methods::Method;
 
-/// Refusal of `Maintenance/Snapshot`.
-const SNAPSHOT: &str = "inkstone: a snapshot in etcd's file format is not supported yet: \
-    copy the keys with `etcdctl make-mirror`, or the data directory while the server is stopped";
 const HEALTH_LIST: &str = "inkstone: grpc.health.v1.Health/List is not supported yet: ask with \
     Check, where the service \"\" stands for the whole server";
 
@@ -42,7 +39,6 @@ pub(crate) fn refuse(
 
 fn refusal(method: Method) -> Status {
     match (method, method.about().0) {
-        (Method::Snapshot, _) => Status::unimplemented(SNAPSHOT),
         (Method::HealthList, _) => Status::unimplemented(HEALTH_LIST),
         _ => Status::unimplemented(format!("inkstone: {method:?} is not supported yet")),
     }

@@ -10,6 +10,7 @@ use etcd_api::Error as Refusal;
 use etcd_api::etcdserverpb::AuthenticateRequest;
 use etcd_api::etcdserverpb::auth_client::AuthClient;
 use etcd_api::etcdserverpb::kv_client::KvClient;
+use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
 use etcd_api::etcdserverpb::watch_client::WatchClient;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
@@ -22,6 +23,8 @@ use crate::failure::Failure;
 /// Where a server listens by default.
 const DEFAULT_ENDPOINT: &str = "127.0.0.1:2379";
 const HTTPS: &str = "https://";
+/// Time between questions whether the server is there, while a call waits for it.
+const PING_EVERY: Duration = Duration::from_secs(20);
 /// The remedy where no server answers.
 const NO_SERVER: &str = "Start a server:    inkstone serve\n\
      or name another:   --endpoint URL (or INKSTONE_ENDPOINT)";
@@ -92,7 +95,10 @@ impl Connection {
         let secure = secure.transpose()?;
         let (mut refusals, mut remedies) = (Vec::new(), Vec::new());
         for (url, endpoint) in endpoints {
-            let endpoint = endpoint.connect_timeout(timeout).tcp_nodelay(true);
+            let endpoint = endpoint
+                .connect_timeout(timeout)
+                .tcp_nodelay(true)
+                .http2_keep_alive_interval(PING_EVERY);
             let connected = match secure.as_ref().filter(|_| url.starts_with(HTTPS)) {
                 None => endpoint.connect().await,
                 Some(secure) => secure.connect(endpoint).await,
@@ -131,6 +137,10 @@ impl Connection {
 
     pub(crate) fn watch(&self) -> WatchClient<Channel> {
         WatchClient::new(self.channel.clone()).max_decoding_message_size(usize::MAX)
+    }
+
+    pub(crate) fn maintenance(&self) -> MaintenanceClient<Channel> {
+        MaintenanceClient::new(self.channel.clone()).max_decoding_message_size(usize::MAX)
     }
 
     /// The service of users and roles.

@@ -9,7 +9,7 @@
 //! after the moment are left out, and so are those that compaction had dropped by then.
 
 use super::SnapshotInfo;
-use crate::compaction::survives;
+use crate::compaction::keep;
 use crate::range::Merge;
 use crate::trees::{HIDDEN, VersionEntry};
 use crate::{Snapshot, hidden};
@@ -99,7 +99,8 @@ impl Walk {
         let mut merge = Merge::new(snapshot, &key, None, i64::MAX, false);
         let mut versions = Vec::new();
         while let Some(found) = merge.next_versions(&mut versions) {
-            keep(self.moment, &mut versions);
+            let SnapshotInfo { compacted, revision, .. } = self.moment;
+            keep((compacted, revision), &mut versions);
             if found == key {
                 versions.retain(|version| version.main < below);
             }
@@ -139,50 +140,5 @@ impl Walk {
             }
         }
         None
-    }
-}
-
-/// Keeps the versions of a key that existed at the moment, the newest first.
-fn keep(moment: SnapshotInfo, versions: &mut Vec<VersionEntry>) {
-    versions.retain(|version| version.main <= moment.revision);
-    versions.sort_unstable_by_key(|version| std::cmp::Reverse(version.main));
-    let above = versions.partition_point(|version| version.main > moment.compacted);
-    let newest = versions.get(above).copied();
-    versions.truncate(above);
-    versions.extend(newest.filter(|&newest| survives(newest, moment.compacted)));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record_pointer::RecordPointer;
-
-    fn kept(compacted: i64, revision: i64) -> Vec<i64> {
-        let mut versions: Vec<VersionEntry> = [(2, false), (4, false), (7, true), (9, false)]
-            .into_iter()
-            .map(|(main, tombstone)| VersionEntry {
-                pointer: RecordPointer::from_bits(0),
-                main,
-                tombstone,
-            })
-            .collect();
-        let moment = SnapshotInfo {
-            revision,
-            compacted,
-            ..SnapshotInfo::default()
-        };
-        keep(moment, &mut versions);
-        versions.iter().map(|version| version.main).collect()
-    }
-
-    #[test]
-    fn a_key_keeps_what_its_moment_shows_or_may_be_asked_for() {
-        assert_eq!(kept(-1, 20), [9, 7, 4, 2]);
-        assert_eq!(kept(-1, 8), [7, 4, 2]);
-        assert_eq!(kept(5, 20), [9, 7, 4]);
-        assert_eq!(kept(7, 20), [9, 7], "a deletion at the compaction itself");
-        assert_eq!(kept(8, 20), [9]);
-        assert_eq!(kept(8, 8), [0; 0], "the key is gone");
-        assert_eq!(kept(1, 1), [0; 0], "it was not there yet");
     }
 }

@@ -1,0 +1,98 @@
+//! Writes a file of etcd as a stream: first lengths, then bytes.
+
+use bolt::{FilePlan, Measure, Writer};
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+use crate::row::{self, RowKey};
+use crate::state::{NamedPairs, State};
+
+/// A file that is going to be written: its state, and where everything will be.
+#[derive(Debug)]
+pub struct SnapshotPlan {
+    buckets: Vec<NamedPairs>,
+    file: FilePlan,
+}
+
+/// Bytes of the checksum behind the pages.
+const SUM_BYTES: u64 = 32;
+
+impl SnapshotPlan {
+    /// Lays a file out. `rows`: all versions ascending, with the bytes of each encoded
+    /// `mvccpb.KeyValue`.
+    pub fn new<E>(
+        state: &State,
+        rows: impl Iterator<Item = Result<(RowKey, usize), E>>,
+    ) -> Result<SnapshotPlan, E> {
+        let buckets = state.to_buckets();
+        let mut measure = Measure::default();
+        let measured = |measure: &mut Measure, (name, pairs): &NamedPairs| {
+            measure.bucket(name);
+            for (key, value) in pairs {
+                measure.entry(key, value.len());
+            }
+        };
+        let (before, after) = around_keys(&buckets);
+        before.iter().for_each(|it| measured(&mut measure, it));
+        measure.bucket(row::BUCKET);
+        for row in rows {
+            let (key, bytes) = row?;
+            measure.entry(&key.encode(), bytes);
+        }
+        after.iter().for_each(|it| measured(&mut measure, it));
+        Ok(SnapshotPlan {
+            buckets,
+            file: measure.finish(),
+        })
+    }
+
+    /// Bytes of the file with the checksum at its end.
+    pub fn file_bytes(&self) -> u64 {
+        self.file.file_bytes() + SUM_BYTES
+    }
+
+    /// Writes the file, and behind it the SHA-256 of its pages. `rows` must be those of the plan:
+    /// other ones are a panic. The checksum is a piece of its own, the last.
+    pub fn write<E>(
+        &self,
+        rows: impl Iterator<Item = Result<(RowKey, Bytes), E>>,
+        output: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut sum = Sha256::new();
+        let summed = &mut |piece: &[u8]| {
+            sum.update(piece);
+            output(piece)
+        };
+        let mut writer = Writer::new(self.file, summed)?;
+        let (before, after) = around_keys(&self.buckets);
+        write_all(&mut writer, before)?;
+        writer.bucket(row::BUCKET)?;
+        for row in rows {
+            let (key, value) = row?;
+            writer.entry(&key.encode(), &value)?;
+        }
+        write_all(&mut writer, after)?;
+        writer.finish()?;
+        output(&sum.finalize())
+    }
+}
+
+fn write_all<E>(
+    writer: &mut Writer<'_, E>,
+    buckets: &[NamedPairs],
+) -> Result<(), E> {
+    for (name, pairs) in buckets {
+        writer.bucket(name)?;
+        for (key, value) in pairs {
+            writer.entry(key, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// The buckets before and behind that of keys.
+fn around_keys(
+    buckets: &[NamedPairs],
+) -> (&[NamedPairs], &[NamedPairs]) {
+    buckets.split_at(buckets.partition_point(|(name, _)| *name < row::BUCKET))
+}
