@@ -111,9 +111,20 @@ impl Auth {
         self.secret.is_some()
     }
 
-    /// The key of tokens, while calls are checked.
+    /// The key of tokens, while calls are checked and it is picked.
     pub fn secret(&self) -> Option<&Arc<Secret>> {
+        self.secret.as_ref().filter(|secret| !secret.is_missing())
+    }
+
+    /// The key of tokens as the state has it: it may be missing.
+    pub fn stored_secret(&self) -> Option<&Arc<Secret>> {
         self.secret.as_ref()
+    }
+
+    /// Whether calls are checked, and the key of tokens is still to be picked by
+    /// [`crate::AuthRequest::Enable`].
+    pub fn lacks_secret(&self) -> bool {
+        self.secret.as_ref().is_some_and(|secret| secret.is_missing())
     }
 
     /// Number of changes, beginning with 1.

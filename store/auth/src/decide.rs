@@ -47,15 +47,16 @@ impl Auth {
     }
 
     fn enable(&self, request: &EnableRequest) -> Decision {
+        let secret = Secret::new(&request.secret).ok_or(Refusal::InvalidAuthManagement);
         if self.is_enabled() {
-            return Ok(None);
+            let secret = secret.ok().filter(|_| self.lacks_secret());
+            return Ok(secret.map(|secret| AuthChange::Enabled { secret }));
         }
         let root = self.user(ROOT).ok_or(Refusal::RootUserNotExist)?;
         if !root.holds(ROOT) {
             return Err(Refusal::RootRoleNotExist);
         }
-        let secret = Secret::new(&request.secret).ok_or(Refusal::InvalidAuthManagement)?;
-        Ok(Some(AuthChange::Enabled { secret }))
+        Ok(Some(AuthChange::Enabled { secret: secret? }))
     }
 
     fn user_add(&self, request: &AuthUserAddRequest) -> Decision {

@@ -37,4 +37,4 @@ pub use password::{
     COST_DEFAULT, Password, PasswordTooLong, SALT_BYTES, cost_or_default, decode_hash,
 };
 pub use request::{AuthCommand, AuthCommandResponse, AuthRequest, EnableRequest, RenewRequest};
-pub use token::{Renewals, Secret, SimpleToken};
+pub use token::{Renewals, SECRET_BYTES, Secret, SimpleToken};

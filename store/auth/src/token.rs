@@ -30,7 +30,8 @@ const BODY_BYTES: usize = 24;
 const TAG_BYTES: usize = 16;
 /// Letters after the prefix.
 const LETTERS: usize = 54;
-const SECRET_BYTES: usize = 32;
+/// Bytes of a [`Secret`].
+pub const SECRET_BYTES: usize = 32;
 
 /// The key of tokens. It is overwritten when it is dropped, and cannot be printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -52,6 +53,17 @@ impl Secret {
     pub fn new(bytes: &[u8]) -> Option<Secret> {
         let bytes = <[u8; SECRET_BYTES]>::try_from(bytes).ok()?;
         Some(Secret(Zeroizing::new(bytes)))
+    }
+
+    /// Stands for a secret that is not picked yet: no token counts. A store that was restored from a
+    /// file of etcd begins with it.
+    pub fn missing() -> Secret {
+        Secret(Zeroizing::new([0; SECRET_BYTES]))
+    }
+
+    /// Whether it is still to be picked.
+    pub fn is_missing(&self) -> bool {
+        self.0.iter().all(|byte| *byte == 0)
     }
 
     /// The bytes, for the log.

@@ -10,6 +10,7 @@ use crate::file::DatabaseFile;
 use crate::format::LEVELS_MAX;
 use crate::page::{Leaf, Page, PageKind};
 use crate::page_set::PageSet;
+use crate::place::Place;
 
 /// A key and its value.
 pub type Entry = (Bytes, Bytes);
@@ -90,6 +91,17 @@ impl<'a> Entries<'a> {
             begin: None,
             end: None,
         });
+    }
+
+    /// The next entry, and where it is.
+    pub fn next_placed(&mut self) -> Option<Result<(Place, Entry), Error>> {
+        let entry = self.next()?;
+        let level = self.path.last();
+        let place = level.map_or_else(Place::default, |level| Place {
+            page: level.page.id,
+            element: level.element - 1,
+        });
+        Some(entry.map(|entry| (place, entry)))
     }
 
     /// The next element of a leaf with the number of its page.

@@ -43,6 +43,7 @@ mod layout;
 mod meta;
 mod page;
 mod page_set;
+mod place;
 mod writer;
 
 pub use bucket::Bucket;
@@ -50,4 +51,5 @@ pub use checksum::Checksum;
 pub use entries::{Entries, Entry};
 pub use error::Error;
 pub use file::DatabaseFile;
+pub use place::{EntryReader, Place};
 pub use writer::{FilePlan, Measure, Writer};

@@ -1,6 +1,7 @@
 //! `inkstone snapshot`: saves the state of a server as a file of etcd, and shows what such files
 //! hold.
 
+mod restore;
 mod save;
 
 use std::fmt::Display;
@@ -68,6 +69,8 @@ struct Opened {
 enum Action {
     /// Save the state of a running server, Inkstone or etcd
     Save(Box<save::Arguments>),
+    /// Make a new data directory from a file
+    Restore(Box<restore::Arguments>),
     /// Check every page, and print hash, revision, number of keys and size
     Status(Opened),
     /// Print HashKV, which is equal for equal keys and histories
@@ -101,6 +104,7 @@ enum Form {
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.action {
         Action::Save(save) => run_to_end(save::run(*save)),
+        Action::Restore(restore) => restore::run(&restore),
         Action::Status(opened) => status(&opened, arguments.write_out),
         Action::Hashkv { opened, rev } => hash(&opened, rev, arguments.write_out),
     }

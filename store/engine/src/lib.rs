@@ -145,7 +145,8 @@ pub use state_hash::StateHash;
 pub use status::{Status, UpkeepStatus};
 pub use task::Task;
 pub use transfer::{
-    Export, HoldNotice, Import, ImportNotice, ImportProgress, Installed, Piece, SnapshotInfo,
+    Export, HoldNotice, Import, ImportNotice, ImportProgress, Installed, Piece, PieceWriter,
+    SnapshotInfo,
 };
 pub use value_log::{Appended, Body, Position, Sequence};
 pub use versions::{HeldVersions, VersionSize, Versions};

@@ -29,6 +29,7 @@ mod piece;
 #[cfg(test)]
 mod tests;
 mod walk;
+mod written;
 
 use std::sync::Arc;
 
@@ -37,6 +38,7 @@ pub use holds::HoldNotice;
 pub use import::{Import, ImportNotice, ImportProgress};
 pub use install::Installed;
 pub use piece::{Piece, SnapshotInfo};
+pub use written::PieceWriter;
 
 /// Snapshots on their way, in both directions.
 #[derive(Debug, Default)]

@@ -148,7 +148,7 @@ pub(crate) fn changes_users(batch: &Batch) -> bool {
 pub(crate) fn put_state(blob: &mut BytesMut, auth: &Auth, renewals: &Renewals) {
     blob.put_u64_le(auth.revision());
     blob.put_u8(u8::from(auth.is_enabled()));
-    if let Some(secret) = auth.secret() {
+    if let Some(secret) = auth.stored_secret() {
         blob.put_slice(secret.bytes());
     }
     put_count(blob, auth.users().len());

@@ -33,7 +33,7 @@ use crate::open_batch::{OpenBatch, Sealed};
 use crate::overlay::Overlay;
 use crate::state::StateRecord;
 use crate::{Command, Error, Options, Reader, checkpoint};
-use crate::{bootstrap, forced_cluster};
+use crate::{bootstrap, forced_cluster, users};
 
 /// Steps of upkeep between two measurements of the used bytes. A measurement takes longer the
 /// more segments there are.
@@ -378,15 +378,17 @@ impl Machine {
         }
     }
 
-    /// Returns commands that revoke expired leases, for the caller to propose; on average at most
-    /// `lease_revocations_per_second` of them in a second.
+    /// Returns commands that this machine asks for itself, for the caller to propose: those that
+    /// revoke expired leases, on average at most `lease_revocations_per_second` of them in a second,
+    /// and the one that picks the key of tokens after a restore.
     pub fn expired(&mut self, now: Instant) -> Vec<Command> {
         let limit = self.pace.allowance(now);
         let retry = self.shared.options.lease_revocation_retry;
         let ids = self.shared.applied().lessor.take_expired(now, retry, limit);
         self.pace.take(ids.len());
         let revoke = |id| Command::LeaseRevoke(LeaseRevokeRequest { id });
-        ids.into_iter().map(revoke).collect()
+        let revocations = ids.into_iter().map(revoke);
+        users::pick_secret(&self.decided.auth).into_iter().chain(revocations).collect()
     }
 
     /// Begins an export of the applied state, in pieces of about `piece_bytes` bytes. This call

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use auth::{AuthCommand, AuthCommandResponse, AuthRequest};
+use auth::{Auth, AuthCommand, AuthCommandResponse, AuthRequest, EnableRequest, SECRET_BYTES};
+use environment::randomness::secret_bytes;
 use etcd_api::Error as Refusal;
 
 use crate::acting::{Acting, Actor};
@@ -42,6 +43,18 @@ pub(crate) fn check_permitted(
     };
     let keys_of_lease = |lease| shared.keys_of_lease(&machine.overlay, lease);
     Permit::new(auth, caller, &keys_of_lease).command(plain)
+}
+
+/// The command that picks the key of tokens, if it is missing. Without random bytes it is tried again
+/// at the next call.
+pub(crate) fn pick_secret(auth: &Auth) -> Option<Command> {
+    let secret = auth.lacks_secret().then(secret_bytes::<SECRET_BYTES>)?.ok()?;
+    let request = EnableRequest {
+        secret: secret.to_vec(),
+    };
+    Some(Command::Auth(AuthCommand {
+        request: Some(AuthRequest::Enable(request)),
+    }))
 }
 
 /// Evaluates a request about users.

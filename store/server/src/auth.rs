@@ -260,6 +260,8 @@ fn not_issued(reason: NotIssued) -> Status {
     match reason {
         NotIssued::Off => Refusal::AuthFailed.to_status(),
         NotIssued::Disabled => Refusal::AuthNotEnabled.to_status(),
+        // The leader picks it at once: there is none.
+        NotIssued::NoKeyYet => Refusal::NoLeader.to_status(),
         NotIssued::Jwt(error) => Status::unknown(error.to_string()),
         NotIssued::Randomness(error) => no_randomness(&error),
     }

@@ -140,6 +140,14 @@ fn origin(config: &Config) -> Result<Origin, Error> {
     }))
 }
 
+/// The founders that the flags describe; an error if they describe no new cluster.
+pub(crate) fn founding_of(config: &Config) -> Result<Founding, config::Error> {
+    match &config.cluster.cannot_begin {
+        Some(error) => Err(error.clone()),
+        None => Ok(founding(config)),
+    }
+}
+
 fn founding(config: &Config) -> Founding {
     let founders = config.cluster.founders.iter();
     let founders: Vec<_> = founders.map(|it| texts(&it.peer_urls)).collect();

@@ -59,6 +59,7 @@ mod refusal;
 mod repair;
 mod request_body;
 mod resources;
+mod restore;
 mod run;
 mod server;
 mod snapshot;
@@ -80,6 +81,7 @@ pub use begin::{MemberFileDamage, check_member_file};
 pub use error::Error;
 pub use files::read_text;
 pub use repair::plan_repair;
+pub use restore::{RestoreError, Restored, RevisionBump, restore};
 pub use run::run;
 pub use server::Server;
 

@@ -46,6 +46,8 @@ pub(crate) enum NotIssued {
     Off,
     /// Users are not checked any more.
     Disabled,
+    /// The leader has not picked the key of tokens yet.
+    NoKeyYet,
     Jwt(JwtError),
     /// The kernel returned no random bytes.
     Randomness(std::io::Error),
@@ -63,7 +65,10 @@ impl Tokens {
         match self {
             Tokens::Off => Err(NotIssued::Off),
             Tokens::Simple { ttl_seconds } => {
-                let secret = users.secret().ok_or(NotIssued::Disabled)?;
+                let secret = users.secret().ok_or(match users.is_enabled() {
+                    true => NotIssued::NoKeyYet,
+                    false => NotIssued::Disabled,
+                })?;
                 let number = secret_bytes().map_err(NotIssued::Randomness)?;
                 Ok(secret.write(&SimpleToken {
                     number: u64::from_le_bytes(number),
