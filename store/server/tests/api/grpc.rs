@@ -2,11 +2,14 @@
 
 use etcd_api::Error;
 use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
-use etcd_api::etcdserverpb::{SnapshotRequest, StatusRequest};
+use etcd_api::etcdserverpb::StatusRequest;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Request};
-use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tonic_health::pb::health_client::HealthClient;
+use tonic_prost::ProstCodec;
 
 use crate::serving::{get, put, serving};
 
@@ -115,17 +118,20 @@ async fn health_checks_are_counted() {
 #[tokio::test]
 async fn missing_services_name_themselves_and_a_replacement() {
     let serving = serving(&[]);
-    let channel = serving.channel().await;
-    let mut maintenance = MaintenanceClient::new(channel);
-    let refused = maintenance.snapshot(SnapshotRequest {}).await.err();
-    let refused = refused.unwrap();
+    let mut calls = Grpc::new(serving.channel().await);
+    calls.ready().await.unwrap();
+    // The library has no such call.
+    let path = PathAndQuery::from_static("/grpc.health.v1.Health/List");
+    let codec = ProstCodec::<HealthCheckRequest, HealthCheckResponse>::default();
+    let request = Request::new(HealthCheckRequest::default());
+    let refused = calls.unary(request, path, codec).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unimplemented);
-    for part in ["not supported yet", "snapshot", "make-mirror"] {
+    for part in ["not supported yet", "Health/List", "Check"] {
         assert!(refused.message().contains(part), "{}", refused.message());
     }
     let page = crate::http::get(&serving, "/metrics").await.body;
-    let row = "grpc_server_handled_total{grpc_code=\"Unimplemented\",grpc_method=\"Snapshot\",\
-               grpc_service=\"etcdserverpb.Maintenance\",grpc_type=\"server_stream\"} 1\n";
+    let row = "grpc_server_handled_total{grpc_code=\"Unimplemented\",grpc_method=\"List\",\
+               grpc_service=\"grpc.health.v1.Health\",grpc_type=\"unary\"} 1\n";
     assert!(page.contains(row), "{page}");
     assert!(
         !page.contains(r#"grpc_method="Resign""#),

@@ -18,5 +18,6 @@ mod members;
 mod recipes;
 mod serving;
 mod small_messages;
+mod snapshot;
 mod unread_ranges;
 mod watch;

@@ -6,7 +6,7 @@ use etcd_api::etcdserverpb::downgrade_request::DowngradeAction;
 use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
 use etcd_api::etcdserverpb::{
     AlarmRequest, DefragmentRequest, DowngradeInfo, DowngradeRequest, HashKvRequest, HashRequest,
-    MemberAddRequest, MemberListRequest, MoveLeaderRequest, SnapshotRequest, StatusRequest,
+    MemberAddRequest, MemberListRequest, MoveLeaderRequest, StatusRequest,
 };
 use tonic::Code;
 
@@ -213,11 +213,9 @@ async fn a_downgrade_is_enabled_once_and_survives_a_restart() {
 }
 
 #[tokio::test]
-async fn calls_of_missing_features_are_unimplemented() {
+async fn the_lead_is_handed_to_members_only() {
     let serving = serving(&[]);
     let mut maintenance = MaintenanceClient::new(serving.channel().await);
-    let refused = maintenance.snapshot(SnapshotRequest {}).await.unwrap_err();
-    assert_eq!(refused.code(), Code::Unimplemented);
     let unknown = MoveLeaderRequest { target_id: 1 };
     let refused = maintenance.move_leader(unknown).await.unwrap_err();
     assert_eq!(refused.message(), Error::BadLeaderTransferee.message());
