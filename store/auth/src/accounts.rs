@@ -124,7 +124,9 @@ impl Auth {
     /// Whether calls are checked, and the key of tokens is still to be picked by
     /// [`crate::AuthRequest::Enable`].
     pub fn lacks_secret(&self) -> bool {
-        self.secret.as_ref().is_some_and(|secret| secret.is_missing())
+        self.secret
+            .as_ref()
+            .is_some_and(|secret| secret.is_missing())
     }
 
     /// Number of changes, beginning with 1.

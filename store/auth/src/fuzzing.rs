@@ -59,7 +59,7 @@ pub(crate) fn users() -> Auth {
 }
 
 fn restored(users: &Auth) -> Auth {
-    let secret = users.secret().and_then(|it| Secret::new(it.bytes()));
+    let secret = users.stored_secret().and_then(|it| Secret::new(it.bytes()));
     let accounts = users
         .users()
         .map(|(name, it)| (name.to_owned(), it.clone()));

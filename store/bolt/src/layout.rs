@@ -9,7 +9,7 @@
 
 use bytes::Bytes;
 
-use crate::format::{ELEMENT_BYTES, PAGE_HEADER_BYTES, PAGE_BYTES_WRITTEN};
+use crate::format::{ELEMENT_BYTES, PAGE_BYTES_WRITTEN, PAGE_HEADER_BYTES};
 
 /// First page that is not a meta page or the free list.
 const FIRST_PAGE: u64 = 3;

@@ -80,7 +80,11 @@ impl Meta {
     /// Encodes what follows the header of a meta page.
     pub fn encode(&self) -> [u8; META_BYTES] {
         let mut body = [0; META_BYTES];
-        let words = [(0, MAGIC), (VERSION_AT, VERSION), (PAGE_BYTES_AT, self.page_bytes)];
+        let words = [
+            (0, MAGIC),
+            (VERSION_AT, VERSION),
+            (PAGE_BYTES_AT, self.page_bytes),
+        ];
         for (at, word) in words {
             body[at..at + 4].copy_from_slice(&word.to_le_bytes());
         }

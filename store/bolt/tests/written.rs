@@ -27,7 +27,7 @@ fn written(buckets: &Buckets) -> Vec<u8> {
             writer.entry(key, value).unwrap();
         }
     }
-    writer.finish().unwrap();
+    assert!(writer.finish().unwrap());
     assert_eq!(bytes.len() as u64, plan.file_bytes());
     bytes
 }
@@ -58,7 +58,11 @@ fn what_was_written_is_read_back_and_every_page_belongs_to_one_thing() {
             (number.to_be_bytes().to_vec(), value)
         };
         let pairs = |count| (0..count).map(pair).collect();
-        check(&vec![("a", Vec::new()), ("key", pairs(count)), ("z", pairs(3))]);
+        check(&vec![
+            ("a", Vec::new()),
+            ("key", pairs(count)),
+            ("z", pairs(3)),
+        ]);
     }
 }
 
@@ -88,6 +92,19 @@ fn keys_and_values_of_all_lengths_are_read_back() {
         }
         check(&vec![("key", pairs.into_iter().collect())]);
     }
+}
+
+#[test]
+fn a_file_with_other_lengths_than_were_measured_is_not_the_planned_one() {
+    let mut measure = Measure::default();
+    measure.bucket("key");
+    measure.entry(b"k", 4_000);
+    let plan = measure.finish();
+    let output = &mut |_: &[u8]| Ok::<(), ()>(());
+    let mut writer = Writer::new(plan, output).unwrap();
+    writer.bucket("key").unwrap();
+    writer.entry(b"k", &[7; 5_000]).unwrap();
+    assert!(!writer.finish().unwrap());
 }
 
 #[test]

@@ -13,7 +13,6 @@ use clap::{Subcommand, ValueEnum};
 use etcd_snapshot::Error;
 use serde_json::{Value, json};
 
-use crate::client::run_to_end;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::table::{Table, size};
@@ -67,7 +66,7 @@ struct Opened {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Save the state of a running server, Inkstone or etcd
+    /// Save the state of a running server, Inkstone or etcd, or of a stopped member of Inkstone
     Save(Box<save::Arguments>),
     /// Make a new data directory from a file
     Restore(Box<restore::Arguments>),
@@ -103,7 +102,7 @@ enum Form {
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.action {
-        Action::Save(save) => run_to_end(save::run(*save)),
+        Action::Save(save) => save::run(*save),
         Action::Restore(restore) => restore::run(&restore),
         Action::Status(opened) => status(&opened, arguments.write_out),
         Action::Hashkv { opened, rev } => hash(&opened, rev, arguments.write_out),

@@ -292,7 +292,10 @@ fn restore(kind: Kind, file: &Path, config: &MemberConfig) {
     command.args(["snapshot", "restore"]).arg(file);
     command.arg(format!("--name={}", config.name));
     command.arg(format!("--initial-cluster={}", config.initial_cluster));
-    command.arg(format!("--initial-advertise-peer-urls={}", config.peer_url()));
+    command.arg(format!(
+        "--initial-advertise-peer-urls={}",
+        config.peer_url()
+    ));
     command.arg(format!("--data-dir={}", config.data.display()));
     run(&mut command);
 }

@@ -95,13 +95,7 @@ impl Applied {
     }
 
     pub(crate) fn finish_compaction(&mut self) {
-        // Only this thread begins exports.
-        while !self.is_held_back() {
-            if !self.sweep_a_slice() {
-                assert_eq!(self.swept(), self.index.compacted, "nothing is left to do");
-                return;
-            }
-        }
+        while !self.is_held_back() && self.sweep_a_slice() {}
     }
 
     /// Whether an export must be dropped before anything is swept.

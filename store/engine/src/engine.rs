@@ -209,7 +209,8 @@ impl Engine {
         Versions::new(&self.0, at)
     }
 
-    /// All versions that exist now, kept until this is dropped. On any thread.
+    /// All versions that exist now, kept until this is dropped. On any thread. Not for stores that
+    /// use [`Applier::apply_and_compact`], which drops versions without a sweep.
     pub fn hold_all_versions(&self) -> HeldVersions {
         HeldVersions::of_all(&self.0)
     }

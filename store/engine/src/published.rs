@@ -58,14 +58,21 @@ impl Published {
         self.index_bytes.load(Ordering::Relaxed)
     }
 
-    /// The present generation. If it is read after a pin, the pinned state belongs to it or
-    /// to an earlier one.
+    /// The present generation: odd while another state takes the place of this one. If it is read
+    /// after a pin, the pinned state belongs to it or to an earlier one; if it is even and the same
+    /// before and after a pin, the pinned state belongs to it.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
+    /// Before the trees of another state are published.
     pub(crate) fn begin_generation(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
         self.hashes.clear();
+    }
+
+    /// After they were published.
+    pub(crate) fn end_change_of_generation(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
     }
 }

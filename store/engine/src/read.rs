@@ -180,11 +180,7 @@ impl Records {
     }
 
     /// The same without key and value.
-    pub(crate) fn header_at(
-        &self,
-        pointer: RecordPointer,
-        main: i64,
-    ) -> Result<KeyHeader, Error> {
+    pub(crate) fn header_at(&self, pointer: RecordPointer, main: i64) -> Result<KeyHeader, Error> {
         let position = pointer.position();
         let length = pointer.record_bytes() as usize;
         let header = self

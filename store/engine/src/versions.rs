@@ -79,7 +79,8 @@ impl HeldVersions {
             let compacted = index.snapshot().compacted();
             let hold = parts.transfers.holds.hold(compacted);
             let snapshot = index.snapshot();
-            if snapshot.compacted() == compacted && index.generation() == generation {
+            let is_settled = generation % 2 == 0 && index.generation() == generation;
+            if is_settled && snapshot.compacted() == compacted {
                 return HeldVersions {
                     parts: Arc::clone(parts),
                     at: snapshot.revision(),
@@ -89,6 +90,8 @@ impl HeldVersions {
                     _hold: hold,
                 };
             }
+            drop((hold, snapshot));
+            std::thread::yield_now();
         }
     }
 

@@ -40,7 +40,7 @@ pub use row::RowKey;
 pub use sorted::{KeyVersion, SortedVersions};
 pub use state::{LeaseRecord, State};
 pub use status::{FileStatus, status};
-pub use write::SnapshotPlan;
+pub use write::{SUM_BYTES, SnapshotPlan};
 
 /// Opens a file. Refuses one that is not what `etcdctl snapshot save` wrote, unless
 /// `skips_hash_check`. `progress` gets the bytes that were read for that, and how many there are.

@@ -11,8 +11,8 @@ use bolt::{Bucket, DatabaseFile, EntryReader, Place};
 use bytes::Bytes;
 use etcd_api::EncodedKeyValue;
 
-use crate::row::{self, RowKey};
 use crate::Error;
+use crate::row::{self, RowKey};
 
 /// Revision of a store without any change.
 const FIRST_REVISION: i64 = 1;

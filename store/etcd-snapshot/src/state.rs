@@ -94,14 +94,18 @@ struct StoredLease {
 #[derive(Deserialize, Serialize)]
 struct StoredMember {
     id: u64,
-    #[serde(rename = "peerURLs")]
-    peer_urls: Vec<String>,
+    #[serde(rename = "peerURLs", default)]
+    peer_urls: Option<Vec<String>>,
     #[serde(rename = "isLearner", default, skip_serializing_if = "is_false")]
     is_learner: bool,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     name: String,
-    #[serde(rename = "clientURLs", default, skip_serializing_if = "Vec::is_empty")]
-    client_urls: Vec<String>,
+    #[serde(
+        rename = "clientURLs",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    client_urls: Option<Vec<String>>,
 }
 
 /// JSON of Raft's configuration.
@@ -135,12 +139,31 @@ type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 pub(crate) type NamedPairs = (&'static str, Pairs);
 
 impl State {
+    /// The first name of a user or role that is longer than a key of the format can be.
+    pub fn name_too_long(&self) -> Option<&[u8]> {
+        let users = self.users.iter().map(|user| &user.name[..]);
+        let mut names = users.chain(self.roles.iter().map(|role| &role.name[..]));
+        names.find(|name| name.len() as u64 > bolt::format::KEY_BYTES_MAX)
+    }
+
     /// All buckets but that of keys, ascending by name, with their entries ascending.
     pub(crate) fn to_buckets(&self) -> Vec<NamedPairs> {
-        let alarms = self.alarms.iter().map(|it| (it.encode_to_vec(), Vec::new()));
-        let roles = self.roles.iter().map(|it| (it.name.to_vec(), it.encode_to_vec()));
-        let users = self.users.iter().map(|it| (it.name.to_vec(), it.encode_to_vec()));
-        let members = self.members.iter().map(|it| (hexadecimal(it.id), member(it)));
+        let alarms = self
+            .alarms
+            .iter()
+            .map(|it| (it.encode_to_vec(), Vec::new()));
+        let roles = self
+            .roles
+            .iter()
+            .map(|it| (it.name.to_vec(), it.encode_to_vec()));
+        let users = self
+            .users
+            .iter()
+            .map(|it| (it.name.to_vec(), it.encode_to_vec()));
+        let members = self
+            .members
+            .iter()
+            .map(|it| (hexadecimal(it.id), member(it)));
         let removed = self.removed_members.iter();
         let removed = removed.map(|&id| (hexadecimal(id), b"removed".to_vec()));
         let mut buckets = vec![
@@ -166,7 +189,10 @@ impl State {
     fn auth(&self) -> Pairs {
         vec![
             (AUTH_ENABLED.to_vec(), vec![u8::from(self.has_auth)]),
-            (AUTH_REVISION.to_vec(), self.auth_revision.to_be_bytes().to_vec()),
+            (
+                AUTH_REVISION.to_vec(),
+                self.auth_revision.to_be_bytes().to_vec(),
+            ),
         ]
     }
 
@@ -207,7 +233,10 @@ impl State {
         let version = etcd_api::STORAGE_VERSION.as_bytes().to_vec();
         let mut pairs = vec![
             (b"confState".to_vec(), json(&configuration)),
-            (b"consistent_index".to_vec(), self.index.to_be_bytes().to_vec()),
+            (
+                b"consistent_index".to_vec(),
+                self.index.to_be_bytes().to_vec(),
+            ),
             (b"storageVersion".to_vec(), version),
             (b"term".to_vec(), self.term.to_be_bytes().to_vec()),
         ];
@@ -240,7 +269,9 @@ impl State {
         })?;
         state.read_leases(file)?;
         each(file, bucket::ALARM, |key, _| {
-            state.alarms.push(message(bucket::ALARM, &key, key.clone())?);
+            state
+                .alarms
+                .push(message(bucket::ALARM, &key, key.clone())?);
             Ok(())
         })?;
         state.read_members(file)?;
@@ -248,7 +279,8 @@ impl State {
         each(file, bucket::CLUSTER, |key, value| {
             if key == DOWNGRADE {
                 let downgrade: StoredDowngrade = from_json(bucket::CLUSTER, &key, &value)?;
-                state.downgrade = downgrade.enabled.then_some(downgrade.target);
+                let target = downgrade.enabled.then_some(downgrade.target);
+                state.downgrade = target.filter(|target| !target.is_empty());
             }
             Ok(())
         })?;
@@ -275,8 +307,8 @@ impl State {
             self.members.push(Member {
                 id: member.id,
                 name: member.name,
-                peer_ur_ls: member.peer_urls,
-                client_ur_ls: member.client_urls,
+                peer_ur_ls: member.peer_urls.unwrap_or_default(),
+                client_ur_ls: member.client_urls.unwrap_or_default(),
                 is_learner: member.is_learner,
             });
             Ok(())
@@ -319,10 +351,10 @@ impl State {
 fn member(member: &Member) -> Vec<u8> {
     json(&StoredMember {
         id: member.id,
-        peer_urls: member.peer_ur_ls.clone(),
+        peer_urls: Some(member.peer_ur_ls.clone()),
         is_learner: member.is_learner,
         name: member.name.clone(),
-        client_urls: member.client_ur_ls.clone(),
+        client_urls: Some(member.client_ur_ls.clone()).filter(|urls| !urls.is_empty()),
     })
 }
 
@@ -355,7 +387,8 @@ fn check_name(bucket: &'static str, key: &Bytes, name: &Bytes) -> Result<(), Err
 
 fn number(bucket: &'static str, key: &[u8], value: &[u8]) -> Result<u64, Error> {
     let bytes = value.try_into();
-    let bytes = bytes.map_err(|_| Error::entry(bucket, key, "its value is no number of 8 bytes"))?;
+    let bytes =
+        bytes.map_err(|_| Error::entry(bucket, key, "its value is no number of 8 bytes"))?;
     Ok(u64::from_be_bytes(bytes))
 }
 

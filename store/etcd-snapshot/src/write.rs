@@ -15,7 +15,7 @@ pub struct SnapshotPlan {
 }
 
 /// Bytes of the checksum behind the pages.
-const SUM_BYTES: u64 = 32;
+pub const SUM_BYTES: u64 = 32;
 
 impl SnapshotPlan {
     /// Lays a file out. `rows`: all versions ascending, with the bytes of each encoded
@@ -46,18 +46,23 @@ impl SnapshotPlan {
         })
     }
 
-    /// Bytes of the file with the checksum at its end.
-    pub fn file_bytes(&self) -> u64 {
-        self.file.file_bytes() + SUM_BYTES
+    /// Bytes of the file without the checksum at its end.
+    pub fn pages_bytes(&self) -> u64 {
+        self.file.file_bytes()
     }
 
-    /// Writes the file, and behind it the SHA-256 of its pages. `rows` must be those of the plan:
-    /// other ones are a panic. The checksum is a piece of its own, the last.
+    /// Bytes of the file with the checksum at its end.
+    pub fn file_bytes(&self) -> u64 {
+        self.pages_bytes() + SUM_BYTES
+    }
+
+    /// Writes the file, and behind it the SHA-256 of its pages, which is a piece of its own. False,
+    /// and no checksum, if `rows` were not those of the plan.
     pub fn write<E>(
         &self,
         rows: impl Iterator<Item = Result<(RowKey, Bytes), E>>,
         output: &mut dyn FnMut(&[u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
+    ) -> Result<bool, E> {
         let mut sum = Sha256::new();
         let summed = &mut |piece: &[u8]| {
             sum.update(piece);
@@ -72,15 +77,15 @@ impl SnapshotPlan {
             writer.entry(&key.encode(), &value)?;
         }
         write_all(&mut writer, after)?;
-        writer.finish()?;
-        output(&sum.finalize())
+        let is_as_planned = writer.finish()?;
+        if is_as_planned {
+            output(&sum.finalize())?;
+        }
+        Ok(is_as_planned)
     }
 }
 
-fn write_all<E>(
-    writer: &mut Writer<'_, E>,
-    buckets: &[NamedPairs],
-) -> Result<(), E> {
+fn write_all<E>(writer: &mut Writer<'_, E>, buckets: &[NamedPairs]) -> Result<(), E> {
     for (name, pairs) in buckets {
         writer.bucket(name)?;
         for (key, value) in pairs {
@@ -91,8 +96,6 @@ fn write_all<E>(
 }
 
 /// The buckets before and behind that of keys.
-fn around_keys(
-    buckets: &[NamedPairs],
-) -> (&[NamedPairs], &[NamedPairs]) {
+fn around_keys(buckets: &[NamedPairs]) -> (&[NamedPairs], &[NamedPairs]) {
     buckets.split_at(buckets.partition_point(|(name, _)| *name < row::BUCKET))
 }

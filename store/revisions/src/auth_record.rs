@@ -142,13 +142,23 @@ pub(crate) fn changes_users(batch: &Batch) -> bool {
     batch.changes.iter().any(of_users)
 }
 
-/// The part of a checkpoint: revision u64; whether enabled u8, then the secret; users: their
+/// Whether users are checked, in a checkpoint. An earlier release refuses the third, as it must: it would
+/// take any number for the secret.
+const UNCHECKED: u8 = 0;
+const CHECKED: u8 = 1;
+const CHECKED_WITHOUT_SECRET: u8 = 2;
+
+/// The part of a checkpoint: revision u64; whether enabled u8, if it is 1 the secret; users: their
 /// count u32, each name and user; roles: their count u32, each name, count of permissions u32,
 /// permissions; renewed tokens: their count u32, each number u64 and until u64.
 pub(crate) fn put_state(blob: &mut BytesMut, auth: &Auth, renewals: &Renewals) {
     blob.put_u64_le(auth.revision());
-    blob.put_u8(u8::from(auth.is_enabled()));
-    if let Some(secret) = auth.stored_secret() {
+    blob.put_u8(match (auth.is_enabled(), auth.lacks_secret()) {
+        (false, _) => UNCHECKED,
+        (true, false) => CHECKED,
+        (true, true) => CHECKED_WITHOUT_SECRET,
+    });
+    if let Some(secret) = auth.secret() {
         blob.put_slice(secret.bytes());
     }
     put_count(blob, auth.users().len());
@@ -172,9 +182,11 @@ pub(crate) fn put_state(blob: &mut BytesMut, auth: &Auth, renewals: &Renewals) {
 
 pub(crate) fn state(fields: &mut Fields<'_>) -> Result<(Auth, Renewals), Error> {
     let revision = fields.u64()?;
-    let secret = match fields.bool()? {
-        true => Some(secret(fields)?),
-        false => None,
+    let secret = match fields.u8()? {
+        UNCHECKED => None,
+        CHECKED => Some(secret(fields)?),
+        CHECKED_WITHOUT_SECRET => Some(Secret::missing()),
+        _ => return Err(fields.unfit("users that are neither checked nor not")),
     };
     // A count is not trusted with memory.
     let mut users = Vec::new();

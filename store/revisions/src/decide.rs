@@ -28,7 +28,7 @@ use crate::users::{self, Trust};
 use crate::{Command, Error, Response, downgrade, identity, peer_urls};
 
 /// The longest time to live that etcd allows, about 285 years.
-const TTL_MAX_SECONDS: i64 = 9_000_000_000;
+pub(crate) const TTL_MAX_SECONDS: i64 = 9_000_000_000;
 
 impl Machine {
     /// Evaluates one command on the state after all earlier ones. On `Ok` its effects, if any,

@@ -70,6 +70,9 @@ pub enum Error {
         /// Most bytes that one evaluation may read.
         bytes_max: u64,
     },
+    /// The state cannot be written as a file of etcd.
+    #[error("no snapshot in etcd's format can be made: {0}")]
+    NoSnapshot(Arc<str>),
     /// The kernel returned no random bytes.
     #[error("no randomness from the kernel ({0}); set `lease_id_seed` to do without")]
     Randomness(Arc<std::io::Error>),

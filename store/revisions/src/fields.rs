@@ -49,6 +49,10 @@ impl<'a> Fields<'a> {
         self.bytes(4).map(|mut bytes| bytes.get_u32_le())
     }
 
+    pub fn u8(&mut self) -> Result<u8, Error> {
+        Ok(self.bytes(1)?[0])
+    }
+
     pub fn bool(&mut self) -> Result<bool, Error> {
         match self.bytes(1)? {
             [0] => Ok(false),

@@ -11,12 +11,15 @@ use std::sync::{Arc, MutexGuard};
 use auth::Auth;
 use bytes::Bytes;
 use engine::{HeldVersions, KeyChange, Revision, VersionSize};
-use etcd_api::authpb;
+use etcd_api::{Error as Refusal, authpb};
 use etcd_snapshot::{LeaseRecord, RowKey, SnapshotPlan, State};
 
 use crate::apply::AppliedState;
 use crate::member::{Member, Members};
 use crate::{Error, Reader};
+
+/// Versions between two questions whether the caller still waits.
+const LOOK_EVERY: usize = 4096;
 
 /// The state of one moment, with all versions of keys that it has. While it lives, sweeps of
 /// later compactions wait.
@@ -30,6 +33,7 @@ impl Reader {
     /// Holds everything that is applied at this moment. On any thread but the applying one.
     pub fn hold_state(&self) -> HeldState {
         loop {
+            self.wait_for_one_moment();
             let versions = self.shared.engine.hold_all_versions();
             let applied = self.shared.applied();
             if is_of_one_moment(&applied, &versions) {
@@ -38,7 +42,21 @@ impl Reader {
                     versions: Arc::new(versions),
                 };
             }
-            drop((applied, versions));
+        }
+    }
+
+    /// Waits until the index has nothing that is not absorbed. A hold that is dropped again wakes the
+    /// applying thread, so none is taken before.
+    fn wait_for_one_moment(&self) {
+        loop {
+            let snapshot = self.shared.engine.snapshot();
+            let applied = self.shared.applied();
+            let is_one = applied.last.revision == snapshot.revision()
+                && applied.compacted == snapshot.compacted();
+            drop((applied, snapshot));
+            if is_one {
+                return;
+            }
             std::thread::yield_now();
         }
     }
@@ -55,11 +73,23 @@ impl HeldState {
         self.versions.at()
     }
 
-    /// Lays out a file in etcd's format: reads the length of each version.
-    pub fn plan(&self) -> Result<SnapshotPlan, Error> {
+    /// Lays out a file in etcd's format: reads the length of each version. Stops with an error when
+    /// `goes_on` returns false.
+    pub fn plan(&self, goes_on: impl Fn() -> bool) -> Result<SnapshotPlan, Error> {
+        if let Some(name) = self.state.name_too_long() {
+            let bytes = name.len();
+            let what = format!("a user or role has a name of {bytes} bytes: delete it");
+            return Err(Error::NoSnapshot(what.into()));
+        }
         let row = |size: VersionSize| (row_key(size.revision, size.tombstone), size.kv_bytes);
-        let sizes = self.versions.sizes()?;
-        SnapshotPlan::new(&self.state, sizes.map(|size| Ok(row(size?))))
+        let sizes = self.versions.sizes()?.enumerate();
+        let rows = sizes.map(|(number, size)| {
+            if number % LOOK_EVERY == 0 && !goes_on() {
+                return Err(Refusal::Stopped.into());
+            }
+            Ok(row(size?))
+        });
+        SnapshotPlan::new(&self.state, rows)
     }
 
     /// Writes the file of that plan, piece by piece; the last piece is the SHA-256 of the others.
@@ -73,7 +103,13 @@ impl HeldState {
         };
         let versions = self.versions.versions().map_err(Error::from)?;
         let rows = versions.map(|version| Ok(row(version.map_err(Error::from)?)));
-        plan.write(rows, output)
+        match plan.write(rows, output)? {
+            true => Ok(()),
+            false => Err(Error::NoSnapshot(
+                "its versions have changed in between: try again".into(),
+            )
+            .into()),
+        }
     }
 }
 

@@ -76,7 +76,9 @@ mod warm;
 pub mod watch;
 mod wire;
 
-pub use engine::{Export, Import, ImportNotice, ImportProgress, Installed, Piece, SnapshotInfo};
+pub use engine::{
+    Commitment, Export, Import, ImportNotice, ImportProgress, Installed, Piece, SnapshotInfo,
+};
 
 pub use acting::{Acting, Actor};
 pub use command::{Command, Response, is_read_only, is_serializable};

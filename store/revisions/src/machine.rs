@@ -381,14 +381,17 @@ impl Machine {
     /// Returns commands that this machine asks for itself, for the caller to propose: those that
     /// revoke expired leases, on average at most `lease_revocations_per_second` of them in a second,
     /// and the one that picks the key of tokens after a restore.
-    pub fn expired(&mut self, now: Instant) -> Vec<Command> {
+    pub fn own_commands(&mut self, now: Instant) -> Vec<Command> {
         let limit = self.pace.allowance(now);
         let retry = self.shared.options.lease_revocation_retry;
         let ids = self.shared.applied().lessor.take_expired(now, retry, limit);
         self.pace.take(ids.len());
         let revoke = |id| Command::LeaseRevoke(LeaseRevokeRequest { id });
         let revocations = ids.into_iter().map(revoke);
-        users::pick_secret(&self.decided.auth).into_iter().chain(revocations).collect()
+        users::pick_secret(&self.decided.auth)
+            .into_iter()
+            .chain(revocations)
+            .collect()
     }
 
     /// Begins an export of the applied state, in pieces of about `piece_bytes` bytes. This call

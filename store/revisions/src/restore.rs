@@ -22,6 +22,7 @@ use etcd_snapshot::{KeyVersion, SortedVersions, State};
 
 use crate::alarm::Alarm;
 use crate::apply::AppliedState;
+use crate::decide::TTL_MAX_SECONDS;
 use crate::{Error, Machine, Options, checkpoint};
 
 /// Bytes of a piece.
@@ -30,6 +31,9 @@ const PIECE_BYTES: usize = 1 << 20;
 const QUEUED_BYTES_MAX: u64 = 16 << 20;
 /// Longest time without a look at the progress of an import.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Largest revision of keys, and of users and roles, that is taken over: changes that follow need room
+/// above it.
+const REVISION_MAX: i64 = 1 << 62;
 /// Raft's term of the state.
 const TERM: u64 = 1;
 
@@ -43,10 +47,10 @@ pub enum RestoreError {
     #[error(transparent)]
     Directory(#[from] Error),
     /// The file contradicts itself.
-    #[error("the file cannot be restored: {0}; take another copy")]
+    #[error("the file cannot be restored: {0}")]
     Unfit(String),
     /// The versions were refused, or there is no room for them.
-    #[error("the versions cannot be written: {0}")]
+    #[error("the versions cannot be written: {0}; a large value may need a larger --segment-bytes")]
     Import(Arc<engine::Error>),
 }
 
@@ -97,16 +101,18 @@ pub fn restore(
     if bump.revisions > 0 {
         state.compacted = sorted.revision();
     }
+    if sorted.revision() > REVISION_MAX {
+        let revision = sorted.revision();
+        return Err(RestoreError::Unfit(format!(
+            "its newest revision would be {revision}, and {REVISION_MAX} is the largest"
+        )));
+    }
     let index = options.initial_members.len() as u64 + 1;
     options.engine.commitment = Commitment::Quorum;
     let (mut machine, _reader, _recovered) =
         Machine::open(disk, directory, options, Arc::clone(&clock))?;
     let mut applied = applied_state(&machine, &state, clock)?;
-    for (key, lease) in sorted.leased() {
-        if applied.lessor.contains(lease) {
-            applied.lessor.attach(Bytes::copy_from_slice(key), lease);
-        }
-    }
+    attach(&machine, &mut applied, &sorted)?;
     let blob = checkpoint::encode(&applied, sorted.revision());
     let info = SnapshotInfo {
         id: 0,
@@ -115,7 +121,12 @@ pub fn restore(
         revision: sorted.revision(),
         compacted: state.compacted,
     };
-    let import = import(&machine, PieceWriter::new(info, &blob, PIECE_BYTES), &sorted, progress)?;
+    let import = import(
+        &machine,
+        PieceWriter::new(info, &blob, PIECE_BYTES),
+        &sorted,
+        progress,
+    )?;
     machine.install(import)?;
     machine.close()?;
     Ok(Restored {
@@ -138,7 +149,7 @@ fn applied_state(
     let ttl_min_seconds = machine.shared.options.lease_ttl_min_seconds;
     for lease in &state.leases {
         if !applied.lessor.contains(lease.id) {
-            let ttl_seconds = lease.ttl_seconds.max(ttl_min_seconds);
+            let ttl_seconds = lease.ttl_seconds.clamp(ttl_min_seconds, TTL_MAX_SECONDS);
             applied.lessor.grant(lease.id, ttl_seconds);
         }
     }
@@ -151,6 +162,28 @@ fn applied_state(
     }
     applied.auth = Arc::new(users_of(state)?);
     Ok(applied)
+}
+
+/// Attaches keys to their leases. A lease of which the keys could not be deleted at once would never end.
+fn attach(
+    machine: &Machine,
+    applied: &mut AppliedState,
+    sorted: &SortedVersions<'_>,
+) -> Result<(), RestoreError> {
+    let bytes_max = machine.shared.deletion_bytes_max();
+    for (key, lease) in sorted.leased() {
+        if !applied.lessor.contains(lease) {
+            continue;
+        }
+        applied.lessor.attach(Bytes::copy_from_slice(key), lease);
+        if applied.lessor.deletion_bytes(lease) > bytes_max {
+            return Err(RestoreError::Unfit(format!(
+                "lease {lease:016x} has more keys than the log can delete at once, {bytes_max} bytes of \
+                 log: name a larger --segment-bytes, or split the lease before the snapshot"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Users and roles. Tokens that were given out before are not accepted any more: the first leader
@@ -187,6 +220,9 @@ fn users_of(state: &State) -> Result<Auth, RestoreError> {
     let roles = roles.collect::<Result<Vec<_>, RestoreError>>()?;
     // Each user that was added has made a revision, which is its generation in a file of etcd.
     let revision = state.auth_revision.max(users.len() as u64);
+    if revision > REVISION_MAX as u64 {
+        return Err(unfit("a revision that is too large"));
+    }
     let secret = state.has_auth.then(Secret::missing);
     Auth::restore(secret, revision, users, roles).map_err(unfit)
 }
@@ -207,7 +243,9 @@ impl Written {
 
     fn wait(&self) {
         let news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.changed.wait_timeout_while(news, LOOK_EVERY, |news| !*news);
+        let waited = self
+            .changed
+            .wait_timeout_while(news, LOOK_EVERY, |news| !*news);
         *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
     }
 }

@@ -48,7 +48,10 @@ pub(crate) fn check_permitted(
 /// The command that picks the key of tokens, if it is missing. Without random bytes it is tried again
 /// at the next call.
 pub(crate) fn pick_secret(auth: &Auth) -> Option<Command> {
-    let secret = auth.lacks_secret().then(secret_bytes::<SECRET_BYTES>)?.ok()?;
+    let secret = auth
+        .lacks_secret()
+        .then(secret_bytes::<SECRET_BYTES>)?
+        .ok()?;
     let request = EnableRequest {
         secret: secret.to_vec(),
     };

@@ -37,9 +37,7 @@ use crate::http::{self, OverTls, Pages};
 use crate::methods::Method;
 use crate::recipes::{election, mutex};
 use crate::request_body::RequestBody;
-use crate::{
-    auth, cluster, http2_debug, kv, lease, maintenance, snapshot, unsupported, watch,
-};
+use crate::{auth, cluster, http2_debug, kv, lease, maintenance, snapshot, unsupported, watch};
 
 /// Kinds of requests that a port serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -61,6 +61,7 @@ mod request_body;
 mod resources;
 mod restore;
 mod run;
+mod save;
 mod server;
 mod snapshot;
 mod spans;
@@ -83,6 +84,7 @@ pub use files::read_text;
 pub use repair::plan_repair;
 pub use restore::{RestoreError, Restored, RevisionBump, restore};
 pub use run::run;
+pub use save::{SaveError, Saved, save_directory};
 pub use server::Server;
 
 /// Locks data that a panic of one request leaves as they are.

@@ -28,6 +28,7 @@ pub(crate) fn of_machine(error: &revisions::Error) -> Status {
             Status::resource_exhausted(format!("inkstone: {error}"))
         }
         revisions::Error::Short(_)
+        | revisions::Error::NoSnapshot(_)
         | revisions::Error::Elsewhere(_)
         | revisions::Error::Randomness(_) => Status::unavailable(format!("inkstone: {error}")),
         revisions::Error::State { .. } | revisions::Error::DamagedElsewhere(_) => {

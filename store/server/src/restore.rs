@@ -8,6 +8,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,9 +30,13 @@ pub enum RestoreError {
     /// There is something already.
     #[error("{} is not empty, and nothing of it may be lost; name a new --data-dir", .0.display())]
     NotEmpty(PathBuf),
-    /// Another process restores into the same directory.
-    #[error("{} is being filled by another process; wait for it, or name another --data-dir", .0.display())]
-    UnderWay(PathBuf),
+    /// It could not get its name.
+    #[error(
+        "{} cannot be made: it must be a name in a folder, and neither a link nor a file system of its \
+         own; name a directory below it in --data-dir, such as {}",
+        .0.display(), .0.join("data").display()
+    )]
+    NoName(PathBuf),
     /// The file cannot be read, or is not what etcd writes.
     #[error(transparent)]
     File(etcd_snapshot::Error),
@@ -76,21 +81,43 @@ pub fn restore(
 ) -> Result<Restored, RestoreError> {
     let target = &config.node.directory;
     refuse_taken(target)?;
-    let mut unfinished = target.as_os_str().to_owned();
-    unfinished.push(".restoring");
-    let unfinished = PathBuf::from(unfinished);
+    let (folder, unfinished) = place_of(target)?;
     remove_left_over(&unfinished)?;
-    let restored = fill(config, file, bump, &unfinished, progress);
+    let restored = fill(config, file, bump, &unfinished, progress)
+        .and_then(|restored| finish(&unfinished, target, &folder).map(|()| restored));
     if restored.is_err() {
         // The failure that is reported is the one before; the next attempt tries again.
         let _ = remove(&unfinished);
-        return restored;
     }
-    finish(&unfinished, target)?;
     restored
 }
 
-#[expect(clippy::disallowed_methods, reason = "the server opens it on the real disk, too")]
+/// The folder of the directory, and the directory's name until it is complete.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the server opens it on the real disk, too"
+)]
+fn place_of(target: &Path) -> Result<(PathBuf, PathBuf), RestoreError> {
+    let no_name = || RestoreError::NoName(target.to_owned());
+    let name = target.file_name().ok_or_else(no_name)?;
+    let folder = target.parent().filter(|it| !it.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new(".")).to_owned();
+    if let Ok(there) = fs::symlink_metadata(target) {
+        let around = fs::metadata(&folder).map_err(disk_error("look at", &folder))?;
+        if there.is_symlink() || there.dev() != around.dev() {
+            return Err(no_name());
+        }
+    }
+    let mut name = name.to_owned();
+    name.push(".restoring");
+    let unfinished = folder.join(name);
+    Ok((folder, unfinished))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the server opens it on the real disk, too"
+)]
 fn refuse_taken(target: &Path) -> Result<(), RestoreError> {
     match fs::read_dir(target).map(|mut entries| entries.next().is_none()) {
         Ok(true) => Ok(()),
@@ -107,12 +134,14 @@ fn remove_left_over(unfinished: &Path) -> Result<(), RestoreError> {
     }
     // Held by the process that fills it.
     let lock = RealDisk.lock_directory(unfinished);
-    let lock = lock.map_err(|_| RestoreError::UnderWay(unfinished.to_owned()))?;
-    drop(lock);
+    drop(lock.map_err(disk_error("lock", unfinished))?);
     remove(unfinished).map_err(disk_error("remove", unfinished))
 }
 
-#[expect(clippy::disallowed_methods, reason = "the server opens it on the real disk, too")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the server opens it on the real disk, too"
+)]
 fn remove(unfinished: &Path) -> io::Result<()> {
     fs::remove_dir_all(unfinished)
 }
@@ -128,18 +157,22 @@ fn fill(
     let mut options = config.node.replica.machine.clone();
     options.member_id = founding.own.member;
     options.initial_members = founding.founders;
-    let (disk, clock) = (Arc::clone(&config.node.disk), Arc::clone(&config.node.clock));
+    let (disk, clock) = (
+        Arc::clone(&config.node.disk),
+        Arc::clone(&config.node.clock),
+    );
     let restored = revisions::restore(disk, unfinished, options, clock, (file, bump), progress)?;
     let kept = founding.own.keep(&RealDisk, unfinished);
     kept.map_err(disk_error("write MEMBER in", unfinished))?;
     Ok(restored)
 }
 
-#[expect(clippy::disallowed_methods, reason = "the server opens it on the real disk, too")]
-fn finish(unfinished: &Path, target: &Path) -> Result<(), RestoreError> {
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the server opens it on the real disk, too"
+)]
+fn finish(unfinished: &Path, target: &Path, folder: &Path) -> Result<(), RestoreError> {
     fs::rename(unfinished, target).map_err(disk_error("rename to", target))?;
-    let folder = target.parent().filter(|it| !it.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
     RealDisk
         .sync_directory(folder)
         .map_err(disk_error("sync", folder))

@@ -5,13 +5,13 @@
 //! ```
 //!
 //! The thread waits while the client does not read, and while it waits compaction frees nothing,
-//! so it gives up after a time.
+//! so it gives up a client that reads nothing, or too slowly.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use environment::threads;
+use environment::{Clock, Instant, threads};
 use etcd_api::etcdserverpb::{SnapshotRequest, SnapshotResponse};
 use futures_util::Stream;
 use revisions::HeldState;
@@ -33,6 +33,8 @@ const BLOB_BYTES: usize = 32 << 10;
 const AHEAD_MAX: usize = 8;
 /// Longest time that a client may read nothing.
 const STALL_MAX: Duration = Duration::from_secs(60);
+/// Least speed of a client, over all of the file.
+const BYTES_PER_SECOND_MIN: u64 = 256 << 10;
 /// Snapshots that are sent at the same time; each has a thread.
 pub(crate) const AT_ONCE_MAX: usize = 4;
 
@@ -99,10 +101,7 @@ fn begin(backend: &Arc<Backend>) -> Result<mpsc::Receiver<Next>, Status> {
     })?;
     let (sender, messages) = mpsc::channel(AHEAD_MAX);
     let (runtime, backend) = (Handle::current(), Arc::clone(backend));
-    let send = move || {
-        threads::yield_to_all_others();
-        send(&runtime, &backend, &sender, permit);
-    };
+    let send = move || send(&runtime, &backend, &sender, permit);
     threads::spawn("snapshot", send)
         .map_err(|error| Status::unavailable(format!("inkstone: {error}")))?;
     Ok(messages)
@@ -126,7 +125,9 @@ impl From<revisions::Error> for Ended {
 fn send(runtime: &Handle, backend: &Backend, sender: &Sender, permit: OwnedSemaphorePermit) {
     let began = backend.clock.now();
     let held = backend.reader().hold_state();
-    let outcome = send_file(runtime, &held, sender);
+    // The applying thread waited for that, and waits for nothing that follows.
+    threads::yield_to_all_others();
+    let outcome = send_file(runtime, backend, &held, sender);
     drop((held, permit));
     let took = backend.clock.now().saturating_since(began);
     match outcome {
@@ -141,13 +142,25 @@ fn send(runtime: &Handle, backend: &Backend, sender: &Sender, permit: OwnedSemap
 }
 
 /// Sends the file; returns its bytes.
-fn send_file(runtime: &Handle, held: &HeldState, sender: &Sender) -> Result<u64, Ended> {
-    let plan = held.plan()?;
+fn send_file(
+    runtime: &Handle,
+    backend: &Backend,
+    held: &HeldState,
+    sender: &Sender,
+) -> Result<u64, Ended> {
+    let plan = held.plan(|| !sender.is_closed());
+    if sender.is_closed() {
+        return Err(Ended::Left);
+    }
+    let plan = plan?;
+    let longest = STALL_MAX + Duration::from_secs(plan.file_bytes() / BYTES_PER_SECOND_MIN);
     let mut blobs = Blobs {
         runtime,
         sender,
+        clock: &*backend.clock,
+        ends: backend.clock.now() + longest,
         blob: BytesMut::new(),
-        remaining_bytes: plan.file_bytes() - SUM_BYTES,
+        remaining_bytes: plan.pages_bytes(),
     };
     info!(
         bytes = plan.file_bytes(),
@@ -159,13 +172,13 @@ fn send_file(runtime: &Handle, held: &HeldState, sender: &Sender) -> Result<u64,
     Ok(plan.file_bytes())
 }
 
-/// Bytes of the checksum behind the pages, which is a message of its own.
-const SUM_BYTES: u64 = 32;
-
 /// Makes messages of bytes.
 struct Blobs<'a> {
     runtime: &'a Handle,
     sender: &'a Sender,
+    clock: &'a dyn Clock,
+    /// When a client that reads too slowly is given up.
+    ends: Instant,
     blob: BytesMut,
     /// Bytes of pages that were not sent yet.
     remaining_bytes: u64,
@@ -202,6 +215,13 @@ impl Blobs<'_> {
     fn give(&self, message: Option<SnapshotResponse>) -> Result<(), Ended> {
         let given = async { timeout(STALL_MAX, self.sender.send(Ok(message))).await };
         match self.runtime.block_on(given) {
+            Ok(Ok(())) if self.clock.now() > self.ends => {
+                Err(Ended::Failed(Status::deadline_exceeded(format!(
+                    "inkstone: the snapshot was ended because its client reads less than {} KiB/s; \
+                     compaction frees nothing while a snapshot is sent",
+                    BYTES_PER_SECOND_MIN >> 10
+                ))))
+            }
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(Ended::Left),
             Err(_) => Err(Ended::Failed(Status::deadline_exceeded(format!(

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use bolt::{Checksum, DatabaseFile};
-use server::{RestoreError, RevisionBump};
 use server::config::{Config, Request, Surroundings, resolve};
+use server::{RestoreError, RevisionBump};
 
 use super::{Opened, failure, open};
 use crate::failure::Failure;
@@ -54,7 +54,10 @@ impl Arguments {
             ("name", &self.name),
             ("initial-cluster", &self.initial_cluster),
             ("initial-cluster-token", &self.initial_cluster_token),
-            ("initial-advertise-peer-urls", &self.initial_advertise_peer_urls),
+            (
+                "initial-advertise-peer-urls",
+                &self.initial_advertise_peer_urls,
+            ),
             ("data-dir", &self.data_dir),
             ("segment-bytes", &self.segment_bytes),
         ];
@@ -97,7 +100,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         path.display(),
         restored.versions
     );
-    println!("Start the member:  inkstone serve --data-dir={directory}");
+    println!(
+        "Start the member:  inkstone serve --data-dir={directory}, and the other flags of this member"
+    );
     if bump.revisions == 0 {
         println!(
             "If the old cluster went on behind this snapshot, its clients have seen later revisions\n\

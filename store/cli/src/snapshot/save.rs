@@ -1,26 +1,31 @@
-//! `inkstone snapshot save`: the state of a running server as a file of etcd.
+//! `inkstone snapshot save`: the state of a running server, or of a stopped one, as a file of etcd.
 
-use std::fs::{self, File};
+use std::cell::RefCell;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use etcd_api::etcdserverpb::{SnapshotRequest, SnapshotResponse};
+use etcd_snapshot::SUM_BYTES;
+use server::SaveError;
 use sha2::{Digest, Sha256};
 use tonic::Streaming;
 
-use crate::client::{Connection, ConnectionArguments};
+use crate::client::{Connection, ConnectionArguments, run_to_end};
+use crate::directory::DataDirectory;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::table::size;
-
-/// Bytes of the checksum that the server sends last.
-const SUM_BYTES: usize = 32;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The file to write; it appears when it is complete, in place of an earlier one
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// Save the state of a stopped member of Inkstone, which has this data directory
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
     #[command(flatten)]
     connection: ConnectionArguments,
 }
@@ -35,11 +40,18 @@ struct Unfinished {
 impl Unfinished {
     #[expect(clippy::disallowed_methods, reason = "a file that an operator names")]
     fn create(target: &Path) -> io::Result<Unfinished> {
+        if target.is_dir() || target.file_name().is_none() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
         let mut name = target.as_os_str().to_owned();
-        name.push(".part");
+        // Two that save under one name at the same time do not write to the same file.
+        name.push(format!(".{}.part", std::process::id()));
         let path = PathBuf::from(name);
+        let mut options = OpenOptions::new();
+        // It has the hashes of passwords.
+        options.write(true).create(true).truncate(true).mode(0o600);
         Ok(Unfinished {
-            output: BufWriter::with_capacity(1 << 20, File::create(&path)?),
+            output: BufWriter::with_capacity(1 << 20, options.open(&path)?),
             path,
             is_complete: false,
         })
@@ -67,15 +79,60 @@ impl Drop for Unfinished {
     }
 }
 
-pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    match &arguments.data_dir {
+        Some(directory) => save_directory(directory, &arguments.file),
+        None => run_to_end(save_server(arguments)),
+    }
+}
+
+fn save_directory(directory: &Path, target: &Path) -> Result<(), Failure> {
+    let opened = DataDirectory::open(directory)?;
+    if let Some(process) = opened.holder {
+        return Err(Failure::wrong_use(
+            format_args!("process {process} serves {}", directory.display()),
+            "Leave --data-dir out, and name the server with --endpoint; or stop it first.",
+        ));
+    }
+    let unwritten = |error: io::Error| unwritten(target, &error);
+    let mut file = Unfinished::create(target).map_err(unwritten)?;
+    let progress = RefCell::new(None);
+    let planned = |bytes| *progress.borrow_mut() = Some(Progress::new("saving", bytes));
+    let saved = server::save_directory(directory, planned, &mut |piece| {
+        if let Some(progress) = &mut *progress.borrow_mut() {
+            progress.advance(piece.len() as u64);
+        }
+        file.output.write_all(piece)
+    });
+    let saved = saved.map_err(|error| match error {
+        SaveError::Directory(error) => Failure::failed(error, ""),
+        SaveError::Output(error) => unwritten(error),
+    })?;
+    file.complete(target).map_err(unwritten)?;
+    println!(
+        "Snapshot saved at {}: revision {}",
+        target.display(),
+        saved.revision
+    );
+    if saved.uncommitted > 0 {
+        println!(
+            "{} entries of its log are left out: the member did not know that a majority has them.\n\
+             Another member may have applied them: compare the revisions.",
+            saved.uncommitted
+        );
+    }
+    Ok(())
+}
+
+async fn save_server(arguments: Arguments) -> Result<(), Failure> {
     let target = &arguments.file;
+    let unwritten = |error: io::Error| unwritten(target, &error);
+    let mut file = Unfinished::create(target).map_err(unwritten)?;
     let connection = Connection::open(arguments.connection).await?;
     let request = connection.request(SnapshotRequest {});
     let mut maintenance = connection.maintenance();
     let opened = maintenance.snapshot(request).await;
     let messages = opened.map_err(|status| connection.refused(&status))?;
-    let unwritten = |error: io::Error| unwritten(target, &error);
-    let mut file = Unfinished::create(target).map_err(unwritten)?;
     let received = receive(&connection, messages.into_inner(), &mut file, target).await?;
     file.complete(target).map_err(unwritten)?;
     let (file, bytes) = (target.display(), size(received.bytes));
@@ -120,7 +177,8 @@ async fn receive(
             .get_or_insert_with(|| Progress::new("saving", total))
             .advance(blob.len() as u64);
     }
-    let is_whole = last.is_some_and(|last| last.len() == SUM_BYTES && sum.finalize()[..] == last);
+    let is_whole =
+        last.is_some_and(|last| last.len() as u64 == SUM_BYTES && sum.finalize()[..] == last);
     received.filter(|_| is_whole).ok_or_else(|| {
         Failure::failed(
             "the snapshot is not whole: the SHA-256 behind its last page does not fit",

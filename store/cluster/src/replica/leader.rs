@@ -228,7 +228,7 @@ impl Leader {
     /// Queues the revocations of leases that have expired.
     pub fn expire_leases(&mut self, core: &mut Core, now: Instant) {
         if self.is_ready() && self.expirations.is_empty() {
-            self.expirations.extend(core.machine.expired(now));
+            self.expirations.extend(core.machine.own_commands(now));
         }
     }
 

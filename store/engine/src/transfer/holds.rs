@@ -9,7 +9,8 @@
 //! of earlier ones drop nothing else; a later one waits until the export is
 //! dropped. Exports begin on the applying thread, which is also the one that
 //! sweeps, so none begins in the middle of a slice. Versions that are held for a hash count
-//! as an export of the compaction before.
+//! as an export of the compaction before. A hold of another thread counts if the compaction that it
+//! is for is still the published one when it was taken ([`crate::Engine::hold_all_versions`]).
 
 use environment::Mutex;
 use std::collections::BTreeMap;

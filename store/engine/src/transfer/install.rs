@@ -119,6 +119,7 @@ fn switch(applied: &mut Applied, mut intake: Intake, head: &Head) -> u64 {
     index.install(loads, head, keys);
     log_view.accounting.creations.lock().start(head.revision);
     index.publish(&parts.records);
+    parts.records.index.end_change_of_generation();
     // A snapshot has no versions that its compaction would drop.
     applied.sweep = None;
     applied.swept = head.compacted;

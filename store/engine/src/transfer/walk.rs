@@ -99,7 +99,11 @@ impl Walk {
         let mut merge = Merge::new(snapshot, &key, None, i64::MAX, false);
         let mut versions = Vec::new();
         while let Some(found) = merge.next_versions(&mut versions) {
-            let SnapshotInfo { compacted, revision, .. } = self.moment;
+            let SnapshotInfo {
+                compacted,
+                revision,
+                ..
+            } = self.moment;
             keep((compacted, revision), &mut versions);
             if found == key {
                 versions.retain(|version| version.main < below);

@@ -5,8 +5,8 @@
 
 use super::SnapshotInfo;
 use super::format::{self, ENVELOPE_BYTES, Envelope, Foot, Kind};
-use crate::record::header_of;
 use crate::KeyChange;
+use crate::record::header_of;
 use bytes::Bytes;
 
 /// Makes pieces from versions. The order: all versions ([`PieceWriter::version`]), then all that a
@@ -80,8 +80,8 @@ impl PieceWriter {
     fn add(&mut self, kind: Kind, change: &KeyChange) -> Result<(), String> {
         let header = header_of(change)?.encode();
         let bytes = header.len() + change.kv.len();
-        let is_full = self.piece.len() > ENVELOPE_BYTES
-            && self.piece.len() + bytes > self.piece_bytes;
+        let is_full =
+            self.piece.len() > ENVELOPE_BYTES && self.piece.len() + bytes > self.piece_bytes;
         if self.kind != kind || is_full {
             self.begin(kind);
         }

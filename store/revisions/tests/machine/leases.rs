@@ -55,10 +55,10 @@ fn a_lost_revocation_is_returned_again_after_the_retry_time() {
     let mut store = Store::new();
     store.grant(1, 5).unwrap();
     store.advance(5 * SECOND);
-    assert_eq!(store.machine.expired(store.clock.now()).len(), 1);
-    assert_eq!(store.machine.expired(store.clock.now()).len(), 0);
+    assert_eq!(store.machine.own_commands(store.clock.now()).len(), 1);
+    assert_eq!(store.machine.own_commands(store.clock.now()).len(), 0);
     store.advance(3 * SECOND);
-    assert_eq!(store.machine.expired(store.clock.now()).len(), 1);
+    assert_eq!(store.machine.own_commands(store.clock.now()).len(), 1);
 }
 
 #[test]

@@ -128,7 +128,7 @@ impl Store {
 
     /// Revokes what has run out.
     pub fn expire(&mut self) -> usize {
-        let commands = self.machine.expired(self.clock.now());
+        let commands = self.machine.own_commands(self.clock.now());
         let count = commands.len();
         for command in commands {
             self.machine.evaluate_own(&command).unwrap();

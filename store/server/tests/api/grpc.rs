@@ -1,14 +1,14 @@
 //! Properties of every call: metadata, health, unknown services.
 
 use etcd_api::Error;
-use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
 use etcd_api::etcdserverpb::StatusRequest;
+use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Request};
-use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tonic_health::pb::health_client::HealthClient;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tonic_prost::ProstCodec;
 
 use crate::serving::{get, put, serving};

@@ -48,7 +48,9 @@ async fn messages_say_what_remains_and_the_last_is_the_checksum() {
     let serving = serving(&[]);
     let mut kv = serving.kv().await;
     for number in 0..2_000 {
-        kv.put(put(&format!("key/{number}"), "value")).await.unwrap();
+        kv.put(put(&format!("key/{number}"), "value"))
+            .await
+            .unwrap();
     }
     let (_channel, messages) = begin(&serving).await;
     let messages = rest(messages).await;
@@ -77,7 +79,9 @@ async fn a_snapshot_is_of_one_revision_although_writes_and_compactions_go_on() {
     let (_channel, mut messages) = begin(&serving).await;
     let first = messages.message().await.unwrap().unwrap();
     for number in 0..40 {
-        kv.put(put(&format!("key/{number}"), "later")).await.unwrap();
+        kv.put(put(&format!("key/{number}"), "later"))
+            .await
+            .unwrap();
     }
     // A physical one would wait for the end of the snapshot.
     let compaction = CompactionRequest {
@@ -90,7 +94,10 @@ async fn a_snapshot_is_of_one_revision_although_writes_and_compactions_go_on() {
     let (_folder, file) = file_of(&all);
     let status = etcd_snapshot::status(&file, |_| ()).unwrap();
     assert_eq!((status.revision, status.keys), (41, 40));
-    assert!(etcd_snapshot::hash(&file, 5, |_| ()).is_ok(), "not compacted");
+    assert!(
+        etcd_snapshot::hash(&file, 5, |_| ()).is_ok(),
+        "not compacted"
+    );
 }
 
 #[tokio::test]
