@@ -201,9 +201,13 @@ impl Mirror {
 
     /// Copies changes until the history that is needed is compacted, or a write fails.
     async fn follow(&mut self) -> Result<(), Failure> {
+        let mut said = String::new();
         loop {
             let reason = self.follow_once().await?;
-            failure::say(&format!("the watch of the source ended: {reason}"));
+            if reason != said {
+                failure::say(&format!("the watch of the source ended: {reason}"));
+                said = reason;
+            }
             sleep(PAUSE).await;
         }
     }

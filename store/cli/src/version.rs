@@ -8,7 +8,7 @@ use crate::failure::Failure;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
-  inkstone version")]
+  inkstone version      also `inkstone --version`, which has etcd's words")]
 pub(crate) struct Arguments {}
 
 pub(crate) fn run(_: &Arguments) -> Result<(), Failure> {

@@ -137,17 +137,24 @@ fn a_cluster_is_led_changed_and_asked_as_a_whole() {
     let led = run(&[endpoint], &["endpoint", "status"]);
     assert!(led.contains(", true, false, "), "{led}");
 
-    let added = run(
-        one,
-        &[
-            "member",
-            "add",
-            "d",
-            "--peer-urls",
-            "http://127.0.0.1:1",
-            "--learner",
-        ],
-    );
+    let words = [
+        "member",
+        "add",
+        "d",
+        "--peer-urls=http://127.0.0.1:1",
+        "--learner",
+    ];
+    // A new leader refuses changes until it has heard from the others for a while.
+    let added = loop {
+        let output = output(one, &words);
+        match output.status.success() {
+            true => break text(&output.stdout),
+            false => assert!(
+                text(&output.stderr).contains("unhealthy cluster"),
+                "{output:?}"
+            ),
+        }
+    };
     assert!(added.contains("\nETCD_NAME=\"d\"\n"), "{added}");
     assert!(added.contains(",d=http://127.0.0.1:1\"\n"), "{added}");
     let listed = run(one, &["member", "list"]);

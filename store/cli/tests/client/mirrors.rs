@@ -60,7 +60,7 @@ fn a_mirror_of_compacted_changes_says_that_they_are_lost() {
 
 #[test]
 fn a_mirror_goes_on_after_a_restart_of_its_source() {
-    let (mut source, destination) = (Server::start(), Server::start());
+    let (mut source, destination) = (Server::start_on_reserved_port(), Server::start());
     source.run(&["put", "k1", "v"]);
     let to = destination.address();
     let mut mirror = source.begin(&["make-mirror", &to]);
