@@ -115,7 +115,9 @@ async fn run_command(
     let mut lost = None;
     let status = loop {
         tokio::select! {
-            status = child.wait() => break status?,
+            status = child.wait() => break status.map_err(|error| {
+                Failure::failed(format_args!("cannot wait for the command: {error}"), "")
+            })?,
             failure = session.lost(), if lost.is_none() => lost = Some(failure),
             // A terminal sends SIGINT to the command as well.
             terminate = signals.next_is_terminate() => if terminate { end(&child) },

@@ -165,7 +165,7 @@ fn a_cluster_is_led_changed_and_asked_as_a_whole() {
     let id = new.split(", ").next().unwrap();
     let promoted = output(one, &["member", "promote", id]);
     assert!(
-        text(&promoted.stderr).contains("not in sync"),
+        text(&promoted.stderr).contains("in sync with leader"),
         "{promoted:?}"
     );
     let updated = run(
