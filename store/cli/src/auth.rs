@@ -8,7 +8,7 @@ use etcd_api::etcdserverpb::{
 };
 use serde_json::{Value, json};
 
-use crate::client::{Connection, ConnectionArguments, OutputArguments, Printer, header_json};
+use crate::client::{Connection, ConnectionArguments, Form, OutputArguments, Printer, header_json};
 use crate::failure::Failure;
 
 /// The user and the role that may do everything.
@@ -50,7 +50,7 @@ enum AuthAction {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
-    let mut printer = Printer::new(arguments.output);
+    let mut printer = Printer::new(arguments.output)?;
     let connection = Connection::open(arguments.connection).await?;
     match arguments.action {
         AuthAction::Enable => enable(&connection, &mut printer).await?,
@@ -112,6 +112,10 @@ async fn status(connection: &Connection, printer: &mut Printer) -> Result<(), Fa
         }
         object["authRevision"] = answer.auth_revision.into();
         printer.line(object)?;
+    } else if printer.form() == Form::Fields {
+        printer.header_fields(answer.header.as_ref())?;
+        printer.field("Enabled", answer.enabled)?;
+        printer.field("AuthRevision", answer.auth_revision)?;
     } else {
         printer.line(format_args!("Authentication Status: {}", answer.enabled))?;
         printer.line(format_args!("AuthRevision: {}", answer.auth_revision))?;

@@ -15,11 +15,14 @@
 mod agreement;
 mod chain;
 mod checkpoints;
+mod datascale;
 mod finding;
+mod load;
+mod perf;
 mod walked;
 
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use engine::inspect::{Checkpoint, CheckpointFile, checkpoints, is_checkpoint_name};
 use environment::real::RealDisk;
@@ -29,34 +32,59 @@ use self::agreement::Agreement;
 use self::chain::Chain;
 use self::checkpoints::Checkpoints;
 use self::finding::{Finding, Findings};
+use crate::client::run_to_end;
 use crate::directory::{DataDirectory, LIFE_FILE, LOCK_FILE, MEMBER_FILE, REMOVED_FILE};
 use crate::failure::{FAILED, Failure};
 use crate::progress::Progress;
 use crate::survey::Survey;
 use crate::table::{Table, counted, size};
 
-/// Verify every byte of a data directory
+/// Verify every byte of a data directory, or check what a cluster carries
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Only reads, and takes no lock; beside a running server it checks the data that is on
-stable storage.
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true,
+    after_help = "\
+The check of a directory only reads, and takes no lock; beside a running server it checks the
+data that is on stable storage. A directory of the name perf or datascale is written ./perf.
 Exit code: 0 sound; 1 damaged (each damaged place is named, with a remedy); 2 not a
 data directory.
 
 Examples:
   inkstone check default.inkstone
-  inkstone check /var/lib/inkstone || mail -s damaged root < /dev/null")]
+  inkstone check /var/lib/inkstone || mail -s damaged root < /dev/null
+  inkstone check perf --load m             puts for a minute, and says whether all was well
+  inkstone check datascale                 the memory for 10000 keys"
+)]
 pub(crate) struct Arguments {
     /// The server's data directory
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    #[arg(value_name = "DIR", required = true)]
+    directory: Option<PathBuf>,
+    #[command(subcommand)]
+    load: Option<LoadVerb>,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut directory = DataDirectory::open(&arguments.directory)?;
+#[derive(Debug, clap::Subcommand)]
+enum LoadVerb {
+    Perf(perf::PerfArguments),
+    Datascale(datascale::DatascaleArguments),
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    match (arguments.load, arguments.directory) {
+        (Some(LoadVerb::Perf(arguments)), _) => run_to_end(perf::run(arguments)),
+        (Some(LoadVerb::Datascale(arguments)), _) => run_to_end(datascale::run(arguments)),
+        (None, Some(directory)) => check_directory(&directory),
+        (None, None) => unreachable!("clap asks for a directory"),
+    }
+}
+
+fn check_directory(path: &Path) -> Result<(), Failure> {
+    let mut directory = DataDirectory::open(path)?;
     let mut checked = Checked::all(&directory)?;
     if directory.holder.is_some() && !checked.findings.is_empty() {
-        directory = DataDirectory::open(&arguments.directory)?;
+        directory = DataDirectory::open(path)?;
         let first = std::mem::replace(&mut checked, Checked::all(&directory)?);
         checked.findings.retain_seen_by(&first.findings);
     }

@@ -38,6 +38,29 @@ impl Failure {
         Failure::message(WRONG_USE, what, remedy)
     }
 
+    /// The failure with the endpoint that it is about.
+    pub(crate) fn about(self, endpoint: &str) -> Failure {
+        match self {
+            Failure::Message { exit, what, remedy } if !what.contains(endpoint) => {
+                Failure::Message {
+                    exit,
+                    what: format!("{endpoint}: {what}"),
+                    remedy,
+                }
+            }
+            other => other,
+        }
+    }
+
+    /// The sentence that says what is wrong.
+    pub(crate) fn what(&self) -> String {
+        match self {
+            Failure::Message { what, .. } => what.clone(),
+            Failure::Reported { .. } => "it failed".to_owned(),
+            Failure::ReaderLeft => "the reader of the output has left".to_owned(),
+        }
+    }
+
     fn message(exit: u8, what: impl fmt::Display, remedy: impl fmt::Display) -> Failure {
         Failure::Message {
             exit,
@@ -67,6 +90,19 @@ pub(crate) fn exit(result: Result<(), Failure>) -> ExitCode {
             ExitCode::from(exit)
         }
     }
+}
+
+/// Prints the failure's message, where the verb goes on.
+pub(crate) fn report(failure: &Failure) {
+    if let Failure::Message { what, remedy, .. } = failure {
+        print(what, remedy);
+    }
+}
+
+/// Prints a line to stderr. If stderr is closed it is lost.
+pub(crate) fn say(line: &str) {
+    use io::Write;
+    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
 fn print(what: &str, remedy: &str) {

@@ -19,6 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
+use crate::client::duration;
 use crate::failure::Failure;
 
 /// Time limit for connecting to an endpoint.
@@ -51,7 +52,7 @@ pub(crate) struct Arguments {
     )]
     listen_address: String,
     /// Time after which an endpoint that did not accept is tried again: 90s, 1m, 1m30s
-    #[arg(long, global = true, value_name = "TIME", default_value = "1m", value_parser = time)]
+    #[arg(long, global = true, value_name = "TIME", default_value = "1m", value_parser = duration::parse)]
     retry_delay: Duration,
 }
 
@@ -90,33 +91,6 @@ fn address_of(endpoint: &str) -> String {
     let plain = endpoint.trim();
     let plain = plain.split_once("://").map_or(plain, |(_, rest)| rest);
     plain.trim_end_matches('/').to_owned()
-}
-
-/// Reads Go's durations of hours, minutes and seconds.
-fn time(text: &str) -> Result<Duration, String> {
-    let mut seconds = 0u64;
-    let mut digits = String::new();
-    for letter in text.chars() {
-        let unit = match letter {
-            '0'..='9' => {
-                digits.push(letter);
-                continue;
-            }
-            'h' => 3600,
-            'm' => 60,
-            's' => 1,
-            _ => return Err("write a time such as 90s or 1m30s".to_owned()),
-        };
-        let number: u64 = digits.parse().map_err(|_| "write a number".to_owned())?;
-        let part = number.checked_mul(unit);
-        let sum = part.and_then(|part| seconds.checked_add(part));
-        seconds = sum.ok_or("the time is too long")?;
-        digits.clear();
-    }
-    match digits.is_empty() && seconds > 0 {
-        true => Ok(Duration::from_secs(seconds)),
-        false => Err("write a time above 0 with its unit, such as 90s".to_owned()),
-    }
 }
 
 /// Writes a line to stderr. If that fails the line is lost.
@@ -326,15 +300,6 @@ mod tests {
             (" https://[::1]:2379/", "[::1]:2379"),
         ] {
             assert_eq!(address_of(endpoint), address);
-        }
-    }
-
-    #[test]
-    fn times_are_read_as_go_writes_them() {
-        assert_eq!(time("1m30s"), Ok(Duration::from_secs(90)));
-        assert_eq!(time("2h"), Ok(Duration::from_secs(7200)));
-        for wrong in ["", "0s", "5", "1x", "m", "99999999999999999999h", "-1s"] {
-            assert!(time(wrong).is_err(), "{wrong}");
         }
     }
 }

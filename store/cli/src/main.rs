@@ -9,16 +9,28 @@
 //!
 //! If the reader of stdout closes it (`inkstone get .. | head`), that is no failure.
 
+mod alarm;
 mod auth;
 mod check;
 mod client;
+mod compaction;
 mod completions;
+mod defrag;
 mod del;
 mod directory;
+mod downgrade;
+mod elect;
+mod endpoint;
 mod failure;
 mod gateway;
 mod get;
 mod inspect;
+mod leading_flags;
+mod lease;
+mod lock;
+mod make_mirror;
+mod member;
+mod move_leader;
 mod progress;
 mod put;
 mod repair;
@@ -27,7 +39,10 @@ mod serve;
 mod snapshot;
 mod survey;
 mod table;
+mod top;
+mod txn;
 mod user;
+mod version;
 mod watch;
 
 use std::ffi::OsString;
@@ -59,6 +74,8 @@ Start here:
   inkstone put greeting hello        write a key
   inkstone get greeting              read it back
   inkstone watch greet --prefix      print changes of keys that begin with greet
+  inkstone endpoint status -w table  print version, size and role of a member
+  inkstone top --cluster             show members, rates and hottest keys, live
   inkstone user add root             add a user; `inkstone auth enable` then checks users
   inkstone check default.inkstone    verify every byte of a data directory
   inkstone snapshot status FILE      verify a snapshot of etcd, and show what it holds
@@ -74,6 +91,19 @@ enum Verb {
     Put(put::Arguments),
     Del(del::Arguments),
     Watch(watch::Arguments),
+    Txn(txn::Arguments),
+    Lease(lease::Arguments),
+    Lock(lock::Arguments),
+    Elect(elect::Arguments),
+    Compaction(compaction::Arguments),
+    Endpoint(endpoint::Arguments),
+    Member(member::Arguments),
+    Alarm(alarm::Arguments),
+    Defrag(defrag::Arguments),
+    MoveLeader(move_leader::Arguments),
+    Downgrade(downgrade::Arguments),
+    Top(top::Arguments),
+    MakeMirror(make_mirror::Arguments),
     Auth(auth::Arguments),
     User(user::Arguments),
     Role(role::Arguments),
@@ -82,11 +112,13 @@ enum Verb {
     Check(check::Arguments),
     Snapshot(snapshot::Arguments),
     Repair(repair::Arguments),
+    Version(version::Arguments),
     Completions(completions::Arguments),
 }
 
 fn main() -> ExitCode {
-    run(serve::name_the_verb(std::env::args_os().collect()))
+    let words = leading_flags::moved_behind_the_verb(std::env::args_os().collect());
+    run(serve::name_the_verb(words))
 }
 
 /// Runs one command line, program name included.
@@ -112,14 +144,28 @@ fn dispatch(verb: Verb) -> Result<(), Failure> {
         Verb::Put(arguments) => run_to_end(put::run(arguments)),
         Verb::Del(arguments) => run_to_end(del::run(arguments)),
         Verb::Watch(arguments) => run_to_end(watch::run(arguments)),
+        Verb::Txn(arguments) => run_to_end(txn::run(arguments)),
+        Verb::Lock(arguments) => run_to_end(lock::run(arguments)),
+        Verb::Elect(arguments) => run_to_end(elect::run(arguments)),
+        Verb::Lease(arguments) => run_to_end(lease::run(arguments)),
+        Verb::Compaction(arguments) => run_to_end(compaction::run(arguments)),
+        Verb::Endpoint(arguments) => run_to_end(endpoint::run(arguments)),
+        Verb::Member(arguments) => run_to_end(member::run(arguments)),
+        Verb::Alarm(arguments) => run_to_end(alarm::run(arguments)),
+        Verb::Defrag(arguments) => run_to_end(defrag::run(arguments)),
+        Verb::MoveLeader(arguments) => run_to_end(move_leader::run(arguments)),
+        Verb::MakeMirror(arguments) => run_to_end(make_mirror::run(arguments)),
+        Verb::Top(arguments) => run_to_end(top::run(arguments)),
+        Verb::Downgrade(arguments) => run_to_end(downgrade::run(arguments)),
         Verb::Auth(arguments) => run_to_end(auth::run(arguments)),
         Verb::User(arguments) => run_to_end(user::run(arguments)),
         Verb::Role(arguments) => run_to_end(role::run(arguments)),
         Verb::Gateway(arguments) => run_to_end(gateway::run(arguments)),
         Verb::Inspect(arguments) => inspect::run(&arguments),
-        Verb::Check(arguments) => check::run(&arguments),
+        Verb::Check(arguments) => check::run(arguments),
         Verb::Snapshot(arguments) => snapshot::run(arguments),
         Verb::Repair(arguments) => repair::run(&arguments),
+        Verb::Version(arguments) => version::run(&arguments),
         Verb::Completions(arguments) => completions::run(&arguments),
     }
 }

@@ -14,8 +14,8 @@ use etcd_api::etcdserverpb::{
 use serde_json::{Map, Value, json};
 
 use crate::client::{
-    Connection, ConnectionArguments, KeyRange, KeyRangeArguments, NO_END, OutputArguments, Printer,
-    header_json, prefix_end,
+    Connection, ConnectionArguments, Form, KeyRange, KeyRangeArguments, NO_END, OutputArguments,
+    Printer, header_json, prefix_end,
 };
 use crate::failure::Failure;
 
@@ -88,7 +88,7 @@ enum RoleAction {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
-    let mut printer = Printer::new(arguments.output);
+    let mut printer = Printer::new(arguments.output)?;
     let connection = arguments.connection;
     match arguments.action {
         RoleAction::Add { name } => add(name, connection, &mut printer).await?,
@@ -198,7 +198,7 @@ async fn revoke(
     let connection = Connection::open(connection).await?;
     let send = async |request| connection.auth().role_revoke_permission(request).await;
     let answer = connection.call(message, send).await?;
-    if printer.json() {
+    if printer.form() != Form::Simple {
         return Ok(printer.change(answer.header.as_ref(), "")?);
     }
     if range_end.is_empty() {
@@ -225,6 +225,9 @@ pub(crate) fn print(
         }
         return printer.line(object);
     }
+    if printer.form() == Form::Fields {
+        return print_fields(printer, answer);
+    }
     printer.line(format_args!("Role {role}"))?;
     for (title, kind) in [("KV Read:", Type::Read), ("KV Write:", Type::Write)] {
         printer.line(title)?;
@@ -232,6 +235,16 @@ pub(crate) fn print(
         for permission in answer.perm.iter().filter(permits) {
             print_keys(printer, permission)?;
         }
+    }
+    Ok(())
+}
+
+fn print_fields(printer: &mut Printer, answer: &AuthRoleGetResponse) -> io::Result<()> {
+    printer.header_fields(answer.header.as_ref())?;
+    for permission in &answer.perm {
+        printer.field("PermType", permission.perm_type().as_str_name())?;
+        printer.text_field("Key", &permission.key)?;
+        printer.text_field("RangeEnd", &permission.range_end)?;
     }
     Ok(())
 }

@@ -86,6 +86,21 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
+/// A number of bytes with a decimal unit, as etcdctl writes it: `20 kB`, `2.1 GB`.
+pub(crate) fn decimal_size(bytes: u64) -> String {
+    const UNITS: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
+    if bytes < 10 {
+        return format!("{bytes} B");
+    }
+    let unit = bytes.ilog(1000) as usize;
+    let value = bytes as f64 / 1000f64.powi(unit as i32);
+    let rounded = (value * 10.0 + 0.5).floor() / 10.0;
+    match rounded < 10.0 {
+        true => format!("{rounded:.1} {}", UNITS[unit]),
+        false => format!("{rounded:.0} {}", UNITS[unit]),
+    }
+}
+
 /// A number with its noun in singular or plural.
 pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
@@ -106,6 +121,20 @@ mod tests {
             String::from_utf8(text).unwrap(),
             " ID  STATE\n  7  open\n123  sealed\n"
         );
+    }
+
+    #[test]
+    fn decimal_sizes_are_those_of_etcdctl() {
+        for (bytes, expected) in [
+            (0, "0 B"),
+            (10, "10 B"),
+            (20_480, "20 kB"),
+            (9_949, "9.9 kB"),
+            (2_147_483_648, "2.1 GB"),
+            (u64::MAX, "18 EB"),
+        ] {
+            assert_eq!(decimal_size(bytes), expected);
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use etcd_api::etcdserverpb::{
 use serde_json::json;
 
 use crate::client::{
-    Connection, ConnectionArguments, OutputArguments, Printer, Secret, ask_new, from_stdin,
+    Connection, ConnectionArguments, Form, OutputArguments, Printer, Secret, ask_new, from_stdin,
     header_json,
 };
 use crate::failure::Failure;
@@ -131,7 +131,7 @@ impl Asking {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
-    let mut printer = Printer::new(arguments.output);
+    let mut printer = Printer::new(arguments.output)?;
     let connection = arguments.connection;
     match arguments.action {
         UserAction::Add(words) => add(words, connection, &mut printer).await?,
@@ -223,6 +223,8 @@ async fn get(
             object["roles"] = answer.roles.clone().into();
         }
         printer.line(object)?;
+    } else if printer.form() == Form::Fields {
+        printer.names("roles", answer.header.as_ref(), &answer.roles)?;
     } else {
         printer.line(format_args!("User: {name}"))?;
     }
@@ -230,7 +232,7 @@ async fn get(
         for role in &answer.roles {
             role_of(&connection, role, printer).await?;
         }
-    } else if !printer.json() {
+    } else if printer.form() == Form::Simple {
         let roles = answer.roles.iter().map(|role| format!(" {role}"));
         printer.line(format_args!("Roles:{}", roles.collect::<String>()))?;
     }
@@ -245,7 +247,7 @@ async fn role_of(
     let send = async |request| connection.auth().role_get(request).await;
     let message = AuthRoleGetRequest { role: role.into() };
     let answer = connection.call(message, send).await?;
-    if !printer.json() {
+    if printer.form() == Form::Simple {
         printer.line("")?;
     }
     Ok(role::print(printer, role, &answer)?)

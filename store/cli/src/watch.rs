@@ -13,7 +13,7 @@ use tokio_stream::StreamExt;
 use tonic::Streaming;
 
 use crate::client::{
-    Connection, ConnectionArguments, KeyRange, KeyRangeArguments, OutputArguments, Printer,
+    Connection, ConnectionArguments, Form, KeyRange, KeyRangeArguments, OutputArguments, Printer,
     header_json, pair_json,
 };
 use crate::failure::Failure;
@@ -55,7 +55,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 async fn watch(arguments: Arguments) -> Result<(), Failure> {
-    let mut printer = Printer::new(arguments.output);
+    let mut printer = Printer::new(arguments.output)?;
     let KeyRange { key, range_end } = arguments.keys.range()?;
     let create = WatchCreateRequest {
         key,
@@ -97,7 +97,8 @@ fn after(response: &WatchResponse) -> i64 {
     }
 }
 
-async fn begin(
+/// Begins a watch: a stream with one watch on it.
+pub(crate) async fn begin(
     connection: &Connection,
     create: WatchCreateRequest,
 ) -> Result<Streaming<WatchResponse>, Failure> {
@@ -117,7 +118,12 @@ fn show(printer: &mut Printer, response: &WatchResponse) -> Result<(), Failure> 
     if response.events.is_empty() {
         return Ok(());
     }
-    if printer.json() {
+    if printer.form() == Form::Fields {
+        printer.header_fields(response.header.as_ref())?;
+        for event in &response.events {
+            show_event_fields(printer, event)?;
+        }
+    } else if printer.json() {
         let events: Vec<Value> = response.events.iter().map(event_json).collect();
         let header = header_json(response.header.as_ref());
         printer.line(json!({ "header": header, "events": events }))?;
@@ -140,6 +146,17 @@ fn show_event(printer: &mut Printer, event: &Event) -> Result<(), Failure> {
     Ok(())
 }
 
+fn show_event_fields(printer: &mut Printer, event: &Event) -> Result<(), Failure> {
+    printer.field("Type", name_of(event))?;
+    if let Some(previous) = &event.prev_kv {
+        printer.pair_fields("Prev", previous)?;
+    }
+    if let Some(pair) = &event.kv {
+        printer.pair_fields("", pair)?;
+    }
+    Ok(())
+}
+
 fn name_of(event: &Event) -> &'static str {
     match event.r#type() {
         EventType::Put => "PUT",
@@ -158,7 +175,8 @@ fn event_json(event: &Event) -> Value {
     object
 }
 
-fn canceled(response: &WatchResponse) -> Failure {
+/// The failure for a watch that the server has canceled.
+pub(crate) fn canceled(response: &WatchResponse) -> Failure {
     let revision = response.compact_revision;
     if revision > 0 {
         return Failure::failed(

@@ -17,12 +17,27 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-const VERBS: [&str; 12] = [
+const VERBS: [&str; 27] = [
     "serve",
     "get",
     "put",
     "del",
     "watch",
+    "txn",
+    "lease",
+    "lock",
+    "elect",
+    "compaction",
+    "endpoint",
+    "member",
+    "alarm",
+    "defrag",
+    "move-leader",
+    "top",
+    "make-mirror",
+    "downgrade",
+    "version",
+    "snapshot",
     "auth",
     "user",
     "role",

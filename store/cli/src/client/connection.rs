@@ -4,63 +4,28 @@ use std::cell::RefCell;
 use std::error::Error;
 use std::future::Future;
 use std::io;
+use std::rc::Rc;
 use std::time::Duration;
 
 use etcd_api::Error as Refusal;
 use etcd_api::etcdserverpb::AuthenticateRequest;
 use etcd_api::etcdserverpb::auth_client::AuthClient;
+use etcd_api::etcdserverpb::cluster_client::ClusterClient;
 use etcd_api::etcdserverpb::kv_client::KvClient;
+use etcd_api::etcdserverpb::lease_client::LeaseClient;
 use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
 use etcd_api::etcdserverpb::watch_client::WatchClient;
 use tonic::metadata::{Ascii, MetadataValue};
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status};
 
-use super::login::{Login, UserArguments};
-use super::tls::{Secure, TlsArguments};
+use super::endpoints::{ConnectionArguments, Endpoints};
+use super::login::Login;
 use crate::failure::Failure;
 
-/// Where a server listens by default.
-const DEFAULT_ENDPOINT: &str = "127.0.0.1:2379";
 const HTTPS: &str = "https://";
-/// Time between questions whether the server is there, while a call waits for it.
-const PING_EVERY: Duration = Duration::from_secs(20);
-/// The remedy where no server answers.
-const NO_SERVER: &str = "Start a server:    inkstone serve\n\
-     or name another:   --endpoint URL (or INKSTONE_ENDPOINT)";
 /// How often one call asks for a new token before its refusal counts.
 const RENEWALS_MAX: u32 = 2;
-
-/// Flags that select the server.
-#[derive(Debug, clap::Args)]
-pub(crate) struct ConnectionArguments {
-    /// The server's client URL, or several separated by commas: if one does not answer, the
-    /// next is tried; ETCDCTL_ENDPOINTS means the same [default: 127.0.0.1:2379]
-    #[arg(
-        long,
-        global = true,
-        alias = "endpoints",
-        env = "INKSTONE_ENDPOINT",
-        hide_env_values = true,
-        value_name = "URLS",
-        help_heading = "Connection"
-    )]
-    endpoint: Option<String>,
-    #[command(flatten)]
-    tls: TlsArguments,
-    #[command(flatten)]
-    user: UserArguments,
-    /// Seconds to wait for the connection and for an answer
-    #[arg(
-        long,
-        global = true,
-        default_value_t = 5,
-        value_parser = seconds,
-        value_name = "SECONDS",
-        help_heading = "Connection"
-    )]
-    timeout: u64,
-}
 
 /// A connection to a server, in the name of a user if the flags name one.
 #[derive(Debug)]
@@ -68,64 +33,31 @@ pub(crate) struct Connection {
     channel: Channel,
     endpoint: String,
     timeout: Duration,
-    login: Option<Login>,
+    login: Option<Rc<Login>>,
     /// Sent with each call. `None` without a user, and while the server does not check users.
     token: RefCell<Option<MetadataValue<Ascii>>>,
 }
 
 impl Connection {
-    /// Connects to the first endpoint that answers, and proves the user once.
-    pub(crate) async fn open(mut arguments: ConnectionArguments) -> Result<Connection, Failure> {
-        let login = std::mem::take(&mut arguments.user).login()?;
-        let mut connection = Connection::anonymous(arguments).await?;
-        connection.login = login;
-        connection.prove_user().await?;
-        Ok(connection)
+    /// Connects to the first endpoint of the flags that answers, and proves the user once.
+    pub(crate) async fn open(arguments: ConnectionArguments) -> Result<Connection, Failure> {
+        Endpoints::new(arguments)?.any().await
     }
 
-    async fn anonymous(arguments: ConnectionArguments) -> Result<Connection, Failure> {
-        let timeout = Duration::from_secs(arguments.timeout);
-        // All are parsed first: a mistake in the last is an error even if the first answers.
-        let list = arguments.endpoint.clone();
-        let list = list.or_else(|| std::env::var("ETCDCTL_ENDPOINTS").ok());
-        let list = list.as_deref().unwrap_or(DEFAULT_ENDPOINT);
-        let endpoints = endpoints_of(list, arguments.tls.scheme())?;
-        let mut uses = endpoints.iter().map(|(url, _)| url.starts_with(HTTPS));
-        let secure = uses.any(|uses| uses).then(|| Secure::new(&arguments.tls));
-        let secure = secure.transpose()?;
-        let (mut refusals, mut remedies) = (Vec::new(), Vec::new());
-        for (url, endpoint) in endpoints {
-            let endpoint = endpoint
-                .connect_timeout(timeout)
-                .tcp_nodelay(true)
-                .http2_keep_alive_interval(PING_EVERY);
-            let connected = match secure.as_ref().filter(|_| url.starts_with(HTTPS)) {
-                None => endpoint.connect().await,
-                Some(secure) => secure.connect(endpoint).await,
-            };
-            match connected {
-                Ok(channel) => {
-                    return Ok(Connection {
-                        channel,
-                        endpoint: url,
-                        timeout,
-                        login: None,
-                        token: RefCell::new(None),
-                    });
-                }
-                Err(error) => {
-                    remedies.extend(tls_remedy(&error));
-                    refusals.push(format!("{url}: {}", cause(&error)));
-                }
-            }
+    /// A connection that has not proved its user yet.
+    pub(super) fn new(
+        channel: Channel,
+        endpoint: String,
+        timeout: Duration,
+        login: Option<Rc<Login>>,
+    ) -> Connection {
+        Connection {
+            channel,
+            endpoint,
+            timeout,
+            login,
+            token: RefCell::new(None),
         }
-        if remedies.is_empty() {
-            remedies.push(NO_SERVER.to_owned());
-        }
-        Err(Failure::failed(
-            format_args!("cannot reach {}", refusals.join("; ")),
-            remedies.join("\n"),
-        ))
     }
 
     /// The service KV, without a limit on the size of answers.
@@ -137,6 +69,15 @@ impl Connection {
 
     pub(crate) fn watch(&self) -> WatchClient<Channel> {
         WatchClient::new(self.channel.clone()).max_decoding_message_size(usize::MAX)
+    }
+
+    pub(crate) fn lease(&self) -> LeaseClient<Channel> {
+        LeaseClient::new(self.channel.clone()).max_decoding_message_size(usize::MAX)
+    }
+
+    /// The service of members.
+    pub(crate) fn cluster(&self) -> ClusterClient<Channel> {
+        ClusterClient::new(self.channel.clone())
     }
 
     pub(crate) fn maintenance(&self) -> MaintenanceClient<Channel> {
@@ -196,12 +137,12 @@ impl Connection {
             Refusal::UserEmpty,
         ];
         let is_old = old.iter().any(|old| old.message() == status.message());
-        is_old && matches!(self.login, Some(Login::User { .. }))
+        is_old && matches!(self.login.as_deref(), Some(Login::User { .. }))
     }
 
     /// Gets a token for the user. If the server does not check users there is none, as in etcdctl.
-    async fn prove_user(&self) -> Result<(), Failure> {
-        let token = match &self.login {
+    pub(super) async fn prove_user(&self) -> Result<(), Failure> {
+        let token = match self.login.as_deref() {
             None => None,
             Some(Login::Token(token)) => Some(token.text().to_owned()),
             Some(Login::User { name, password }) => {
@@ -258,7 +199,7 @@ impl Connection {
         match status.code() {
             // Statuses that the server sent have no source.
             _ if status.source().is_some() => {
-                let (endpoint, cause) = (&self.endpoint, cause(status));
+                let (endpoint, cause) = (&self.endpoint, why(status));
                 let remedy = lost_remedy(endpoint, &cause);
                 Failure::failed(
                     format_args!("lost the connection to {endpoint}: {cause}"),
@@ -302,44 +243,8 @@ pub(crate) fn run_to_end(
     result
 }
 
-/// Reads a number of seconds.
-fn seconds(text: &str) -> Result<u64, String> {
-    match text.parse() {
-        Ok(seconds @ 1..=86_400) => Ok(seconds),
-        _ => Err("write whole seconds, from 1 to 86400".into()),
-    }
-}
-
-/// The servers of a list, in its order.
-fn endpoints_of(list: &str, scheme: &str) -> Result<Vec<(String, Endpoint)>, Failure> {
-    let one = |text: &str| {
-        let url = url_of(text.trim(), scheme)?;
-        let endpoint = Endpoint::from_shared(url.clone()).map_err(|_| unusable(text))?;
-        Ok((url, endpoint))
-    };
-    list.split(',').map(one).collect()
-}
-
-/// Completes `host:port` to a URL with this scheme.
-fn url_of(endpoint: &str, scheme: &str) -> Result<String, Failure> {
-    match endpoint.split_once("://") {
-        None if endpoint.is_empty() => Err(unusable(endpoint)),
-        None => Ok(format!("{scheme}://{endpoint}")),
-        Some(("http" | "https", rest)) if !rest.is_empty() => Ok(endpoint.to_owned()),
-        Some(_) => Err(unusable(endpoint)),
-    }
-}
-
-fn unusable(endpoint: &str) -> Failure {
-    Failure::wrong_use(
-        format_args!("'{endpoint}' is not an endpoint"),
-        "Write URLs such as http://127.0.0.1:2379, separated by commas, in --endpoint or \
-         INKSTONE_ENDPOINT.",
-    )
-}
-
 /// The innermost reason as text: transports wrap it several times.
-fn cause(error: &(dyn Error + 'static)) -> String {
+pub(super) fn why(error: &(dyn Error + 'static)) -> String {
     let mut deepest = error;
     loop {
         if let Some(system) = deepest.downcast_ref::<io::Error>() {
@@ -369,7 +274,7 @@ fn lost_remedy(endpoint: &str, cause: &str) -> &'static str {
 }
 
 /// The remedy if TLS is the reason why no connection was made, as a sentence.
-fn tls_remedy(error: &(dyn Error + 'static)) -> Option<String> {
+pub(super) fn tls_remedy(error: &(dyn Error + 'static)) -> Option<String> {
     let system = error.downcast_ref::<io::Error>();
     let Some(remedy) = system.and_then(super::tls::remedy) else {
         return tls_remedy(error.source()?);
@@ -377,39 +282,4 @@ fn tls_remedy(error: &(dyn Error + 'static)) -> Option<String> {
     let mut letters = remedy.chars();
     let first = letters.next()?.to_uppercase();
     Some(format!("{first}{}.", letters.as_str()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bare_address_becomes_a_url() {
-        let of = |endpoint| url_of(endpoint, "https").unwrap();
-        assert_eq!(of("localhost:2379"), "https://localhost:2379");
-        assert_eq!(of("http://[::1]:1"), "http://[::1]:1");
-        assert_eq!(of("https://a"), "https://a");
-    }
-
-    #[test]
-    fn a_timeout_is_a_number_of_seconds() {
-        assert_eq!(seconds("86400"), Ok(86_400));
-        for text in ["x", "0", "5s", "-1", "86401", ""] {
-            assert!(seconds(text).unwrap_err().contains("whole seconds"));
-        }
-    }
-
-    #[test]
-    fn a_list_keeps_its_order() {
-        let urls = endpoints_of("a:1, http://b:2", "http").unwrap().into_iter();
-        let urls: Vec<String> = urls.map(|(url, _)| url).collect();
-        assert_eq!(urls, ["http://a:1", "http://b:2"]);
-    }
-
-    #[test]
-    fn gaps_and_foreign_schemes_are_wrong_use() {
-        for endpoints in ["", "a:1,", "a:1,,b:2", "ftp://a", "a:1,https://"] {
-            assert!(endpoints_of(endpoints, "http").is_err(), "{endpoints}");
-        }
-    }
 }

@@ -51,6 +51,15 @@ pub(crate) enum Login {
 }
 
 impl UserArguments {
+    /// Arguments from other flags of a verb, with the same meaning.
+    pub(crate) fn of(user: Option<Secret>, password: Option<Secret>) -> UserArguments {
+        UserArguments {
+            user,
+            password,
+            auth_jwt_token: None,
+        }
+    }
+
     /// The user of the flags, if they name one. Asks for the password if it is missing.
     pub(crate) fn login(self) -> Result<Option<Login>, Failure> {
         // As in etcdctl, an empty variable is none.

@@ -1,5 +1,7 @@
 //! TLS of the client verbs: etcdctl's flags and variables.
 
+use std::cell::OnceCell;
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -91,6 +93,22 @@ pub(crate) struct TlsArguments {
 }
 
 impl TlsArguments {
+    /// Arguments from other flags of a verb, with the same meaning.
+    pub(crate) fn of(
+        cacert: Option<PathBuf>,
+        cert: Option<PathBuf>,
+        key: Option<PathBuf>,
+        insecure_transport: bool,
+    ) -> TlsArguments {
+        TlsArguments {
+            cacert,
+            cert,
+            key,
+            insecure_skip_tls_verify: false,
+            insecure_transport,
+        }
+    }
+
     /// Scheme of an endpoint that is written without one, as in etcdctl.
     pub(crate) fn scheme(&self) -> &'static str {
         let names_a_file = self.cacert.is_some() || self.cert.is_some() || self.key.is_some();
@@ -125,19 +143,45 @@ impl TlsArguments {
 }
 
 /// Opens connections to https endpoints.
-#[derive(Clone)]
-pub(crate) struct Secure(Arc<Connector>);
+pub(crate) struct Secure {
+    calls: Arc<Connector>,
+    /// For pages over plain HTTP; made when the first is asked for.
+    pages: OnceCell<Connector>,
+    arguments: TlsArguments,
+}
+
+impl fmt::Debug for Secure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Secure")
+    }
+}
 
 impl Secure {
     /// Reads the files of the flags.
     pub(crate) fn new(arguments: &TlsArguments) -> Result<Secure, Failure> {
         let connector = Connector::new(arguments.settings()?, &["h2"]);
         let connector = connector.map_err(|error| Failure::wrong_use(error, ""))?;
-        Ok(Secure(Arc::new(connector)))
+        Ok(Secure {
+            calls: Arc::new(connector),
+            pages: OnceCell::new(),
+            arguments: arguments.clone(),
+        })
+    }
+
+    /// Shakes hands on a new connection over which a page is to be read.
+    pub(crate) async fn greet(&self, host: &str, socket: TcpStream) -> io::Result<SecureStream> {
+        if self.pages.get().is_none() {
+            let settings = self.arguments.settings();
+            let settings = settings.map_err(|_| io::Error::other("unusable TLS files"))?;
+            let connector = Connector::new(settings, &["http/1.1"]).map_err(io::Error::other)?;
+            let _ = self.pages.set(connector);
+        }
+        let connector = self.pages.get().expect("it was made above");
+        connector.connect(host, socket).await
     }
 
     pub(crate) async fn connect(&self, endpoint: Endpoint) -> Result<Channel, Error> {
-        let connector = Arc::clone(&self.0);
+        let connector = Arc::clone(&self.calls);
         let connect = move |uri: Uri| dial(Arc::clone(&connector), uri);
         endpoint.connect_with_connector(service_fn(connect)).await
     }

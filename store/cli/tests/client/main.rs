@@ -6,10 +6,18 @@
     reason = "a test starts processes, waits for them and looks for a port"
 )]
 
+mod checks;
 mod damage;
+mod etcdctl;
+mod leases;
+mod locks;
+mod members;
+mod mirrors;
 mod server;
 mod stub;
 mod terminal;
+mod top;
+mod transactions;
 mod users;
 
 use server::{Server, text};

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 
-use harness::{Member, Program};
+use harness::{Member, MemberConfig, Program};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_inkstone");
 
@@ -23,6 +23,18 @@ impl Server {
         let place = tempfile::tempdir().unwrap();
         let program = Program::new(PROGRAM).with(flags);
         let member = Member::alone(program, place.path()).unwrap();
+        Server {
+            member,
+            _place: place,
+        }
+    }
+
+    /// A server that has the same address after a restart.
+    pub fn start_on_reserved_port() -> Server {
+        let place = tempfile::tempdir().unwrap();
+        let config = MemberConfig::on_reserved_ports("alone", place.path()).unwrap();
+        let mut member = Member::new(Program::new(PROGRAM), config);
+        member.start_and_wait().unwrap();
         Server {
             member,
             _place: place,

@@ -1,11 +1,8 @@
 //! Users and roles: the verbs, the flags of the user, and etcdctl beside them.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
-use serde_json::Value;
-
+use crate::etcdctl::{compare, etcdctl, fed};
 use crate::server::{Server, text};
 use crate::stub;
 
@@ -301,52 +298,4 @@ fn the_verbs_print_what_etcdctl_prints() {
         let there = fed(command.args(&words), input.as_bytes());
         compare(line, &here, &there);
     }
-}
-
-fn etcdctl() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let path = harness::etcd_binary(&root)?.with_file_name("etcdctl");
-    path.exists().then_some(path)
-}
-
-/// Output of a program with these bytes on stdin.
-fn fed(command: &mut Command, input: &[u8]) -> Output {
-    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = pipes.stderr(Stdio::piped()).spawn().unwrap();
-    // A command that needs no input may have ended.
-    let _ = child.stdin.take().unwrap().write_all(input);
-    child.wait_with_output().unwrap()
-}
-
-fn compare(line: &str, here: &Output, there: &Output) {
-    let (error, their_error) = (text(&here.stderr), text(&there.stderr));
-    assert_eq!(
-        here.status.success(),
-        there.status.success(),
-        "{line}: {error}{their_error}"
-    );
-    if !here.status.success() {
-        let reason = error.lines().next().unwrap().replace("error: ", "");
-        assert!(
-            their_error.contains(&reason),
-            "{line}: {error}{their_error}"
-        );
-    }
-    assert_eq!(
-        comparable(&here.stdout),
-        comparable(&there.stdout),
-        "{line}"
-    );
-}
-
-/// Returns the printed text without the ids of a JSON header.
-fn comparable(printed: &[u8]) -> String {
-    let printed = text(printed);
-    let Ok(mut object) = serde_json::from_str::<Value>(&printed) else {
-        return printed;
-    };
-    if let Some(header) = object.get_mut("header").and_then(Value::as_object_mut) {
-        header.retain(|name, _| name == "revision");
-    }
-    object.to_string()
 }

@@ -1,0 +1,108 @@
+//! Flags of the client verbs that stand before the verb, as etcdctl's users write them.
+//!
+//! ```text
+//!   inkstone --endpoints a:1 -w json member list
+//!   inkstone member --endpoints a:1 -w json list
+//! ```
+//!
+//! None of these flags is one of the server's: a command line that begins with another flag
+//! starts a server.
+
+use std::ffi::OsString;
+
+/// Flags with a value.
+const VALUED: [&str; 13] = [
+    "--endpoint",
+    "--endpoints",
+    "--cacert",
+    "--cert",
+    "--key",
+    "--user",
+    "--password",
+    "--auth-jwt-token",
+    "--timeout",
+    "--command-timeout",
+    "--dial-timeout",
+    "--write-out",
+    "-w",
+];
+/// Flags that stand alone, or have a value behind `=`.
+const BARE: [&str; 3] = [
+    "--hex",
+    "--insecure-transport",
+    "--insecure-skip-tls-verify",
+];
+
+/// Forms of `-w` without a space; `-wal-dir` is a flag of the server.
+const JOINED: [&str; 4] = ["-wsimple", "-wjson", "-wfields", "-wtable"];
+
+/// Moves such flags behind the verb.
+pub(crate) fn moved_behind_the_verb(mut words: Vec<OsString>) -> Vec<OsString> {
+    let mut verb = 1;
+    while let Some(taken) = words.get(verb).and_then(words_of) {
+        verb += taken;
+    }
+    if verb > 1 && verb < words.len() {
+        let word = words.remove(verb);
+        words.insert(1, word);
+    }
+    words
+}
+
+/// Number of words that a flag takes, itself included; `None` if it is no flag of a client.
+fn words_of(word: &OsString) -> Option<usize> {
+    let text = word.to_str()?;
+    let (name, value) = match text.split_once('=') {
+        Some((name, _)) => (name, true),
+        None => (text, false),
+    };
+    match (VALUED.contains(&name), BARE.contains(&name)) {
+        (true, _) if !value => Some(2),
+        (true, _) | (_, true) => Some(1),
+        _ if JOINED.contains(&text) => Some(1),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moved(line: &str) -> String {
+        let words = line.split(' ').map(OsString::from).collect();
+        let words = moved_behind_the_verb(words).into_iter();
+        let words: Vec<String> = words.map(|it| it.into_string().unwrap()).collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn flags_of_a_client_go_behind_the_verb() {
+        for (line, expected) in [
+            (
+                "i --endpoints a:1 member list",
+                "i member --endpoints a:1 list",
+            ),
+            (
+                "i --endpoints=a:1 -wjson get k",
+                "i get --endpoints=a:1 -wjson k",
+            ),
+            ("i --hex -w json get -- -k", "i get --hex -w json -- -k"),
+        ] {
+            assert_eq!(moved(line), expected);
+        }
+    }
+
+    #[test]
+    fn other_lines_stay_as_they_are() {
+        for line in [
+            "i",
+            "i get k",
+            "i --name x --data-dir y",
+            "i -wal-dir x get",
+            "i --endpoints",
+            "i -w json",
+        ] {
+            assert_eq!(moved(line), line);
+        }
+    }
+}
