@@ -10,6 +10,7 @@
 //! If the reader of stdout closes it (`inkstone get .. | head`), that is no failure.
 
 mod auth;
+mod called_as;
 mod check;
 mod client;
 mod completions;
@@ -19,6 +20,7 @@ mod failure;
 mod gateway;
 mod get;
 mod inspect;
+mod manual;
 mod progress;
 mod put;
 mod repair;
@@ -33,7 +35,7 @@ mod watch;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::client::run_to_end;
 use crate::failure::Failure;
@@ -83,10 +85,15 @@ enum Verb {
     Snapshot(snapshot::Arguments),
     Repair(repair::Arguments),
     Completions(completions::Arguments),
+    Manual(manual::Arguments),
 }
 
 fn main() -> ExitCode {
-    run(serve::name_the_verb(std::env::args_os().collect()))
+    match called_as::understand(std::env::args_os().collect(), CommandLine::command()) {
+        Ok(called_as::Call::Line(words)) => run(words),
+        Ok(called_as::Call::Text(text)) => failure::exit(print(&text)),
+        Err(failure) => failure::exit(Err(failure)),
+    }
 }
 
 /// Runs one command line, program name included.
@@ -120,6 +127,12 @@ fn dispatch(verb: Verb) -> Result<(), Failure> {
         Verb::Check(arguments) => check::run(&arguments),
         Verb::Snapshot(arguments) => snapshot::run(&arguments),
         Verb::Repair(arguments) => repair::run(&arguments),
-        Verb::Completions(arguments) => completions::run(&arguments),
+        Verb::Completions(arguments) => completions::run(&arguments, CommandLine::command()),
+        Verb::Manual(arguments) => manual::run(&arguments, CommandLine::command()),
     }
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    use std::io::Write;
+    Ok(std::io::stdout().write_all(text.as_bytes())?)
 }
