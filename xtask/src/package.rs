@@ -62,6 +62,7 @@ pub fn run(options: &Options) -> Outcome {
         None => Binary::read(&binary::build(options.link)?, place.path())?,
     };
     let release = Release::of_this_tree(options.release)?;
+    binary.check_version(&release.version)?;
     let out = options.out.clone();
     let out = out.unwrap_or_else(|| root().join("target/package"));
     fs::create_dir_all(&out).map_err(|error| format!("{}: {error}; see --out", out.display()))?;

@@ -125,6 +125,20 @@ impl Binary {
         })
     }
 
+    /// Fails unless the binary is Inkstone of this version.
+    pub fn check_version(&self, version: &str) -> Outcome {
+        let printed = self.printed(&["--version"])?;
+        let line = format!("Inkstone Version: {version}");
+        match printed.lines().any(|printed| printed == line) {
+            true => Ok(()),
+            false => Err(format!(
+                "the binary is not Inkstone {version}, the version of these sources; its \
+                 --version prints {printed:?}; see --binary"
+            )
+            .into()),
+        }
+    }
+
     /// What the binary prints for these words.
     pub fn printed(&self, words: &[&str]) -> Outcome<String> {
         capture(Command::new(&self.path).args(words))
@@ -211,6 +225,17 @@ mod tests {
             .err()
             .unwrap();
         assert!(error.to_string().contains("/nope"));
+    }
+
+    #[test]
+    fn another_program_or_version_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let binary = Binary::read(Path::new("/bin/true"), place.path()).unwrap();
+        let error = binary.check_version("9.9").unwrap_err().to_string();
+        assert!(
+            error.contains("9.9") && error.contains("--binary"),
+            "{error}"
+        );
     }
 
     #[test]
