@@ -5,6 +5,7 @@
 //!   fetches etcd itself       etcd
 //!   below handoff             scheduler
 //!   to try things on          cluster
+//!   to install                package
 //!   looks into the locks      locks
 //! ```
 //!
@@ -23,6 +24,7 @@ mod etcd;
 mod house;
 mod layers;
 mod locks;
+mod package;
 mod scheduler;
 mod tidy;
 
@@ -58,6 +60,8 @@ enum Verb {
     Etcd,
     /// Build what `handoff run --monitor` and `--sched fifo|hint` load into the kernel
     Scheduler(SchedulerOptions),
+    /// Make a .deb, an .rpm and a .tar.gz
+    Package(package::Options),
     /// Measures of the sources: file and function lengths, assertions
     House,
 }
@@ -80,6 +84,7 @@ fn main() -> process::Outcome {
         Verb::Etcd => etcd::build(),
         Verb::Scheduler(options) if options.test => scheduler::test(),
         Verb::Scheduler(_) => scheduler::build().map(drop),
+        Verb::Package(options) => package::run(&options),
         Verb::House => house::print(),
     }
 }

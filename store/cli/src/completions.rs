@@ -2,9 +2,10 @@
 
 use std::io::Write;
 
-use clap::CommandFactory;
+use clap::Command;
 use clap_complete::Shell;
 
+use crate::called_as::Name;
 use crate::failure::Failure;
 
 /// Print a completion script for a shell
@@ -18,13 +19,16 @@ pub(crate) struct Arguments {
     /// The shell to write for
     #[arg(value_name = "SHELL")]
     shell: Shell,
+    /// The name under which the binary is called
+    #[arg(long, value_enum, default_value_t = Name::Inkstone, value_name = "NAME")]
+    name: Name,
 }
 
-/// Writes the script to stdout.
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+/// Writes the script for the verbs of `all` to stdout.
+pub(crate) fn run(arguments: &Arguments, all: Command) -> Result<(), Failure> {
     let mut script = Vec::new();
-    let mut command = crate::CommandLine::command();
-    clap_complete::generate(arguments.shell, &mut command, "inkstone", &mut script);
+    let (mut command, name) = (arguments.name.command(all), arguments.name.text());
+    clap_complete::generate(arguments.shell, &mut command, name, &mut script);
     std::io::stdout().write_all(&script)?;
     Ok(())
 }

@@ -11,6 +11,7 @@
 
 mod alarm;
 mod auth;
+mod called_as;
 mod check;
 mod client;
 mod compaction;
@@ -29,6 +30,7 @@ mod leading_flags;
 mod lease;
 mod lock;
 mod make_mirror;
+mod manual;
 mod member;
 mod move_leader;
 mod progress;
@@ -48,7 +50,7 @@ mod watch;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::client::run_to_end;
 use crate::failure::Failure;
@@ -114,11 +116,15 @@ enum Verb {
     Repair(repair::Arguments),
     Version(version::Arguments),
     Completions(completions::Arguments),
+    Manual(manual::Arguments),
 }
 
 fn main() -> ExitCode {
-    let words = leading_flags::moved_behind_the_verb(std::env::args_os().collect());
-    run(serve::name_the_verb(words))
+    match called_as::understand(std::env::args_os().collect(), CommandLine::command()) {
+        Ok(called_as::Call::Line(words)) => run(words),
+        Ok(called_as::Call::Text(text)) => failure::exit(print(&text)),
+        Err(failure) => failure::exit(Err(failure)),
+    }
 }
 
 /// Runs one command line, program name included.
@@ -166,6 +172,12 @@ fn dispatch(verb: Verb) -> Result<(), Failure> {
         Verb::Snapshot(arguments) => snapshot::run(arguments),
         Verb::Repair(arguments) => repair::run(&arguments),
         Verb::Version(arguments) => version::run(&arguments),
-        Verb::Completions(arguments) => completions::run(&arguments),
+        Verb::Completions(arguments) => completions::run(&arguments, CommandLine::command()),
+        Verb::Manual(arguments) => manual::run(&arguments, CommandLine::command()),
     }
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    use std::io::Write;
+    Ok(std::io::stdout().write_all(text.as_bytes())?)
 }

@@ -54,6 +54,11 @@ pub enum Request {
     Version,
 }
 
+/// The text of `--help`: every flag with its default.
+pub fn help_text() -> String {
+    help::text()
+}
+
 /// Reads a command line (without program and verb) and what goes with it.
 pub fn resolve(words: &[String], surroundings: &Surroundings<'_>) -> Result<Request, Error> {
     let arguments = arguments::parse(words)?;

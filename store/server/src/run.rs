@@ -32,6 +32,7 @@ pub fn run(config: Config) -> Result<(), Error> {
         Some(signal) => info!(signal, "received signal; shutting down"),
         None => warn!("{}", error::removed(member)),
     }
+    supervisor::notify_stopping();
     server.stop();
     info!("stopped");
     Ok(())

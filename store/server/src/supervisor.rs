@@ -13,23 +13,32 @@ use tracing::{error, warn};
 
 /// Reports to systemd, if it started this process, that the server accepts clients.
 pub(crate) fn notify_ready() {
+    notify("READY=1");
+}
+
+/// Reports to systemd that the server shuts down, so that it counts as stopping until it ends.
+pub(crate) fn notify_stopping() {
+    notify("STOPPING=1");
+}
+
+fn notify(state: &str) {
     let socket = std::env::var("NOTIFY_SOCKET").unwrap_or_default();
     if socket.is_empty() {
         return;
     }
-    if let Err(error) = send_ready(&socket) {
-        warn!(%error, socket, "cannot tell systemd that the server is ready");
+    if let Err(error) = send(&socket, state) {
+        warn!(%error, socket, state, "cannot report the server's state to systemd");
     }
 }
 
 /// A socket name that begins with `@` is in Linux's abstract namespace.
-fn send_ready(socket: &str) -> io::Result<()> {
+fn send(socket: &str, state: &str) -> io::Result<()> {
     let address = match socket.strip_prefix('@') {
         Some(name) => SocketAddr::from_abstract_name(name)?,
         None => SocketAddr::from_pathname(socket)?,
     };
     UnixDatagram::unbound()?
-        .send_to_addr(b"READY=1", &address)
+        .send_to_addr(state.as_bytes(), &address)
         .map(drop)
 }
 
@@ -76,7 +85,7 @@ mod tests {
                 format!("@{abstract_name}"),
             ),
         ] {
-            send_ready(&name).unwrap();
+            send(&name, "READY=1").unwrap();
             let mut word = [0; 16];
             let length = socket.recv(&mut word).unwrap();
             assert_eq!(&word[..length], b"READY=1");
