@@ -17,6 +17,7 @@ use etcd_api::etcdserverpb::{RangeRequest, WatchCreateRequest, WatchResponse};
 use tokio::time::{Instant, interval_at, sleep};
 
 use self::destination::Destination;
+use crate::client::signals::EndSignals;
 use crate::client::{
     ConnectionArguments, Endpoints, NO_END, Secret, TlsArguments, UserArguments, prefix_end,
 };
@@ -104,7 +105,16 @@ pub(crate) struct Arguments {
     connection: ConnectionArguments,
 }
 
+/// Copies until the user ends it.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
+    let mut signals = EndSignals::catch()?;
+    tokio::select! {
+        outcome = copy(arguments) => outcome,
+        _ = signals.next_is_terminate() => Ok(()),
+    }
+}
+
+async fn copy(arguments: Arguments) -> Result<(), Failure> {
     let tls = TlsArguments::of(
         arguments.dest_cacert,
         arguments.dest_cert,

@@ -39,7 +39,7 @@ fn keys_and_their_changes_are_copied_under_another_prefix() {
         destination.run(&["get", "", "--prefix"]),
         "copy/2\nnew\ncopy/3\nnew\ncopy/4\nnew\ncopy/5\nnew\ncopy/last\nnew\n"
     );
-    mirror.interrupt();
+    assert!(mirror.interrupt().0.success());
 }
 
 #[test]
@@ -69,5 +69,5 @@ fn a_mirror_goes_on_after_a_restart_of_its_source() {
     source.start_again();
     source.run(&["put", "k2", "v"]);
     wait_for(&destination, "k", "2");
-    mirror.interrupt();
+    assert!(mirror.interrupt().0.success());
 }
