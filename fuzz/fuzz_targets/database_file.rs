@@ -1,7 +1,12 @@
 //! Database files of etcd (docs/formats/bolt.md). Begin with store/etcd-snapshot/tests/small.db as the corpus.
 #![no_main]
 
+use std::path::Path;
+use std::sync::Arc;
+
+use environment::simulated::{SimulatedClock, SimulatedDisk};
 use libfuzzer_sys::fuzz_target;
+use revisions::{Machine, Member, Options, RevisionBump};
 
 /// Where the checksum of the first page is, and what it covers.
 const SUM_AT: usize = 72;
@@ -22,5 +27,42 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(file) = etcd_snapshot::open(&path, true, |_, _| ()) {
         let _ = etcd_snapshot::status(&file, |_| ());
         let _ = etcd_snapshot::hash(&file, 0, |_| ());
+        restore(&file);
     }
 });
+
+/// A directory that was made of a file can be opened, and written as a file again.
+fn restore(file: &bolt::DatabaseFile) {
+    let mut options = Options::default();
+    options.engine.log.segment_bytes = 1 << 20;
+    options.engine.log.reserve_bytes = 0;
+    options.engine.log.worker = engine::Worker::Caller;
+    options.lease_id_seed = Some(1);
+    options.initial_members = vec![Member {
+        id: 1,
+        peer_urls: vec!["http://localhost:2380".into()],
+        ..Member::default()
+    }];
+    let (disk, clock) = (SimulatedDisk::new(1), Arc::new(SimulatedClock::stepped()));
+    options.engine.clock = Arc::clone(&clock) as _;
+    let path = Path::new("/restored");
+    let source = (file, RevisionBump::default());
+    let restored = revisions::restore(
+        Arc::new(disk.clone()),
+        path,
+        options.clone(),
+        Arc::clone(&clock) as _,
+        source,
+        &mut |_| (),
+    );
+    let Ok(restored) = restored else { return };
+    options.engine.commitment = engine::Commitment::Quorum;
+    let opened = Machine::open(Arc::new(disk), path, options, clock);
+    let (_machine, reader, _) = opened.expect("what was restored can be opened");
+    assert_eq!(reader.revision(), restored.revision);
+    let held = reader.hold_state();
+    if let Ok(plan) = held.plan(|| true) {
+        let written = held.write(&plan, &mut |_| Ok::<(), revisions::Error>(()));
+        written.expect("what was restored can be written");
+    }
+}
