@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use environment::simulated::{SimulatedClock, SimulatedDisk};
 use libfuzzer_sys::fuzz_target;
-use revisions::{Machine, Member, Options, RevisionBump};
+use revisions::{HeldState, Machine, Member, Options, RevisionBump};
 
 /// Where the checksum of the first page is, and what it covers.
 const SUM_AT: usize = 72;
@@ -60,7 +60,7 @@ fn restore(file: &bolt::DatabaseFile) {
     let opened = Machine::open(Arc::new(disk), path, options, clock);
     let (_machine, reader, _) = opened.expect("what was restored can be opened");
     assert_eq!(reader.revision(), restored.revision);
-    let held = reader.hold_state();
+    let held = HeldState::of(&reader);
     if let Ok(plan) = held.plan(|| true) {
         let written = held.write(&plan, &mut |_| Ok::<(), revisions::Error>(()));
         written.expect("what was restored can be written");

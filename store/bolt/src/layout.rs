@@ -20,12 +20,12 @@ pub(crate) struct ClosedPage<'a> {
     pub id: u64,
     /// Pages that follow and belong to it.
     pub overflow: u32,
-    pub contents: Contents<'a>,
+    pub contents: PageContents<'a>,
 }
 
 /// Elements of a closed page.
 #[derive(Debug)]
-pub(crate) enum Contents<'a> {
+pub(crate) enum PageContents<'a> {
     /// All entries since the last closed leaf.
     Leaf,
     /// First keys and pages of its children.
@@ -124,7 +124,7 @@ impl TreeLayout {
         closed(ClosedPage {
             id,
             overflow,
-            contents: Contents::Leaf,
+            contents: PageContents::Leaf,
         })?;
         self.add_child(0, first, id, closed)
     }
@@ -139,7 +139,7 @@ impl TreeLayout {
         closed(ClosedPage {
             id,
             overflow,
-            contents: Contents::Branch(&branch.children),
+            contents: PageContents::Branch(&branch.children),
         })?;
         let (first, _) = branch.children.swap_remove(0);
         self.add_child(level + 1, first, id, closed)

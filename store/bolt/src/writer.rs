@@ -12,7 +12,7 @@ use crate::format::{
     BRANCH, BUCKET_BYTES, ELEMENT_BYTES, FREE_LIST, IS_BUCKET, LEAF, META, PAGE_BYTES_WRITTEN,
     PAGE_HEADER_BYTES,
 };
-use crate::layout::{ClosedPage, Contents, TreeLayout};
+use crate::layout::{ClosedPage, PageContents, TreeLayout};
 use crate::meta::Meta;
 
 /// Where everything of a file will be.
@@ -264,11 +264,11 @@ impl<E> Pages<'_, E> {
     fn write(&mut self, closed: &ClosedPage<'_>) -> Result<(), E> {
         let (id, overflow) = (closed.id, closed.overflow);
         match closed.contents {
-            Contents::Leaf => {
+            PageContents::Leaf => {
                 self.header(id, LEAF, self.elements.len(), overflow);
                 self.encode_leaf();
             }
-            Contents::Branch(children) => {
+            PageContents::Branch(children) => {
                 self.header(id, BRANCH, children.len(), overflow);
                 self.encode_branch(children);
             }

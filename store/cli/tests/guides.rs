@@ -35,9 +35,21 @@ fn script_of(page: &str) -> String {
 /// not let this user make one.
 fn isolated_shell() -> Option<Command> {
     let mut shell = Command::new("unshare");
-    shell.args(["--net", "--map-root-user", "--kill-child", "--pid", "--fork"]);
+    shell.args([
+        "--net",
+        "--map-root-user",
+        "--kill-child",
+        "--pid",
+        "--fork",
+    ]);
     let mut probe = Command::new("unshare");
-    probe.args(["--net", "--map-root-user", "--kill-child", "--pid", "--fork"]);
+    probe.args([
+        "--net",
+        "--map-root-user",
+        "--kill-child",
+        "--pid",
+        "--fork",
+    ]);
     let works = probe.args(["ip", "link", "set", "lo", "up"]).status();
     works.is_ok_and(|status| status.success()).then_some(shell)
 }

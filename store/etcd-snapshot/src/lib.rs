@@ -9,7 +9,7 @@
 //!                        └──► FileHash  etcd's HashKV of the file, at any revision it still has
 //!   other buckets   leases, members, users, roles, alarms            (state)
 //!
-//!   State, versions ──► SnapshotPlan ──► a file, from its first byte to its SHA-256    (write)
+//!   FileState, versions ──► SnapshotPlan ──► a file, from its first byte to its SHA-256    (write)
 //! ```
 //!
 //! Source: etcd 3.7's `server/storage/schema`, `server/storage/mvcc`, `etcdutl/snapshot`.
@@ -37,8 +37,8 @@ use bolt::{Checksum, DatabaseFile};
 pub use error::Error;
 pub use hash::{FileHash, hash};
 pub use row::RowKey;
-pub use sorted::{KeyVersion, SortedVersions};
-pub use state::{LeaseRecord, State};
+pub use sorted::{FileVersion, SortedVersions};
+pub use state::{FileState, LeaseRecord};
 pub use status::{FileStatus, status};
 pub use write::{SUM_BYTES, SnapshotPlan};
 

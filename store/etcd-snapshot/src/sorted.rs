@@ -43,7 +43,7 @@ struct SortedRow {
 
 /// A version with its key and its encoded `mvccpb.KeyValue`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyVersion {
+pub struct FileVersion {
     pub row: RowKey,
     pub key: Bytes,
     pub kv: Bytes,
@@ -90,7 +90,7 @@ impl<'f> SortedVersions<'f> {
         Ok(sorted)
     }
 
-    fn add(&mut self, version: &KeyVersion, place: Place) {
+    fn add(&mut self, version: &FileVersion, place: Place) {
         self.versions.push(SortedRow {
             key_at: self.keys.len(),
             key_bytes: version.key.len(),
@@ -148,16 +148,16 @@ impl<'f> SortedVersions<'f> {
     }
 
     /// All versions by key, and for each key by revision, the newest first.
-    pub fn versions(&self) -> impl Iterator<Item = Result<KeyVersion, Error>> {
+    pub fn versions(&self) -> impl Iterator<Item = Result<FileVersion, Error>> {
         self.read_again(&self.versions)
     }
 
     /// Versions that a later change of the same transaction replaced, by revision.
-    pub fn hidden(&self) -> impl Iterator<Item = Result<KeyVersion, Error>> {
+    pub fn hidden(&self) -> impl Iterator<Item = Result<FileVersion, Error>> {
         self.read_again(&self.hidden)
     }
 
-    fn read_again(&self, rows: &[SortedRow]) -> impl Iterator<Item = Result<KeyVersion, Error>> {
+    fn read_again(&self, rows: &[SortedRow]) -> impl Iterator<Item = Result<FileVersion, Error>> {
         let mut reader = EntryReader::new(self.file, &self.bucket);
         rows.iter().map(move |row| {
             let (stored, value) = reader.entry(row.place)?;
@@ -177,7 +177,7 @@ impl<'f> SortedVersions<'f> {
 
 /// The version of a row; `None` for a row that only raises the revision, as
 /// `etcdutl snapshot restore --bump-revision` writes it.
-fn version_of(row: &Bytes, value: Bytes) -> Result<Option<KeyVersion>, Error> {
+fn version_of(row: &Bytes, value: Bytes) -> Result<Option<FileVersion>, Error> {
     let key = RowKey::decode(row)?;
     if value.is_empty() && !key.is_deletion {
         return Ok(None);
@@ -202,7 +202,7 @@ fn version_of(row: &Bytes, value: Bytes) -> Result<Option<KeyVersion>, Error> {
         true => (0, 0, 0),
         false => (fields.create_revision, fields.version, fields.lease),
     };
-    Ok(Some(KeyVersion {
+    Ok(Some(FileVersion {
         row: key,
         key: encoded.0.slice_ref(fields.key),
         created,

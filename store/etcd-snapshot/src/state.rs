@@ -38,7 +38,7 @@ pub struct LeaseRecord {
 
 /// The state of a store besides its keys.
 #[derive(Clone, Debug, PartialEq)]
-pub struct State {
+pub struct FileState {
     /// The newest compaction; -1: none.
     pub compacted: i64,
     /// Raft's index up to which everything is applied.
@@ -60,9 +60,9 @@ pub struct State {
     pub downgrade: Option<String>,
 }
 
-impl Default for State {
-    fn default() -> State {
-        State {
+impl Default for FileState {
+    fn default() -> FileState {
+        FileState {
             compacted: -1,
             index: 0,
             term: 0,
@@ -138,7 +138,7 @@ type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 /// A bucket.
 pub(crate) type NamedPairs = (&'static str, Pairs);
 
-impl State {
+impl FileState {
     /// The first name of a user or role that is longer than a key of the format can be.
     pub fn name_too_long(&self) -> Option<&[u8]> {
         let users = self.users.iter().map(|user| &user.name[..]);
@@ -254,10 +254,10 @@ impl State {
     }
 
     /// Reads the state of a file. Buckets that it does not have are empty.
-    pub fn read(file: &DatabaseFile) -> Result<State, Error> {
-        let mut state = State {
+    pub fn read(file: &DatabaseFile) -> Result<FileState, Error> {
+        let mut state = FileState {
             compacted: crate::meta::read(file)?.compacted,
-            ..State::default()
+            ..FileState::default()
         };
         each(file, bucket::META, |key, value| {
             match &key[..] {

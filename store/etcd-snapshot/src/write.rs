@@ -5,7 +5,7 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use crate::row::{self, RowKey};
-use crate::state::{NamedPairs, State};
+use crate::state::{FileState, NamedPairs};
 
 /// A file that is going to be written: its state, and where everything will be.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl SnapshotPlan {
     /// Lays a file out. `rows`: all versions ascending, with the bytes of each encoded
     /// `mvccpb.KeyValue`.
     pub fn new<E>(
-        state: &State,
+        state: &FileState,
         rows: impl Iterator<Item = Result<(RowKey, usize), E>>,
     ) -> Result<SnapshotPlan, E> {
         let buckets = state.to_buckets();

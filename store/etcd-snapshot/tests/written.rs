@@ -6,10 +6,10 @@ use etcd_api::authpb::permission::Type;
 use etcd_api::authpb::{Permission, Role, User, UserAddOptions};
 use etcd_api::etcdserverpb::{AlarmMember, Member};
 use etcd_api::mvccpb::KeyValue;
-use etcd_snapshot::{LeaseRecord, RowKey, SnapshotPlan, State, hash, open, status};
+use etcd_snapshot::{FileState, LeaseRecord, RowKey, SnapshotPlan, hash, open, status};
 use prost::Message;
 
-fn state() -> State {
+fn state() -> FileState {
     let lease = |id, ttl_seconds| LeaseRecord { id, ttl_seconds };
     let member = |id, is_learner| Member {
         id,
@@ -23,7 +23,7 @@ fn state() -> State {
         key: "a".into(),
         range_end: "b".into(),
     };
-    State {
+    FileState {
         compacted: 3,
         index: 77,
         term: 2,
@@ -76,7 +76,7 @@ fn rows(count: i64) -> Vec<(RowKey, Bytes)> {
 }
 
 /// The file in a folder of its own.
-fn written(state: &State, rows: &[(RowKey, Bytes)]) -> (tempfile::TempDir, bolt::DatabaseFile) {
+fn written(state: &FileState, rows: &[(RowKey, Bytes)]) -> (tempfile::TempDir, bolt::DatabaseFile) {
     let sizes = rows
         .iter()
         .map(|(key, value)| Ok::<_, ()>((*key, value.len())));
@@ -101,7 +101,7 @@ fn state_and_versions_come_back() {
     for count in [0, 1, 5_000] {
         let state = state();
         let (_folder, file) = written(&state, &rows(count));
-        assert_eq!(State::read(&file).unwrap(), state);
+        assert_eq!(FileState::read(&file).unwrap(), state);
         let status = status(&file, |_| ()).unwrap();
         assert_eq!(status.version, etcd_api::STORAGE_VERSION);
         if count > 0 {
@@ -113,8 +113,8 @@ fn state_and_versions_come_back() {
 
 #[test]
 fn a_store_without_anything_comes_back() {
-    let (_folder, file) = written(&State::default(), &[]);
-    assert_eq!(State::read(&file).unwrap(), State::default());
+    let (_folder, file) = written(&FileState::default(), &[]);
+    assert_eq!(FileState::read(&file).unwrap(), FileState::default());
     assert_eq!(status(&file, |_| ()).unwrap().keys, 0);
 }
 
@@ -124,9 +124,9 @@ fn the_first_error_of_the_rows_ends_the_writing() {
     let sizes = rows
         .iter()
         .map(|(key, value)| Ok::<_, &str>((*key, value.len())));
-    let plan = SnapshotPlan::new(&State::default(), sizes).unwrap();
+    let plan = SnapshotPlan::new(&FileState::default(), sizes).unwrap();
     let broken = std::iter::once(Err("compacted"));
     assert_eq!(plan.write(broken, &mut |_| Ok(())), Err("compacted"));
-    let failed = SnapshotPlan::new(&State::default(), std::iter::once(Err("no record")));
+    let failed = SnapshotPlan::new(&FileState::default(), std::iter::once(Err("no record")));
     assert_eq!(failed.map(|_| ()), Err("no record"));
 }

@@ -12,9 +12,10 @@ use auth::Auth;
 use bytes::Bytes;
 use engine::{HeldVersions, KeyChange, Revision, VersionSize};
 use etcd_api::{Error as Refusal, authpb};
-use etcd_snapshot::{LeaseRecord, RowKey, SnapshotPlan, State};
+use etcd_snapshot::{FileState, LeaseRecord, RowKey, SnapshotPlan};
 
 use crate::apply::AppliedState;
+use crate::machine_state::MachineState;
 use crate::member::{Member, Members};
 use crate::{Error, Reader};
 
@@ -25,40 +26,23 @@ const LOOK_EVERY: usize = 4096;
 /// later compactions wait.
 #[derive(Debug)]
 pub struct HeldState {
-    state: State,
+    state: FileState,
     versions: Arc<HeldVersions>,
 }
 
-impl Reader {
-    /// Holds everything that is applied at this moment. On any thread but the applying one.
-    pub fn hold_state(&self) -> HeldState {
-        loop {
-            self.wait_for_one_moment();
-            let versions = self.shared.engine.hold_all_versions();
-            let applied = self.shared.applied();
-            if is_of_one_moment(&applied, &versions) {
-                return HeldState {
-                    state: copy(applied),
-                    versions: Arc::new(versions),
-                };
-            }
+/// Waits until the index has nothing that is not absorbed. A hold that is dropped again wakes the
+/// applying thread, so none is taken before.
+fn wait_for_one_moment(shared: &MachineState) {
+    loop {
+        let snapshot = shared.engine.snapshot();
+        let applied = shared.applied();
+        let is_one = applied.last.revision == snapshot.revision()
+            && applied.compacted == snapshot.compacted();
+        drop((applied, snapshot));
+        if is_one {
+            return;
         }
-    }
-
-    /// Waits until the index has nothing that is not absorbed. A hold that is dropped again wakes the
-    /// applying thread, so none is taken before.
-    fn wait_for_one_moment(&self) {
-        loop {
-            let snapshot = self.shared.engine.snapshot();
-            let applied = self.shared.applied();
-            let is_one = applied.last.revision == snapshot.revision()
-                && applied.compacted == snapshot.compacted();
-            drop((applied, snapshot));
-            if is_one {
-                return;
-            }
-            std::thread::yield_now();
-        }
+        std::thread::yield_now();
     }
 }
 
@@ -68,6 +52,22 @@ fn is_of_one_moment(applied: &AppliedState, versions: &HeldVersions) -> bool {
 }
 
 impl HeldState {
+    /// Holds everything that is applied at this moment. On any thread but the applying one.
+    pub fn of(reader: &Reader) -> HeldState {
+        let shared = &reader.shared;
+        loop {
+            wait_for_one_moment(shared);
+            let versions = shared.engine.hold_all_versions();
+            let applied = shared.applied();
+            if is_of_one_moment(&applied, &versions) {
+                return HeldState {
+                    state: copy(applied),
+                    versions: Arc::new(versions),
+                };
+            }
+        }
+    }
+
     /// The newest revision.
     pub fn revision(&self) -> i64 {
         self.versions.at()
@@ -122,7 +122,7 @@ fn row_key(revision: Revision, is_deletion: bool) -> RowKey {
 }
 
 /// Copies what is applied, and lets apply continue before it is converted.
-fn copy(applied: MutexGuard<'_, AppliedState>) -> State {
+fn copy(applied: MutexGuard<'_, AppliedState>) -> FileState {
     let leases = applied.lessor.all();
     let leases = leases.map(|(id, ttl_seconds, _)| LeaseRecord { id, ttl_seconds });
     let leases: Vec<LeaseRecord> = leases.collect();
@@ -131,7 +131,7 @@ fn copy(applied: MutexGuard<'_, AppliedState>) -> State {
     let (last, compacted) = (applied.last, applied.compacted);
     let downgrade = applied.downgrade.clone();
     drop(applied);
-    State {
+    FileState {
         compacted,
         index: last.index,
         term: last.term,

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use engine::{Commitment, Import, ImportNotice, KeyChange, PieceWriter, Revision, SnapshotInfo};
 use environment::{Clock, Disk};
 use etcd_api::authpb;
-use etcd_snapshot::{KeyVersion, SortedVersions, State};
+use etcd_snapshot::{FileState, FileVersion, SortedVersions};
 
 use crate::alarm::Alarm;
 use crate::apply::AppliedState;
@@ -91,7 +91,7 @@ pub fn restore(
     (file, bump): (&DatabaseFile, RevisionBump),
     progress: &mut dyn FnMut(u64),
 ) -> Result<Restored, RestoreError> {
-    let mut state = State::read(file)?;
+    let mut state = FileState::read(file)?;
     let compacted_before = state.compacted;
     let compacted = |newest: i64| match bump.revisions {
         0 => compacted_before,
@@ -139,7 +139,7 @@ pub fn restore(
 /// What the checkpoint of a member with this state keeps. The members are those of the new cluster.
 fn applied_state(
     machine: &Machine,
-    state: &State,
+    state: &FileState,
     clock: Arc<dyn Clock>,
 ) -> Result<AppliedState, RestoreError> {
     let mut applied = AppliedState::new(clock);
@@ -188,7 +188,7 @@ fn attach(
 
 /// Users and roles. Tokens that were given out before are not accepted any more: the first leader
 /// picks a key for new ones.
-fn users_of(state: &State) -> Result<Auth, RestoreError> {
+fn users_of(state: &FileState) -> Result<Auth, RestoreError> {
     let unfit = |what: &str| RestoreError::Unfit(format!("its users and roles have {what}"));
     let text = |name: &Bytes| {
         let text = std::str::from_utf8(name).map(str::to_owned);
@@ -301,7 +301,7 @@ fn unfit_version(change: &KeyChange, what: &str) -> RestoreError {
     RestoreError::Unfit(format!("the version of revision {main}.{sub}: {what}"))
 }
 
-fn change_of(version: KeyVersion, progress: &mut dyn FnMut(u64)) -> KeyChange {
+fn change_of(version: FileVersion, progress: &mut dyn FnMut(u64)) -> KeyChange {
     progress(version.kv.len() as u64);
     KeyChange {
         revision: Revision {

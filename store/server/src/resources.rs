@@ -8,7 +8,6 @@ use tokio::sync::Semaphore;
 
 use crate::answers::AnswerMemory;
 use crate::connections::Connections;
-use crate::snapshot;
 use crate::unfinished::Unfinished;
 use crate::unsent::Grants;
 use crate::windows::WindowPool;
@@ -32,6 +31,8 @@ pub(crate) struct Resources {
     pub(crate) snapshots: Arc<Semaphore>,
 }
 
+/// Snapshots that are sent at the same time; each has a thread.
+pub(crate) const SNAPSHOTS_MAX: usize = 4;
 /// Each may take some hundred MB.
 const DECODINGS_MAX: usize = 2;
 
@@ -46,7 +47,7 @@ impl Resources {
             answers: Arc::new(AnswerMemory::for_memory(memory_bytes, Arc::clone(clock))),
             small_answers: Arc::new(Grants::for_memory(memory_bytes, Arc::clone(clock))),
             decodings: Semaphore::new(DECODINGS_MAX),
-            snapshots: Arc::new(Semaphore::new(snapshot::AT_ONCE_MAX)),
+            snapshots: Arc::new(Semaphore::new(SNAPSHOTS_MAX)),
         }
     }
 }

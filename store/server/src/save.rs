@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use environment::real::{RealClock, RealDisk};
-use revisions::{Commitment, Machine, Options, Reader};
+use revisions::{Commitment, HeldState, Machine, Options, Reader};
 use thiserror::Error;
 
 /// Why no file was written.
@@ -29,7 +29,7 @@ pub struct Saved {
 }
 
 /// Writes everything that a stopped member has applied, piece by piece. `planned` gets the bytes of
-/// the file first. The directory is locked meanwhile, and recovered as by a start.
+/// the file first. The directory is locked while it is read, and recovered as by a start.
 pub fn save_directory(
     directory: &Path,
     planned: impl FnOnce(u64),
@@ -42,7 +42,7 @@ pub fn save_directory(
         drop((machine, reader));
         (machine, reader, uncommitted) = open(directory, Commitment::Alone)?;
     }
-    let held = reader.hold_state();
+    let held = HeldState::of(&reader);
     let plan = held.plan(|| true)?;
     planned(plan.file_bytes());
     held.write(&plan, &mut |piece| output(piece).map_err(SaveError::Output))?;

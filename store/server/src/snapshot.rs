@@ -26,6 +26,7 @@ use crate::callers::Caller;
 use crate::calls::{self, Answers, Call};
 use crate::methods::Method;
 use crate::refusal::of_machine;
+use crate::resources::SNAPSHOTS_MAX;
 
 /// Bytes of the file in one message, as in etcd.
 const BLOB_BYTES: usize = 32 << 10;
@@ -35,8 +36,6 @@ const AHEAD_MAX: usize = 8;
 const STALL_MAX: Duration = Duration::from_secs(60);
 /// Least speed of a client, over all of the file.
 const BYTES_PER_SECOND_MIN: u64 = 256 << 10;
-/// Snapshots that are sent at the same time; each has a thread.
-pub(crate) const AT_ONCE_MAX: usize = 4;
 
 /// Opens the stream.
 pub(crate) fn open(
@@ -96,7 +95,7 @@ fn begin(backend: &Arc<Backend>) -> Result<mpsc::Receiver<Next>, Status> {
     let permit = Arc::clone(&backend.resources.snapshots).try_acquire_owned();
     let permit = permit.map_err(|_| {
         Status::resource_exhausted(format!(
-            "inkstone: {AT_ONCE_MAX} snapshots are being sent already; try again when one has ended"
+            "inkstone: {SNAPSHOTS_MAX} snapshots are being sent already; try again when one has ended"
         ))
     })?;
     let (sender, messages) = mpsc::channel(AHEAD_MAX);
@@ -124,7 +123,7 @@ impl From<revisions::Error> for Ended {
 
 fn send(runtime: &Handle, backend: &Backend, sender: &Sender, permit: OwnedSemaphorePermit) {
     let began = backend.clock.now();
-    let held = backend.reader().hold_state();
+    let held = HeldState::of(backend.reader());
     // The applying thread waited for that, and waits for nothing that follows.
     threads::yield_to_all_others();
     let outcome = send_file(runtime, backend, &held, sender);
