@@ -1,10 +1,6 @@
 //! The commands of guides, run as they stand.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a test reads a page and makes a folder of programs"
-)]
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

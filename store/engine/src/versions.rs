@@ -79,7 +79,7 @@ impl HeldVersions {
             let compacted = index.snapshot().compacted();
             let hold = parts.transfers.holds.hold(compacted);
             let snapshot = index.snapshot();
-            let is_settled = generation % 2 == 0 && index.generation() == generation;
+            let is_settled = generation.is_multiple_of(2) && index.generation() == generation;
             if is_settled && snapshot.compacted() == compacted {
                 return HeldVersions {
                     parts: Arc::clone(parts),

@@ -1,5 +1,8 @@
 //! Files that are written here, read back.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+#![expect(clippy::disallowed_methods, reason = "files of the tests' own")]
+
 use bytes::Bytes;
 use environment::randomness::Random;
 use etcd_api::authpb::permission::Type;

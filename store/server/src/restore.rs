@@ -93,10 +93,6 @@ pub fn restore(
 }
 
 /// The folder of the directory, and the directory's name until it is complete.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the server opens it on the real disk, too"
-)]
 fn place_of(target: &Path) -> Result<(PathBuf, PathBuf), RestoreError> {
     let no_name = || RestoreError::NoName(target.to_owned());
     let name = target.file_name().ok_or_else(no_name)?;
@@ -114,10 +110,6 @@ fn place_of(target: &Path) -> Result<(PathBuf, PathBuf), RestoreError> {
     Ok((folder, unfinished))
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the server opens it on the real disk, too"
-)]
 fn refuse_taken(target: &Path) -> Result<(), RestoreError> {
     match fs::read_dir(target).map(|mut entries| entries.next().is_none()) {
         Ok(true) => Ok(()),
@@ -138,10 +130,6 @@ fn remove_left_over(unfinished: &Path) -> Result<(), RestoreError> {
     remove(unfinished).map_err(disk_error("remove", unfinished))
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the server opens it on the real disk, too"
-)]
 fn remove(unfinished: &Path) -> io::Result<()> {
     fs::remove_dir_all(unfinished)
 }

@@ -133,7 +133,7 @@ fn check_pages(opened: &Opened, file: &DatabaseFile) -> Result<(), Failure> {
     checked.map_err(|error| Failure::failed(error, ""))
 }
 
-fn restore_failure(path: &PathBuf, error: RestoreError) -> Failure {
+fn restore_failure(path: &Path, error: RestoreError) -> Failure {
     match error {
         RestoreError::File(error) => failure(path, error),
         error => Failure::failed(error, ""),

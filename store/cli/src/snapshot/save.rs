@@ -168,7 +168,7 @@ async fn receive(
         let written = file.output.write_all(blob);
         written.map_err(|error| unwritten(target, &error))?;
         let total = message.remaining_bytes + blob.len() as u64;
-        let received = received.get_or_insert_with(|| Received {
+        let received = received.get_or_insert(Received {
             bytes: 0,
             version: message.version,
         });

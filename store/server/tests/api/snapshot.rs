@@ -25,6 +25,7 @@ async fn rest(mut messages: Streaming<SnapshotResponse>) -> Vec<SnapshotResponse
 }
 
 /// The file of these messages.
+#[expect(clippy::disallowed_methods, reason = "a file of the test's own")]
 fn file_of(messages: &[SnapshotResponse]) -> (tempfile::TempDir, bolt::DatabaseFile) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("snapshot.db");
