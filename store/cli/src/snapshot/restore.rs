@@ -1,6 +1,6 @@
 //! `inkstone snapshot restore`: a new data directory from a file of etcd.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bolt::{Checksum, DatabaseFile};
 use server::config::{Config, Request, Surroundings, resolve};

@@ -38,7 +38,6 @@ struct Unfinished {
 }
 
 impl Unfinished {
-    #[expect(clippy::disallowed_methods, reason = "a file that an operator names")]
     fn create(target: &Path) -> io::Result<Unfinished> {
         if target.is_dir() || target.file_name().is_none() {
             return Err(io::ErrorKind::IsADirectory.into());
