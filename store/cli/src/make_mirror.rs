@@ -17,6 +17,7 @@ use etcd_api::etcdserverpb::{RangeRequest, WatchCreateRequest, WatchResponse};
 use tokio::time::{Instant, interval_at, sleep};
 
 use self::destination::Destination;
+use crate::client::signals::EndSignals;
 use crate::client::{
     ConnectionArguments, Endpoints, NO_END, Secret, TlsArguments, UserArguments, prefix_end,
 };
@@ -132,10 +133,16 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         next_revision: arguments.rev,
         reports: interval_at(Instant::now() + REPORT_EVERY, REPORT_EVERY),
     };
-    if mirror.next_revision == 0 {
-        mirror.copy_all().await?;
+    let mut signals = EndSignals::catch()?;
+    tokio::select! {
+        result = mirror.run() => return result,
+        _ = signals.next_is_terminate() => {}
     }
-    mirror.follow().await
+    mirror.print();
+    if mirror.next_revision > 0 {
+        failure::say(&format!("Continue with --rev {}", mirror.next_revision));
+    }
+    Ok(())
 }
 
 /// A source, a destination, and how far the one is copied to the other.
@@ -150,6 +157,13 @@ struct Mirror {
 }
 
 impl Mirror {
+    async fn run(&mut self) -> Result<(), Failure> {
+        if self.next_revision == 0 {
+            self.copy_all().await?;
+        }
+        self.follow().await
+    }
+
     /// First and last key of the source's range, in the form of etcd's API.
     fn range(&self) -> (Bytes, Bytes) {
         match self.prefix.is_empty() {

@@ -39,7 +39,9 @@ fn keys_and_their_changes_are_copied_under_another_prefix() {
         destination.run(&["get", "", "--prefix"]),
         "copy/2\nnew\ncopy/3\nnew\ncopy/4\nnew\ncopy/5\nnew\ncopy/last\nnew\n"
     );
-    mirror.interrupt();
+    let (status, said) = mirror.interrupt();
+    assert!(status.success(), "{said}");
+    assert!(said.contains("Continue with --rev "), "{said}");
 }
 
 #[test]
