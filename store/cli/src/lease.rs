@@ -9,6 +9,7 @@ use etcd_api::etcdserverpb::{
 };
 use serde_json::{Value, json};
 
+use crate::client::signals::EndSignals;
 use crate::client::{
     Connection, ConnectionArguments, Endpoints, Form, KeepAlive, OutputArguments, Printer, base64,
     header_json,
@@ -226,7 +227,13 @@ async fn once(id: i64, endpoints: &Endpoints, printer: &mut Printer) -> Result<(
 
 async fn keep(id: i64, endpoints: &Endpoints, printer: &mut Printer) -> Result<(), Failure> {
     let mut renewals = KeepAlive::new(endpoints, id);
-    while let Some(answer) = renewals.next().await? {
+    let mut signals = EndSignals::catch()?;
+    loop {
+        let answer = tokio::select! {
+            answer = renewals.next() => answer?,
+            _ = signals.next_is_terminate() => return Ok(()),
+        };
+        let Some(answer) = answer else { break };
         print_renewal(printer, &answer)?;
         printer.flush()?;
     }

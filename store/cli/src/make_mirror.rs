@@ -105,16 +105,7 @@ pub(crate) struct Arguments {
     connection: ConnectionArguments,
 }
 
-/// Copies until the user ends it.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
-    let mut signals = EndSignals::catch()?;
-    tokio::select! {
-        outcome = copy(arguments) => outcome,
-        _ = signals.next_is_terminate() => Ok(()),
-    }
-}
-
-async fn copy(arguments: Arguments) -> Result<(), Failure> {
     let tls = TlsArguments::of(
         arguments.dest_cacert,
         arguments.dest_cert,
@@ -142,10 +133,16 @@ async fn copy(arguments: Arguments) -> Result<(), Failure> {
         next_revision: arguments.rev,
         reports: interval_at(Instant::now() + REPORT_EVERY, REPORT_EVERY),
     };
-    if mirror.next_revision == 0 {
-        mirror.copy_all().await?;
+    let mut signals = EndSignals::catch()?;
+    tokio::select! {
+        result = mirror.run() => return result,
+        _ = signals.next_is_terminate() => {}
     }
-    mirror.follow().await
+    mirror.print();
+    if mirror.next_revision > 0 {
+        failure::say(&format!("Continue with --rev {}", mirror.next_revision));
+    }
+    Ok(())
 }
 
 /// A source, a destination, and how far the one is copied to the other.
@@ -160,6 +157,13 @@ struct Mirror {
 }
 
 impl Mirror {
+    async fn run(&mut self) -> Result<(), Failure> {
+        if self.next_revision == 0 {
+            self.copy_all().await?;
+        }
+        self.follow().await
+    }
+
     /// First and last key of the source's range, in the form of etcd's API.
     fn range(&self) -> (Bytes, Bytes) {
         match self.prefix.is_empty() {
