@@ -129,6 +129,8 @@ fn hide(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             let is_member = fields.contains_key("peerURLs");
+            // A file that fits into one message has no rest, and another one has.
+            fields.remove("remaining_bytes");
             for (name, value) in fields {
                 let is_id = is_member && name == "ID";
                 // The leader of an election is no id.
@@ -142,11 +144,6 @@ fn hide(value: &mut Value) {
         Value::Array(values) => values.iter_mut().for_each(hide),
         _ => {}
     }
-}
-
-/// Whether a server answers that a call is not there yet.
-fn is_later(answer: &str) -> bool {
-    answer.starts_with("501 ") && answer.contains("\"inkstone: ")
 }
 
 /// A member that listens for others: one that does not refuses calls of the service Cluster.
@@ -171,11 +168,6 @@ async fn exchanges_are_etcd_s() {
         is_published(address(&serving)).await;
         for (_, exchange) in parse(text) {
             let answer = answer(address(&serving), &exchange.request).await;
-            if is_later(&answer) {
-                // What follows may build on it.
-                eprintln!("SKIPPED {name} from {} on: {answer}", exchange.request);
-                break;
-            }
             assert_eq!(answer, exchange.answer, "{name}: {}", exchange.request);
         }
     }
