@@ -1,6 +1,7 @@
 //! `inkstone snapshot restore`, and what it leaves behind.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+#![expect(clippy::disallowed_methods, reason = "files of the tests' own")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
