@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     connection: ConnectionArguments,
 }
 
-/// What `top` knows.
+/// State of the view.
 struct Known {
     endpoints: Endpoints,
     members: Members,

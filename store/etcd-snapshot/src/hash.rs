@@ -12,6 +12,7 @@ use std::collections::{HashMap, HashSet};
 use bolt::DatabaseFile;
 use crc_fast::{CrcAlgorithm, Digest};
 
+use crate::entries::each_of_required;
 use crate::row::{self, RowKey};
 use crate::{Error, meta};
 
@@ -86,7 +87,7 @@ pub fn hash(
     let any_exists = kept.any_exists(at);
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
     digest.update(row::BUCKET.as_bytes());
-    each_row(file, |key, value| {
+    each_of_required(file, row::BUCKET, |key, value| {
         progress((key.len() + value.len()) as u64);
         let row = RowKey::decode(&key)?;
         if row.main > at {
@@ -122,7 +123,7 @@ fn survey(
     progress: &mut impl FnMut(u64),
 ) -> Result<(i64, Existing), Error> {
     let (mut last, mut existing) = (compacted.max(FIRST_REVISION), Existing::default());
-    each_row(file, |key, value| {
+    each_of_required(file, row::BUCKET, |key, value| {
         progress((key.len() + value.len()) as u64);
         let row = RowKey::decode(&key)?;
         last = last.max(row.main);
@@ -132,17 +133,4 @@ fn survey(
         Ok(())
     })?;
     Ok((last, existing))
-}
-
-fn each_row(
-    file: &DatabaseFile,
-    mut visit: impl FnMut(bytes::Bytes, bytes::Bytes) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let bucket = file.bucket(row::BUCKET)?;
-    let bucket = bucket.ok_or(Error::NoBucket(row::BUCKET))?;
-    for entry in file.entries(&bucket) {
-        let (key, value) = entry?;
-        visit(key, value)?;
-    }
-    Ok(())
 }

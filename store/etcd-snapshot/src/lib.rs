@@ -21,6 +21,7 @@
 //! # Ok::<(), etcd_snapshot::Error>(())
 //! ```
 
+mod entries;
 mod error;
 mod hash;
 mod meta;

@@ -3,6 +3,7 @@
 use bolt::DatabaseFile;
 
 use crate::Error;
+use crate::entries::{each_of_required, number};
 use crate::row::RowKey;
 
 const BUCKET: &str = "meta";
@@ -12,18 +13,19 @@ const BUCKET: &str = "meta";
 pub(crate) struct Meta {
     /// The newest compaction that was begun; -1: none.
     pub compacted: i64,
+    /// Index and term of Raft's newest entry that is in the file; 0 if they are missing.
+    pub index: u64,
+    pub term: u64,
     /// Version of the format, such as `3.7.0`; empty before etcd 3.6.
     pub version: String,
 }
 
 pub(crate) fn read(file: &DatabaseFile) -> Result<Meta, Error> {
-    let bucket = file.bucket(BUCKET)?.ok_or(Error::NoBucket(BUCKET))?;
     let mut meta = Meta {
         compacted: -1,
-        version: String::new(),
+        ..Meta::default()
     };
-    for entry in file.entries(&bucket) {
-        let (key, value) = entry?;
+    each_of_required(file, BUCKET, |key, value| {
         match &key[..] {
             // A compaction that was begun is finished by the next start.
             b"finishedCompactRev" | b"scheduledCompactRev" => {
@@ -32,10 +34,13 @@ pub(crate) fn read(file: &DatabaseFile) -> Result<Meta, Error> {
                     revision.map_err(|_| Error::entry(BUCKET, &key, "its value is no revision"))?;
                 meta.compacted = meta.compacted.max(revision.main);
             }
+            b"consistent_index" => meta.index = number(BUCKET, &key, &value)?,
+            b"term" => meta.term = number(BUCKET, &key, &value)?,
             b"storageVersion" => meta.version = version_of(&value).to_owned(),
             _ => {}
         }
-    }
+        Ok(())
+    })?;
     Ok(meta)
 }
 

@@ -26,7 +26,7 @@ pub struct SortedVersions<'f> {
     keys: Vec<u8>,
     /// By key, the newest first. Of what one transaction did to a key, the last.
     versions: Vec<SortedRow>,
-    /// What a later change of the same transaction replaced, by revision.
+    /// Versions that a later change of the same transaction replaced, by revision.
     hidden: Vec<SortedRow>,
     revision: i64,
 }

@@ -7,8 +7,9 @@ use etcd_api::etcdserverpb::{AlarmMember, Member};
 use prost::Message;
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::entries::{each, number};
 use crate::row::RowKey;
+use crate::{Error, meta};
 
 /// Names of the buckets, as etcd's `server/storage/schema/bucket.go` has them.
 pub(crate) mod bucket {
@@ -255,18 +256,13 @@ impl FileState {
 
     /// Reads the state of a file. Buckets that it does not have are empty.
     pub fn read(file: &DatabaseFile) -> Result<FileState, Error> {
+        let meta = meta::read(file)?;
         let mut state = FileState {
-            compacted: crate::meta::read(file)?.compacted,
+            compacted: meta.compacted,
+            index: meta.index,
+            term: meta.term,
             ..FileState::default()
         };
-        each(file, bucket::META, |key, value| {
-            match &key[..] {
-                b"consistent_index" => state.index = number(bucket::META, &key, &value)?,
-                b"term" => state.term = number(bucket::META, &key, &value)?,
-                _ => {}
-            }
-            Ok(())
-        })?;
         state.read_leases(file)?;
         each(file, bucket::ALARM, |key, _| {
             state
@@ -362,34 +358,11 @@ fn hexadecimal(id: u64) -> Vec<u8> {
     format!("{id:x}").into_bytes()
 }
 
-/// Visits the entries of a bucket, if the file has it.
-fn each(
-    file: &DatabaseFile,
-    name: &'static str,
-    mut visit: impl FnMut(Bytes, Bytes) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let Some(bucket) = file.bucket(name)? else {
-        return Ok(());
-    };
-    for entry in file.entries(&bucket) {
-        let (key, value) = entry?;
-        visit(key, value)?;
-    }
-    Ok(())
-}
-
 fn check_name(bucket: &'static str, key: &Bytes, name: &Bytes) -> Result<(), Error> {
     match key == name {
         true => Ok(()),
         false => Err(Error::entry(bucket, key, "it has another name inside")),
     }
-}
-
-fn number(bucket: &'static str, key: &[u8], value: &[u8]) -> Result<u64, Error> {
-    let bytes = value.try_into();
-    let bytes =
-        bytes.map_err(|_| Error::entry(bucket, key, "its value is no number of 8 bytes"))?;
-    Ok(u64::from_be_bytes(bytes))
 }
 
 fn message<M: Message + Default>(

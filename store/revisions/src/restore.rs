@@ -136,7 +136,7 @@ pub fn restore(
     })
 }
 
-/// What the checkpoint of a member with this state keeps. The members are those of the new cluster.
+/// The state for the checkpoint of a member, without keys. The members are those of the new cluster.
 fn applied_state(
     machine: &Machine,
     state: &FileState,

@@ -84,7 +84,7 @@ pub fn restore(
     let (folder, unfinished) = place_of(target)?;
     remove_left_over(&unfinished)?;
     let restored = fill(config, file, bump, &unfinished, progress)
-        .and_then(|restored| finish(&unfinished, target, &folder).map(|()| restored));
+        .and_then(|restored| finish(config, (&unfinished, target, &folder)).map(|()| restored));
     if restored.is_err() {
         // The failure that is reported is the one before; the next attempt tries again.
         let _ = remove(&unfinished);
@@ -149,17 +149,27 @@ fn fill(
         Arc::clone(&config.node.disk),
         Arc::clone(&config.node.clock),
     );
-    let restored = revisions::restore(disk, unfinished, options, clock, (file, bump), progress)?;
-    let kept = founding.own.keep(&RealDisk, unfinished);
-    kept.map_err(disk_error("write MEMBER in", unfinished))?;
-    Ok(restored)
+    let source = (file, bump);
+    Ok(revisions::restore(
+        disk, unfinished, options, clock, source, progress,
+    )?)
 }
 
+/// Writes the member's ids, and gives the directory its name. The lock keeps another restore from
+/// removing it before.
 #[expect(
     clippy::disallowed_methods,
     reason = "the server opens it on the real disk, too"
 )]
-fn finish(unfinished: &Path, target: &Path, folder: &Path) -> Result<(), RestoreError> {
+fn finish(
+    config: &Config,
+    (unfinished, target, folder): (&Path, &Path, &Path),
+) -> Result<(), RestoreError> {
+    let lock = RealDisk.lock_directory(unfinished);
+    let _lock = lock.map_err(disk_error("lock", unfinished))?;
+    let founding = begin::founding_of(config).map_err(RestoreError::Config)?;
+    let kept = founding.own.keep(&RealDisk, unfinished);
+    kept.map_err(disk_error("write MEMBER in", unfinished))?;
     fs::rename(unfinished, target).map_err(disk_error("rename to", target))?;
     RealDisk
         .sync_directory(folder)

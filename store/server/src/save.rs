@@ -37,7 +37,7 @@ pub fn save_directory(
 ) -> Result<Saved, SaveError> {
     let (mut machine, mut reader, mut uncommitted) = open(directory, Commitment::Quorum)?;
     if uncommitted > 0 && is_only_voter(&reader) {
-        // What is in its log is in the logs of a majority.
+        // Its log alone is a majority.
         machine.close()?;
         drop((machine, reader));
         (machine, reader, uncommitted) = open(directory, Commitment::Alone)?;

@@ -139,7 +139,7 @@ impl Binary {
         }
     }
 
-    /// What the binary prints for these words.
+    /// Runs the binary with these words; returns its output.
     pub fn printed(&self, words: &[&str]) -> Outcome<String> {
         capture(Command::new(&self.path).args(words))
     }

@@ -23,7 +23,7 @@ pub struct Entry {
     pub kind: Kind,
 }
 
-/// What lies at a path.
+/// Kind of an entry, with its bytes or target.
 pub enum Kind {
     File(Vec<u8>),
     /// A symbolic link to this target.

@@ -12,6 +12,7 @@ use server::SaveError;
 use sha2::{Digest, Sha256};
 use tonic::Streaming;
 
+use crate::client::signals::EndSignals;
 use crate::client::{Connection, ConnectionArguments, run_to_end};
 use crate::directory::DataDirectory;
 use crate::failure::Failure;
@@ -81,7 +82,18 @@ impl Drop for Unfinished {
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     match &arguments.data_dir {
         Some(directory) => save_directory(directory, &arguments.file),
-        None => run_to_end(save_server(arguments)),
+        None => run_to_end(save_or_interrupted(arguments)),
+    }
+}
+
+/// Saves until a signal ends it, and then removes the unfinished file.
+async fn save_or_interrupted(arguments: Arguments) -> Result<(), Failure> {
+    let mut signals = EndSignals::catch()?;
+    tokio::select! {
+        outcome = save_server(arguments) => outcome,
+        _ = signals.next_is_terminate() => {
+            Err(Failure::failed("interrupted: nothing was saved", ""))
+        }
     }
 }
 

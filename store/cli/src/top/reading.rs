@@ -1,4 +1,4 @@
-//! What all members say at one moment.
+//! Answers of all members at one moment.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -28,7 +28,7 @@ impl Folder {
         self.0.path()
     }
 
-    /// What the program of this name prints.
+    /// Runs the program of this name; returns its output.
     pub fn printed(&self, name: &str, words: &[&str]) -> String {
         let mut command = Command::new(self.path().join(name));
         let output = command.args(words).output().unwrap();

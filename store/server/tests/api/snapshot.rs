@@ -102,7 +102,7 @@ async fn a_snapshot_is_of_one_revision_although_writes_and_compactions_go_on() {
 }
 
 #[tokio::test]
-async fn a_fifth_snapshot_waits_for_the_end_of_another() {
+async fn a_fifth_snapshot_is_refused_until_another_ends() {
     let serving = serving(&[]);
     fill(&serving).await;
     let mut open = Vec::new();
