@@ -210,3 +210,32 @@ fn a_saved_file_is_readable_by_its_owner_alone_and_a_directory_is_no_file() {
     );
     assert_eq!(names(&folder), ["saved.db", "store"]);
 }
+
+#[test]
+fn an_interrupted_save_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    // A server that accepts the connection and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("--endpoint={}", silent.local_addr().unwrap());
+    let file = folder.path().join("saved.db");
+    let mut saving = Command::new(env!("CARGO_BIN_EXE_inkstone"))
+        .args(["snapshot", "save", file.to_str().unwrap(), &endpoint])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    while names(&folder).is_empty() {
+        assert!(saving.try_wait().unwrap().is_none(), "it ended by itself");
+    }
+    let interrupt = ["-INT", &saving.id().to_string()];
+    assert!(
+        Command::new("kill")
+            .args(interrupt)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let output = saving.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(error(&output).contains("interrupted"), "{}", error(&output));
+    assert!(names(&folder).is_empty(), "{:?}", names(&folder));
+}
