@@ -102,6 +102,8 @@ impl PartialEq for Auth {
     }
 }
 
+impl Eq for Auth {}
+
 impl Auth {
     /// Revision of a state that was never changed.
     pub const FIRST_REVISION: u64 = 1;

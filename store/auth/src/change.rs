@@ -51,13 +51,18 @@ pub enum AuthChange {
         key: Bytes,
         range_end: Bytes,
     },
+    /// All users and roles were replaced by those of another cluster, with its revision. Simple tokens
+    /// that were given out before do not count any more.
+    Replaced {
+        auth: Box<Auth>,
+    },
 }
 
 impl AuthChange {
     /// The revision that the change makes; `None` if it makes none.
     fn revision(&self) -> Option<u64> {
         match self {
-            AuthChange::Enabled { .. } => None,
+            AuthChange::Enabled { .. } | AuthChange::Replaced { .. } => None,
             AuthChange::Disabled { revision }
             | AuthChange::UserPut { revision, .. }
             | AuthChange::UserDeleted { revision, .. }
@@ -80,6 +85,7 @@ impl Auth {
         match change {
             AuthChange::Enabled { secret } => self.set_secret(Some(secret)),
             AuthChange::Disabled { .. } => self.set_secret(None),
+            AuthChange::Replaced { auth } => *self = *auth,
             AuthChange::UserPut { name, user, .. } => {
                 let owner = self.user_of_generation(user.generation);
                 if owner.is_some_and(|owner| owner != name) {

@@ -82,6 +82,13 @@ pub struct AuthCommandResponse {
     pub header: Option<ResponseHeader>,
 }
 
+impl AuthCommand {
+    /// Whether it lengthens the life of a token, which changes no user.
+    pub fn is_renewal(&self) -> bool {
+        matches!(self.request, Some(AuthRequest::Renew(_)))
+    }
+}
+
 impl AuthRequest {
     fn name(&self) -> &'static str {
         match self {

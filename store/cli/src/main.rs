@@ -16,6 +16,7 @@ mod check;
 mod client;
 mod compaction;
 mod completions;
+mod cut_over;
 mod defrag;
 mod del;
 mod directory;
@@ -23,6 +24,7 @@ mod downgrade;
 mod elect;
 mod endpoint;
 mod failure;
+mod follow;
 mod gateway;
 mod get;
 mod inspect;
@@ -106,6 +108,8 @@ enum Verb {
     Downgrade(downgrade::Arguments),
     Top(top::Arguments),
     MakeMirror(make_mirror::Arguments),
+    Follow(follow::Arguments),
+    CutOver(cut_over::Arguments),
     Auth(auth::Arguments),
     User(user::Arguments),
     Role(role::Arguments),
@@ -161,6 +165,8 @@ fn dispatch(verb: Verb) -> Result<(), Failure> {
         Verb::Defrag(arguments) => run_to_end(defrag::run(arguments)),
         Verb::MoveLeader(arguments) => run_to_end(move_leader::run(arguments)),
         Verb::MakeMirror(arguments) => run_to_end(make_mirror::run(arguments)),
+        Verb::Follow(arguments) => run_to_end(follow::run(arguments)),
+        Verb::CutOver(arguments) => run_to_end(cut_over::run(arguments)),
         Verb::Top(arguments) => run_to_end(top::run(arguments)),
         Verb::Downgrade(arguments) => run_to_end(downgrade::run(arguments)),
         Verb::Auth(arguments) => run_to_end(auth::run(arguments)),

@@ -1,6 +1,7 @@
 //! `inkstone snapshot`: saves the state of a server as a file of etcd, and shows what such files
 //! hold.
 
+pub(crate) mod download;
 mod restore;
 mod save;
 

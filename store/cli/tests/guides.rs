@@ -52,6 +52,16 @@ fn isolated_shell() -> Option<Command> {
 
 #[test]
 fn the_guide_from_etcd_and_back_works_as_it_stands() {
+    walk("docs/use/moving.md");
+}
+
+#[test]
+fn the_guide_of_following_works_as_it_stands() {
+    walk("docs/use/following.md");
+}
+
+/// Runs the commands of a page.
+fn walk(page: &str) {
     let Some(etcd) = harness::etcd_binary(&root()) else {
         eprintln!("SKIPPED: there is no etcd to move from; `cargo xtask etcd` builds one");
         return;
@@ -69,7 +79,7 @@ fn the_guide_from_etcd_and_back_works_as_it_stands() {
     symlink(env!("CARGO_BIN_EXE_inkstone"), programs.join("inkstone")).unwrap();
     let work = folder.path().join("work");
     std::fs::create_dir(&work).unwrap();
-    let script = format!("ip link set lo up\n{}", script_of("docs/use/moving.md"));
+    let script = format!("ip link set lo up\n{}", script_of(page));
     let path = std::env::var("PATH").unwrap_or_default();
     shell
         .args(["sh", "-c", &script])

@@ -3,6 +3,7 @@
 //! ```text
 //!   proto/*.proto ──protox + tonic──► mvccpb  authpb  etcdserverpb  v3lockpb  v3electionpb
 //!   etcd 3.7.3's descriptors ──────► tests/contract.txt, compared line by line
+//!   proto/follow.proto ────────────► inkstonepb: a service that etcd does not have
 //! ```
 //!
 //! The proto files are our own writing to etcd 3.7's names, numbers and types,
@@ -47,4 +48,17 @@ pub mod v3lockpb {
 /// The election service.
 pub mod v3electionpb {
     include!(concat!(env!("OUT_DIR"), "/v3electionpb.rs"));
+}
+
+/// Inkstone's own service, by which a store follows another cluster.
+pub mod inkstonepb {
+    include!(concat!(env!("OUT_DIR"), "/inkstonepb.rs"));
+
+    /// Shows no hash of a password.
+    impl std::fmt::Debug for GivenUsers {
+        fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            let (users, roles) = (self.users.len(), self.roles.len());
+            write!(formatter, "GivenUsers({users} users, {roles} roles)")
+        }
+    }
 }

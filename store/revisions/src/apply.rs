@@ -9,14 +9,16 @@
 //! The index comes first, so that a client that receives an event can read its key.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use auth::{Auth, Renewals};
 use engine::{Batch, Change, KeyChange, Replayed};
-use environment::Clock;
+use environment::{Clock, Instant};
 
 use crate::alarm::Alarms;
 use crate::lease::Lessor;
 use crate::member::Members;
+use crate::source::Source;
 use crate::state::StateRecord;
 use crate::{Error, checkpoint};
 
@@ -50,6 +52,8 @@ pub(crate) struct AppliedState {
     pub renewals: Renewals,
     /// The version that a downgrade goes to, while one is enabled.
     pub downgrade: Option<String>,
+    /// The cluster that the store follows.
+    pub source: Option<Source>,
 }
 
 impl AppliedState {
@@ -63,6 +67,7 @@ impl AppliedState {
             auth: Arc::default(),
             renewals: Renewals::default(),
             downgrade: None,
+            source: None,
         }
     }
 
@@ -97,6 +102,15 @@ impl AppliedState {
         Ok(())
     }
 
+    /// Up to `limit` expired leases, none while another cluster is followed: there they end, and the
+    /// store takes it over.
+    pub fn take_expired(&mut self, now: Instant, retry: Duration, limit: usize) -> Vec<i64> {
+        match self.source {
+            Some(_) => Vec::new(),
+            None => self.lessor.take_expired(now, retry, limit),
+        }
+    }
+
     fn absorb_key(&mut self, change: &KeyChange) {
         if change.tombstone {
             self.lessor.detach(&change.key);
@@ -121,7 +135,7 @@ impl AppliedState {
             StateRecord::Member(change) => Arc::make_mut(&mut self.members).change(change)?,
             StateRecord::Auth(change) => {
                 Arc::make_mut(&mut self.auth).apply(change)?;
-                if !self.auth.is_enabled() {
+                if !self.auth.is_enabled() || self.auth.lacks_secret() {
                     self.renewals.clear();
                 }
             }
@@ -129,6 +143,12 @@ impl AppliedState {
                 self.renewals.renew(number, until, now);
             }
             StateRecord::Downgrade { target } => self.downgrade = target,
+            StateRecord::Follows { source } => {
+                self.source = source;
+                if self.source.is_none() {
+                    self.lessor.begin_again();
+                }
+            }
         }
         Ok(())
     }

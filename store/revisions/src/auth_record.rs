@@ -10,6 +10,7 @@
 //! 14  user           name, user               18  permission            role, permission
 //! 15  user deleted   name                     19  permission removed    role, key, range end
 //! 20  token renewed  number u64, until u64, now u64: without a revision
+//! 22  all replaced   users and roles as in a checkpoint, without renewed tokens
 //!
 //! user         generation u64, no password u8, hash bytes, roles: texts
 //! permission   type i32, key bytes, range end bytes
@@ -34,6 +35,7 @@ const ROLE_DELETED: u8 = 17;
 const PERMISSION: u8 = 18;
 const PERMISSION_REMOVED: u8 = 19;
 pub(crate) const TOKEN_RENEWED: u8 = 20;
+const REPLACED: u8 = 22;
 const SECRET_BYTES: usize = 32;
 
 /// Returns the kind.
@@ -88,6 +90,10 @@ pub(crate) fn put_change(payload: &mut BytesMut, change: &AuthChange) -> u8 {
             put_long_bytes(payload, range_end);
             PERMISSION_REMOVED
         }
+        AuthChange::Replaced { auth } => {
+            put_state(payload, auth, &Renewals::default());
+            REPLACED
+        }
     }
 }
 
@@ -95,6 +101,14 @@ pub(crate) fn change(kind: u8, fields: &mut Fields<'_>) -> Result<AuthChange, Er
     if kind == ENABLED {
         let secret = secret(fields)?;
         return Ok(AuthChange::Enabled { secret });
+    }
+    if kind == REPLACED {
+        let (auth, renewals) = state(fields)?;
+        let auth = Box::new(auth);
+        return match renewals.is_empty() {
+            true => Ok(AuthChange::Replaced { auth }),
+            false => Err(fields.unfit("renewed tokens of replaced users")),
+        };
     }
     if !(DISABLED..=PERMISSION_REMOVED).contains(&kind) {
         return Err(fields.unfit("unknown kind"));
@@ -137,7 +151,9 @@ pub(crate) fn change(kind: u8, fields: &mut Fields<'_>) -> Result<AuthChange, Er
 pub(crate) fn changes_users(batch: &Batch) -> bool {
     let of_users = |change: &Change| match change {
         Change::Key(_) => false,
-        Change::State { kind, .. } => (ENABLED..=PERMISSION_REMOVED).contains(kind),
+        Change::State { kind, .. } => {
+            (ENABLED..=PERMISSION_REMOVED).contains(kind) || *kind == REPLACED
+        }
     };
     batch.changes.iter().any(of_users)
 }

@@ -9,7 +9,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use crate::Error;
 use crate::apply::AppliedState;
 use crate::auth_record;
-use crate::fields::{Fields, put_alarm, put_count, put_text, put_texts};
+use crate::fields::{Fields, put_alarm, put_count, put_source, put_text, put_texts};
 use crate::member::{Member, Members};
 
 /// Stands for the checkpoint's state in errors.
@@ -20,15 +20,18 @@ const FORMAT: u32 = 2;
 const FORMAT_WITH_USERS: u32 = 3;
 /// The format with a downgrade behind the users, while one is enabled.
 const FORMAT_WITH_DOWNGRADE: u32 = 4;
+/// The format with the followed cluster at the end, while one is followed. Its downgrade may be empty.
+const FORMAT_WITH_SOURCE: u32 = 5;
 
 /// Everything that is remembered besides keys, for a checkpoint.
 pub(crate) fn encode(applied: &AppliedState, revision: i64) -> Vec<u8> {
     let mut blob = BytesMut::new();
     let has_users = !applied.auth.is_untouched() || !applied.renewals.is_empty();
-    let format = match (&applied.downgrade, has_users) {
-        (Some(_), _) => FORMAT_WITH_DOWNGRADE,
-        (None, true) => FORMAT_WITH_USERS,
-        (None, false) => FORMAT,
+    let format = match (&applied.source, &applied.downgrade, has_users) {
+        (Some(_), _, _) => FORMAT_WITH_SOURCE,
+        (None, Some(_), _) => FORMAT_WITH_DOWNGRADE,
+        (None, None, true) => FORMAT_WITH_USERS,
+        (None, None, false) => FORMAT,
     };
     blob.put_u32_le(format);
     blob.put_i64_le(revision);
@@ -44,8 +47,11 @@ pub(crate) fn encode(applied: &AppliedState, revision: i64) -> Vec<u8> {
     if format >= FORMAT_WITH_USERS {
         auth_record::put_state(&mut blob, &applied.auth, &applied.renewals);
     }
-    if let Some(target) = &applied.downgrade {
-        put_text(&mut blob, target);
+    if format >= FORMAT_WITH_DOWNGRADE {
+        put_text(&mut blob, applied.downgrade.as_deref().unwrap_or_default());
+    }
+    if let Some(source) = &applied.source {
+        put_source(&mut blob, source);
     }
     blob.into()
 }
@@ -54,7 +60,7 @@ pub(crate) fn encode(applied: &AppliedState, revision: i64) -> Vec<u8> {
 pub(crate) fn decode(blob: &[u8], applied: &mut AppliedState) -> Result<(), Error> {
     let mut fields = Fields::of(CHECKPOINT, blob);
     let format = fields.u32()?;
-    if !(FORMAT..=FORMAT_WITH_DOWNGRADE).contains(&format) {
+    if !(FORMAT..=FORMAT_WITH_SOURCE).contains(&format) {
         return Err(fields.unfit("unknown format"));
     }
     let _revision = fields.i64()?;
@@ -68,18 +74,17 @@ pub(crate) fn decode(blob: &[u8], applied: &mut AppliedState) -> Result<(), Erro
         let (auth, renewals) = auth_record::state(&mut fields)?;
         (applied.auth, applied.renewals) = (auth.into(), renewals);
     }
-    if format == FORMAT_WITH_DOWNGRADE {
-        applied.downgrade = Some(target(&mut fields)?);
+    if format >= FORMAT_WITH_DOWNGRADE {
+        let target = Some(fields.text()?).filter(|target| !target.is_empty());
+        applied.downgrade = target;
+    }
+    if format == FORMAT_WITH_DOWNGRADE && applied.downgrade.is_none() {
+        return Err(fields.unfit("a downgrade without a target"));
+    }
+    if format == FORMAT_WITH_SOURCE {
+        applied.source = Some(fields.source()?);
     }
     fields.end()
-}
-
-fn target(fields: &mut Fields<'_>) -> Result<String, Error> {
-    let target = fields.text()?;
-    match target.is_empty() {
-        true => Err(fields.unfit("a downgrade without a target")),
-        false => Ok(target),
-    }
 }
 
 fn put_members(blob: &mut BytesMut, members: &Members) {
@@ -157,6 +162,7 @@ mod tests {
     use super::*;
     use crate::alarm::Alarm;
     use crate::member::MemberChange;
+    use crate::source::Source;
 
     fn empty() -> AppliedState {
         AppliedState::new(Arc::new(SimulatedClock::stepped()))
@@ -227,6 +233,28 @@ mod tests {
     }
 
     #[test]
+    fn a_followed_cluster_comes_back_with_and_without_a_downgrade() {
+        for downgrade in [None, Some("3.6.0".to_owned())] {
+            let (mut before, mut after) = (filled_with_users(), empty());
+            let name = "http://ä:2379".into();
+            before.source = Some(Source {
+                cluster_id: 7,
+                name,
+            });
+            before.downgrade = downgrade;
+            let blob = encode(&before, 9);
+            assert_eq!(blob[0], 5);
+            decode(&blob, &mut after).unwrap();
+            assert_eq!(after.source, before.source);
+            assert_eq!(after.downgrade, before.downgrade);
+            assert_eq!(encode(&after, 9), blob);
+            for length in 0..blob.len() {
+                assert!(decode(&blob[..length], &mut empty()).is_err(), "{length}");
+            }
+        }
+    }
+
+    #[test]
     fn everything_comes_back() {
         let (before, mut after) = (filled(), empty());
         let blob = encode(&before, 9);
@@ -243,7 +271,7 @@ mod tests {
             assert!(decode(&blob[..length], &mut empty()).is_err(), "{length}");
         }
         assert!(decode(&[&blob[..], b"x"].concat(), &mut empty()).is_err());
-        for format in [1, 5] {
+        for format in [1, 6] {
             let mut other = blob.clone();
             other[0] = format;
             let refused = decode(&other, &mut empty()).unwrap_err().to_string();
@@ -255,6 +283,10 @@ mod tests {
     fn damage_never_panics() {
         let mut whole = filled_with_users();
         whole.downgrade = Some("3.6.0".to_owned());
+        whole.source = Some(Source {
+            cluster_id: 7,
+            name: "n".into(),
+        });
         let blob = encode(&whole, 9);
         let mut random = Random::from_seed(3);
         for _ in 0..20_000 {

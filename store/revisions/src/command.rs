@@ -13,6 +13,7 @@ use etcd_api::etcdserverpb::{
     MemberRemoveResponse, MemberUpdateRequest, MemberUpdateResponse, PutRequest, PutResponse,
     RequestOp, ResponseHeader, TxnRequest, TxnResponse,
 };
+use etcd_api::inkstonepb::{ChangeResponse, FollowChange};
 
 use crate::acting::Acting;
 use crate::membership::{MemberPublishRequest, MemberPublishResponse};
@@ -48,6 +49,8 @@ pub enum Command {
     Auth(AuthCommand),
     /// Validates, enables or cancels a downgrade.
     Downgrade(DowngradeRequest),
+    /// Begins or ends to follow another cluster, or takes over what has changed there.
+    Follow(FollowChange),
     /// Another command, with its actor: for the time in which users are checked.
     As(Box<Acting>),
 }
@@ -83,6 +86,8 @@ pub enum Response {
     Auth(AuthCommandResponse),
     /// See [`Command::Downgrade`].
     Downgrade(DowngradeResponse),
+    /// See [`Command::Follow`].
+    Follow(ChangeResponse),
 }
 
 impl Command {
@@ -135,6 +140,7 @@ impl Response {
             Response::MemberPublish(response) => &mut response.header,
             Response::Auth(response) => &mut response.header,
             Response::Downgrade(response) => &mut response.header,
+            Response::Follow(response) => &mut response.header,
         }
         .get_or_insert_default()
     }

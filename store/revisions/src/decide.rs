@@ -25,7 +25,7 @@ use crate::membership::{MemberPublishRequest, MemberPublishResponse, check_add};
 use crate::quota::cost;
 use crate::state::StateRecord;
 use crate::users::{self, Trust};
-use crate::{Command, Error, Response, downgrade, identity, peer_urls};
+use crate::{Command, Error, Response, downgrade, follow, identity, peer_urls};
 
 /// The longest time to live that etcd allows, about 285 years.
 pub(crate) const TTL_MAX_SECONDS: i64 = 9_000_000_000;
@@ -66,6 +66,7 @@ impl Machine {
         self.check_alarms(command)?;
         // After the alarms, as in etcd, and before the quota: a refused caller raises no alarm.
         users::check_permitted(self, command, trust)?;
+        follow::check_may_change(self, command, trust)?;
         self.check_quota(command)?;
         let mut response = self.carry_out(command.plain())?;
         // Answers about members have a header without a revision.
@@ -94,6 +95,7 @@ impl Machine {
             Command::MemberPublish(request) => self.member_publish(request),
             Command::Auth(command) => users::change(self, command),
             Command::Downgrade(request) => downgrade::change(self, request),
+            Command::Follow(change) => follow::change(self, change),
             Command::As(_) => unreachable!("a plain command has no actor"),
         }
     }

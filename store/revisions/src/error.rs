@@ -70,6 +70,10 @@ pub enum Error {
         /// Most bytes that one evaluation may read.
         bytes_max: u64,
     },
+    /// The store follows another cluster and this change is not the source's, or it is one that does not
+    /// continue what the store has.
+    #[error("{0}")]
+    Follow(Arc<str>),
     /// The state cannot be written as a file of etcd.
     #[error("no snapshot in etcd's format can be made: {0}")]
     NoSnapshot(Arc<str>),

@@ -5,6 +5,7 @@ use bytes::{Buf, BufMut, BytesMut};
 
 use crate::Error;
 use crate::alarm::Alarm;
+use crate::source::Source;
 
 /// Reads field after field and never beyond the end.
 pub(crate) struct Fields<'a> {
@@ -85,6 +86,12 @@ impl<'a> Fields<'a> {
         Ok(Alarm { kind, member_id })
     }
 
+    pub fn source(&mut self) -> Result<Source, Error> {
+        let cluster_id = self.u64()?;
+        let name = self.text()?.into();
+        Ok(Source { cluster_id, name })
+    }
+
     pub fn end(&self) -> Result<(), Error> {
         if self.rest.is_empty() {
             Ok(())
@@ -97,6 +104,11 @@ impl<'a> Fields<'a> {
 pub(crate) fn put_alarm(target: &mut BytesMut, alarm: Alarm) {
     target.put_i32_le(alarm.kind);
     target.put_u64_le(alarm.member_id);
+}
+
+pub(crate) fn put_source(target: &mut BytesMut, source: &Source) {
+    target.put_u64_le(source.cluster_id);
+    put_text(target, &source.name);
 }
 
 pub(crate) fn put_text(target: &mut BytesMut, text: &str) {

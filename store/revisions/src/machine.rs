@@ -384,7 +384,7 @@ impl Machine {
     pub fn own_commands(&mut self, now: Instant) -> Vec<Command> {
         let limit = self.pace.allowance(now);
         let retry = self.shared.options.lease_revocation_retry;
-        let ids = self.shared.applied().lessor.take_expired(now, retry, limit);
+        let ids = self.shared.applied().take_expired(now, retry, limit);
         self.pace.take(ids.len());
         let revoke = |id| Command::LeaseRevoke(LeaseRevokeRequest { id });
         let revocations = ids.into_iter().map(revoke);

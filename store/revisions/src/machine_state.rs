@@ -18,6 +18,7 @@ use crate::hash::CompactedHashes;
 use crate::member::Members;
 use crate::overlay::Overlay;
 use crate::published_users::PublishedUsers;
+use crate::source::Source;
 use crate::{Options, WatchHub, checkpoint};
 
 /// Bytes that are reserved in a batch for state records of earlier commands.
@@ -52,6 +53,8 @@ pub(crate) struct Decided {
     pub auth: Arc<Auth>,
     /// The version that a downgrade goes to, while one is enabled.
     pub downgrade: Option<String>,
+    /// The cluster that the store follows.
+    pub source: Option<Source>,
 }
 
 impl MachineState {
@@ -143,6 +146,7 @@ impl MachineState {
             members: Arc::clone(&applied.members),
             auth: Arc::clone(&applied.auth),
             downgrade: applied.downgrade.clone(),
+            source: applied.source.clone(),
         }
     }
 

@@ -73,7 +73,8 @@ impl Permit<'_> {
             | Command::MemberRemove(_)
             | Command::MemberUpdate(_)
             | Command::MemberPromote(_)
-            | Command::Downgrade(_) => self.auth.check_admin(self.caller),
+            | Command::Downgrade(_)
+            | Command::Follow(_) => self.auth.check_admin(self.caller),
             // Clients cannot send it: a member publishes its own name before it has any user.
             Command::MemberPublish(_) => Ok(()),
             Command::As(_) => Err(Refusal::PermissionDenied),

@@ -9,6 +9,9 @@
 
 use etcd_api::etcdserverpb::request_op::Request as Operation;
 use etcd_api::etcdserverpb::{PutRequest, RequestOp, TxnRequest};
+use etcd_api::inkstonepb::FollowChange;
+use etcd_api::inkstonepb::follow_change::Change;
+use etcd_api::mvccpb::event::EventType;
 
 use crate::Command;
 
@@ -29,6 +32,7 @@ pub(crate) fn cost(command: &Command) -> u64 {
         Command::Put(request) => of_put(request),
         Command::Txn(request) => of_txn(request),
         Command::LeaseGrant(_) => LEASE_BYTES,
+        Command::Follow(request) => of_given(request),
         Command::DeleteRange(_)
         | Command::Compact(_)
         | Command::LeaseRevoke(_)
@@ -51,6 +55,20 @@ fn of_put(request: &PutRequest) -> u64 {
 /// The cost of the more expensive branch, as it is not known yet which one runs.
 fn of_txn(request: &TxnRequest) -> u64 {
     of_operations(&request.success).max(of_operations(&request.failure))
+}
+
+/// Deletions cost nothing, so that a source that deletes makes room here, too.
+fn of_given(request: &FollowChange) -> u64 {
+    match &request.change {
+        Some(Change::Revision(given)) => {
+            let puts = given.events.iter();
+            let puts = puts.filter(|event| event.r#type() == EventType::Put);
+            let bytes = puts.filter_map(|event| event.kv.as_ref());
+            bytes.map(|kv| KEY_BYTES + kv.0.len() as u64).sum()
+        }
+        Some(Change::Leases(leases)) => LEASE_BYTES * leases.granted.len() as u64,
+        _ => 0,
+    }
 }
 
 fn of_operations(operations: &[RequestOp]) -> u64 {

@@ -9,6 +9,7 @@ use etcd_api::etcdserverpb::{
 };
 
 use crate::hash::hash_versions;
+use crate::source::Source;
 use etcd_api::Error as Refusal;
 
 use crate::key_range::KeyRange;
@@ -144,6 +145,11 @@ impl Reader {
         UserReader {
             shared: &self.shared,
         }
+    }
+
+    /// The cluster that the store follows.
+    pub fn source(&self) -> Option<Source> {
+        self.shared.applied().source.clone()
     }
 
     pub fn watch_hub(&self) -> &Arc<WatchHub> {

@@ -12,18 +12,17 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use auth::{Auth, Role, Secret, User};
+use auth::Auth;
 use bolt::DatabaseFile;
 use bytes::Bytes;
 use engine::{Commitment, Import, ImportNotice, KeyChange, PieceWriter, Revision, SnapshotInfo};
 use environment::{Clock, Disk};
-use etcd_api::authpb;
 use etcd_snapshot::{FileState, FileVersion, SortedVersions};
 
 use crate::alarm::Alarm;
 use crate::apply::AppliedState;
 use crate::decide::TTL_MAX_SECONDS;
-use crate::{Error, Machine, Options, checkpoint};
+use crate::{Error, Machine, Options, checkpoint, foreign_users};
 
 /// Bytes of a piece.
 const PIECE_BYTES: usize = 1 << 20;
@@ -31,7 +30,7 @@ const PIECE_BYTES: usize = 1 << 20;
 const QUEUED_BYTES_MAX: u64 = 16 << 20;
 /// Longest time without a look at the progress of an import.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Largest revision of keys, and of users and roles, that is taken over: changes that follow need room
+/// Largest revision of keys that is taken over: changes that follow need room
 /// above it.
 const REVISION_MAX: i64 = 1 << 62;
 /// Raft's term of the state.
@@ -186,45 +185,10 @@ fn attach(
     Ok(())
 }
 
-/// Users and roles. Tokens that were given out before are not accepted any more: the first leader
-/// picks a key for new ones.
 fn users_of(state: &FileState) -> Result<Auth, RestoreError> {
-    let unfit = |what: &str| RestoreError::Unfit(format!("its users and roles have {what}"));
-    let text = |name: &Bytes| {
-        let text = std::str::from_utf8(name).map(str::to_owned);
-        text.map_err(|_| unfit("a name that is not UTF-8"))
-    };
-    let user = |(generation, user): (u64, &authpb::User)| {
-        let mut roles = user.roles.clone();
-        roles.sort_unstable();
-        roles.dedup();
-        let stored = User {
-            hash: user.password.to_vec(),
-            no_password: user.options.is_some_and(|options| options.no_password),
-            roles,
-            generation,
-        };
-        Ok((text(&user.name)?, stored))
-    };
-    let role = |role: &authpb::Role| {
-        let mut permissions = role.key_permission.clone();
-        permissions.sort_by(|one, other| {
-            let order = |it: &authpb::Permission| (it.key.clone(), it.range_end.clone());
-            order(one).cmp(&order(other))
-        });
-        Ok((text(&role.name)?, Role { permissions }))
-    };
-    let users = (1..).zip(&state.users).map(user);
-    let users = users.collect::<Result<Vec<_>, RestoreError>>()?;
-    let roles = state.roles.iter().map(role);
-    let roles = roles.collect::<Result<Vec<_>, RestoreError>>()?;
-    // Each user that was added has made a revision, which is its generation in a file of etcd.
-    let revision = state.auth_revision.max(users.len() as u64);
-    if revision > REVISION_MAX as u64 {
-        return Err(unfit("a revision that is too large"));
-    }
-    let secret = state.has_auth.then(Secret::missing);
-    Auth::restore(secret, revision, users, roles).map_err(unfit)
+    let (users, roles) = (&state.users, &state.roles);
+    let auth = foreign_users::users_of(state.has_auth, state.auth_revision, users, roles);
+    auth.map_err(|what| RestoreError::Unfit(format!("its users and roles have {what}")))
 }
 
 /// A look at the import, when it has written a piece.

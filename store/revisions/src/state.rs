@@ -12,6 +12,8 @@
 //! 11  compacted physically   revision i64
 //! 12 to 20  users, roles and tokens: auth_record.rs
 //! 21  downgrade enabled, or cancelled if the target is empty   target text
+//! 22  users and roles replaced: auth_record.rs
+//! 23  follows another cluster   cluster id u64, name text   24  follows none
 //! ```
 //!
 //! Which keys hang on a lease is not recorded: every key version names its
@@ -24,8 +26,9 @@ use engine::{Batch, Change};
 use crate::Error;
 use crate::alarm::Alarm;
 use crate::auth_record;
-use crate::fields::{Fields, put_alarm, put_text, put_texts};
+use crate::fields::{Fields, put_alarm, put_source, put_text, put_texts};
 use crate::member::MemberChange;
+use crate::source::Source;
 
 const GRANTED: u8 = 1;
 const REVOKED: u8 = 2;
@@ -39,6 +42,8 @@ const MEMBER_UPDATED: u8 = 9;
 const MEMBER_PUBLISHED: u8 = 10;
 const COMPACTED_PHYSICALLY: u8 = 11;
 const DOWNGRADE: u8 = 21;
+const FOLLOWS: u8 = 23;
+const FOLLOWS_NONE: u8 = 24;
 
 /// An effect that is not a key version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +87,8 @@ pub enum StateRecord {
         /// The version that it goes to; never empty.
         target: Option<String>,
     },
+    /// The store begins to follow another cluster, or ends it.
+    Follows { source: Option<Source> },
 }
 
 impl StateRecord {
@@ -122,6 +129,13 @@ impl StateRecord {
                 put_text(&mut payload, target.as_deref().unwrap_or_default());
                 DOWNGRADE
             }
+            StateRecord::Follows { source: None } => FOLLOWS_NONE,
+            StateRecord::Follows {
+                source: Some(source),
+            } => {
+                put_source(&mut payload, source);
+                FOLLOWS
+            }
         };
         Change::State {
             kind,
@@ -154,6 +168,10 @@ impl StateRecord {
             DOWNGRADE => StateRecord::Downgrade {
                 target: Some(fields.text()?).filter(|target| !target.is_empty()),
             },
+            FOLLOWS => StateRecord::Follows {
+                source: Some(fields.source()?),
+            },
+            FOLLOWS_NONE => StateRecord::Follows { source: None },
             auth_record::FIRST.. => StateRecord::Auth(auth_record::change(kind, &mut fields)?),
             _ => StateRecord::Member(member_change(kind, &mut fields)?),
         };
@@ -300,6 +318,15 @@ mod tests {
         });
         let target = Some("3.6.0".to_owned());
         records.push(StateRecord::Downgrade { target });
+        let auth = Box::new(auth_record::tests::users());
+        records.push(StateRecord::Auth(AuthChange::Replaced { auth }));
+        let source = Source {
+            cluster_id: u64::MAX,
+            name: "http://ä:2379".into(),
+        };
+        for source in [Some(source), None] {
+            records.push(StateRecord::Follows { source });
+        }
         records
     }
 
@@ -326,7 +353,7 @@ mod tests {
 
     #[test]
     fn unknown_kinds_and_odd_contents_are_refused() {
-        for kind in [0, 22, 255] {
+        for kind in [0, 25, 255] {
             let refused = StateRecord::decode(kind, &[0; 16]).unwrap_err();
             assert!(refused.to_string().contains("unknown kind"), "{refused}");
         }
@@ -348,7 +375,7 @@ mod tests {
             payload
                 .iter_mut()
                 .for_each(|byte| *byte &= random.next_u64() as u8 & 3);
-            let kind = random.below(23) as u8;
+            let kind = random.below(26) as u8;
             if let Ok(record) = StateRecord::decode(kind, &payload) {
                 assert_eq!(parts(&record), (kind, payload));
             }

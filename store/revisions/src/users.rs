@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use auth::{Auth, AuthCommand, AuthCommandResponse, AuthRequest, EnableRequest, SECRET_BYTES};
+use auth::{
+    Auth, AuthChange, AuthCommand, AuthCommandResponse, AuthRequest, EnableRequest, SECRET_BYTES,
+};
 use environment::randomness::secret_bytes;
 use etcd_api::Error as Refusal;
 
@@ -80,6 +82,19 @@ pub(crate) fn change(machine: &mut Machine, command: &AuthCommand) -> Result<Res
         assert_eq!(applied, Ok(()), "the change was decided on this state");
     }
     Ok(Response::Auth(AuthCommandResponse::default()))
+}
+
+/// Replaces all users and roles.
+pub(crate) fn replace(machine: &mut Machine, auth: Auth) -> Result<(), Error> {
+    let change = AuthChange::Replaced {
+        auth: Box::new(auth),
+    };
+    let record = StateRecord::Auth(change.clone());
+    check_record_size(&record, machine.shared.command_bytes_max())?;
+    machine.open.push_state(&record);
+    let applied = Arc::make_mut(&mut machine.decided.auth).apply(change);
+    assert_eq!(applied, Ok(()), "a whole replacement contradicts nothing");
+    Ok(())
 }
 
 /// Refuses a record that would leave no room in a batch for the next command.

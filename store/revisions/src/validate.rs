@@ -29,6 +29,7 @@ pub fn command(command: &Command, operations_max: usize) -> Result<(), Error> {
         | Command::MemberPublish(_)
         | Command::Auth(_)
         | Command::Downgrade(_)
+        | Command::Follow(_)
         | Command::As(_) => Ok(()),
         Command::MemberAdd(request) => peer_urls(&request.peer_ur_ls),
         Command::MemberUpdate(request) => peer_urls(&request.peer_ur_ls),

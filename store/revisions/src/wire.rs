@@ -10,7 +10,7 @@
 //!  12 member publish
 //!  13 auth (command: the request of users and roles; response: a header)
 //!  14 a command with its actor: the actor's header with its length, then the command
-//!  15 downgrade
+//!  15 downgrade  16 follow
 //!
 //!   request, response   kind u8 | the request or response in protobuf
 //!
@@ -22,6 +22,7 @@
 //!         4  anything else: a text for people
 //!         5  reads more than a command that writes may: limit u64
 //!         6  needs a damaged value: a text for people
+//!         7  not the next change of the cluster that is followed: a text for people
 //! ```
 //!
 //! Bytes from elsewhere are never trusted: what does not decode is an error,
@@ -40,6 +41,7 @@ const TOO_LARGE: u8 = 3;
 const OTHER: u8 = 4;
 const READS_TOO_MUCH: u8 = 5;
 const DAMAGED: u8 = 6;
+const FOLLOW: u8 = 7;
 
 /// How the text of a shortage begins, by which it is known: members of releases before
 /// this kind of error take it for any other text.
@@ -86,7 +88,7 @@ codec!(
     Command, "a command",
     1 Put, 2 DeleteRange, 3 Txn, 4 Compact, 5 LeaseGrant, 6 LeaseRevoke, 7 Alarm,
     8 MemberAdd, 9 MemberRemove, 10 MemberUpdate, 11 MemberPromote, 12 MemberPublish,
-    13 Auth, 15 Downgrade;
+    13 Auth, 15 Downgrade, 16 Follow;
     14 As Acting
 );
 
@@ -94,7 +96,7 @@ codec!(
     Response, "an answer",
     1 Put, 2 DeleteRange, 3 Txn, 4 Compact, 5 LeaseGrant, 6 LeaseRevoke, 7 Alarm,
     8 MemberAdd, 9 MemberRemove, 10 MemberUpdate, 11 MemberPromote, 12 MemberPublish,
-    13 Auth, 15 Downgrade,
+    13 Auth, 15 Downgrade, 16 Follow,
 );
 
 codec!(
@@ -117,6 +119,7 @@ impl Error {
                 Error::Etcd(error) => text(ETCD, error.message()),
                 Error::Elsewhere(what) => text(OTHER, what),
                 Error::DamagedElsewhere(what) => text(DAMAGED, what),
+                Error::Follow(what) => text(FOLLOW, what),
                 Error::ReadsTooMuch { bytes_max } => {
                     [&[READS_TOO_MUCH][..], &bytes_max.to_le_bytes()]
                         .concat()
@@ -146,11 +149,14 @@ impl Error {
     pub fn decode(bytes: Bytes) -> Result<Error, Error> {
         let (kind, mut body) = split(bytes)?;
         match kind {
-            ETCD | OTHER | DAMAGED => {
+            ETCD | OTHER | DAMAGED | FOLLOW => {
                 let text = std::str::from_utf8(&body)
                     .map_err(|error| unreadable(format!("an error's text: {error}")))?;
                 if kind == DAMAGED {
                     return Ok(Error::DamagedElsewhere(text.into()));
+                }
+                if kind == FOLLOW {
+                    return Ok(Error::Follow(text.into()));
                 }
                 if kind == OTHER && text.starts_with(SHORT) {
                     return Ok(Error::Short(text.into()));

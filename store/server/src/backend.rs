@@ -117,8 +117,36 @@ impl Backend {
         self.propose(command).await
     }
 
+    /// Proposes commands at once, to be evaluated in their order, and waits for all of them. Returns the
+    /// last answer, or the first refusal.
+    pub(crate) async fn execute_in_order(
+        &self,
+        commands: Vec<Signed>,
+    ) -> Result<Option<Response>, Status> {
+        let proposed = commands
+            .into_iter()
+            .map(|it| self.node.propose(it.into_command()));
+        let proposed: Vec<_> = proposed.collect();
+        let mut last = None;
+        for proposed in proposed {
+            last = Some(self.outcome(proposed).await?);
+        }
+        if let Some(response) = &mut last {
+            self.fill(response.header_mut());
+        }
+        Ok(last)
+    }
+
     async fn propose(&self, command: Signed) -> Result<Response, Status> {
-        let outcome = match self.node.propose(command.into_command()) {
+        self.outcome(self.node.propose(command.into_command()))
+            .await
+    }
+
+    async fn outcome(
+        &self,
+        proposed: Result<cluster::Pending, cluster::Error>,
+    ) -> Result<Response, Status> {
+        let outcome = match proposed {
             Ok(pending) => tokio::time::timeout(self.config.request_timeout(), pending).await,
             Err(error) => Ok(Err(error)),
         };

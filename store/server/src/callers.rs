@@ -80,6 +80,8 @@ impl Method {
             | Method::Snapshot
             | Method::MoveLeader
             | Method::Downgrade
+            | Method::FollowChange
+            | Method::FollowSource
             | Method::AuthEnable
             | Method::AuthDisable
             | Method::UserAdd

@@ -37,7 +37,9 @@ use crate::http::{self, OverTls, Pages};
 use crate::methods::Method;
 use crate::recipes::{election, mutex};
 use crate::request_body::RequestBody;
-use crate::{auth, cluster, http2_debug, kv, lease, maintenance, snapshot, unsupported, watch};
+use crate::{
+    auth, cluster, follow, http2_debug, kv, lease, maintenance, snapshot, unsupported, watch,
+};
 
 /// Kinds of requests that a port serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,6 +167,8 @@ fn serve(client: &Arc<Client>, method: Option<Method>, request: Request<RequestB
         Method::Leader => call.unary(election::leader),
         Method::Observe => call.observing(election::observe),
         Method::Resign => call.unary(election::resign),
+        Method::FollowChange => call.unary(follow::change),
+        Method::FollowSource => call.unary(follow::source),
         Method::HealthCheck | Method::HealthWatch => {
             let backend = Arc::clone(&client.backend);
             HealthServer::new(HealthCheckService { backend }).call(call.request)
@@ -278,6 +282,7 @@ impl Arriving {
             | "v3electionpb.Election" => {
                 grpc.max_decoding_message_size(self.client.backend.config.message_bytes_max())
             }
+            "inkstonepb.Follow" => grpc.max_decoding_message_size(follow::MESSAGE_BYTES_MAX),
             _ => grpc,
         }
     }

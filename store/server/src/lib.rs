@@ -33,6 +33,7 @@ mod dispatch;
 mod encoded;
 mod error;
 mod files;
+mod follow;
 mod foreign;
 mod health;
 mod http;

@@ -122,6 +122,8 @@ methods! {
     Leader: "v3electionpb.Election" "Leader" Unary;
     Observe: "v3electionpb.Election" "Observe" ServerStream;
     Resign: "v3electionpb.Election" "Resign" Unary;
+    FollowChange: "inkstonepb.Follow" "Change" Unary;
+    FollowSource: "inkstonepb.Follow" "Source" Unary;
 }
 
 impl Method {
@@ -131,10 +133,10 @@ impl Method {
     }
 
     /// Whether its counters are shown before its first call. As in etcd, those of services
-    /// that etcd registers after it initializes its counters are not.
+    /// that etcd registers after it initializes its counters are not; nor those that etcd does not have.
     pub(crate) fn is_shown_before_its_first_call(self) -> bool {
         let (service, _, _) = self.about();
-        !service.starts_with("v3")
+        !service.starts_with("v3") && !service.starts_with("inkstonepb")
     }
 }
 

@@ -27,6 +27,7 @@ pub(crate) fn of_machine(error: &revisions::Error) -> Status {
         revisions::Error::LeaseFull { .. } | revisions::Error::ReadsTooMuch { .. } => {
             Status::resource_exhausted(format!("inkstone: {error}"))
         }
+        revisions::Error::Follow(_) => Status::failed_precondition(format!("inkstone: {error}")),
         revisions::Error::Short(_)
         | revisions::Error::NoSnapshot(_)
         | revisions::Error::Elsewhere(_)

@@ -15,6 +15,7 @@ use etcd_api::etcdserverpb::kv_client::KvClient;
 use etcd_api::etcdserverpb::lease_client::LeaseClient;
 use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
 use etcd_api::etcdserverpb::watch_client::WatchClient;
+use etcd_api::inkstonepb::follow_client::FollowClient;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status};
@@ -82,6 +83,11 @@ impl Connection {
 
     pub(crate) fn maintenance(&self) -> MaintenanceClient<Channel> {
         MaintenanceClient::new(self.channel.clone()).max_decoding_message_size(usize::MAX)
+    }
+
+    /// The service by which a store follows another cluster.
+    pub(crate) fn follow(&self) -> FollowClient<Channel> {
+        FollowClient::new(self.channel.clone())
     }
 
     /// The service of users and roles.

@@ -35,6 +35,8 @@ pub(crate) struct Lessor {
     due: BTreeSet<(Instant, i64)>,
     /// Whether this machine leads. Leases expire only while it does.
     leading: bool,
+    /// Most deadlines in a second after a promotion.
+    per_second: u32,
     clock: Arc<dyn Clock>,
     /// Notified whenever a lease ends or the machine stops leading.
     ended: Arc<Notify>,
@@ -60,6 +62,7 @@ impl Lessor {
             attached: HashMap::new(),
             due: BTreeSet::new(),
             leading: false,
+            per_second: 1,
             clock,
             ended: Arc::default(),
         }
@@ -227,6 +230,7 @@ impl Lessor {
     /// can send keep-alives for all of them first.
     pub fn promote(&mut self, extend: Duration, per_second: u32) {
         self.leading = true;
+        self.per_second = per_second.max(1);
         let now = self.clock.now() + extend;
         let mut leases: Vec<_> = self
             .leases
@@ -236,7 +240,7 @@ impl Lessor {
         leases.sort_unstable();
         let first = leases.first().map_or(now, |&(expires, _)| expires);
         for (place, (expires, id)) in leases.into_iter().enumerate() {
-            let slot = first + Duration::from_secs(place as u64 / u64::from(per_second.max(1)));
+            let slot = first + Duration::from_secs(place as u64 / u64::from(self.per_second));
             self.set_expiry(id, expires.max(slot));
         }
         assert_eq!(
@@ -244,6 +248,13 @@ impl Lessor {
             self.leases.len(),
             "every lease has one deadline"
         );
+    }
+
+    /// Starts the deadlines of all leases again, as a promotion does, if this machine leads.
+    pub fn begin_again(&mut self) {
+        if self.leading {
+            self.promote(Duration::ZERO, self.per_second);
+        }
     }
 
     /// Stops the deadlines and wakes the waiters.

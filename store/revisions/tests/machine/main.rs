@@ -6,6 +6,7 @@ mod bootstrap;
 mod damage;
 mod damaged_restart;
 mod followers;
+mod following;
 mod hash;
 mod leases;
 mod limits;

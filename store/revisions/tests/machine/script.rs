@@ -14,7 +14,7 @@
 //! member add URLS [learner]      member update ID URLS      member publish ID NAME URLS
 //! member remove ID      member promote ID      members      (ids in hexadecimal)
 //! downgrade validate|enable VERSION      downgrade cancel      downgrade      (the target)
-//! as, users, user, role: users.rs
+//! as, users, user, role: users.rs      follow: following.rs
 //! ```
 
 use std::collections::HashMap;
@@ -33,6 +33,7 @@ use etcd_api::etcdserverpb::{
 };
 use revisions::{Command, Error, Response, WatchStream, validate};
 
+use crate::following;
 use crate::membership;
 use crate::store::{Store, bytes};
 use crate::users;
@@ -59,7 +60,19 @@ impl<'a> Words<'a> {
         self.rest.pop().expect("another word")
     }
 
-    fn number(&mut self) -> i64 {
+    /// The number of an option, if it is next; 0 otherwise.
+    pub fn number_of(&mut self, name: &str) -> i64 {
+        let next = self.rest.last().and_then(|word| word.split_once('='));
+        match next {
+            Some((found, value)) if found == name => {
+                self.rest.pop();
+                number(value)
+            }
+            _ => 0,
+        }
+    }
+
+    pub fn number(&mut self) -> i64 {
         self.next().parse().expect("a number")
     }
 
@@ -153,6 +166,7 @@ impl Session {
                 show(changed, |answer| membership::show(&answer))
             }
             "downgrade" => self.downgrade(&mut words),
+            "follow" => self.follow(&mut words),
             "as" => users::act_as(self.store(), &mut words),
             "users" | "user" | "role" => users::run(self.store(), verb, &mut words),
             "members" => membership::list(&self.store().reader.members()),
@@ -177,6 +191,19 @@ impl Session {
         show(changed, |answer| match answer {
             Response::Downgrade(answer) => format!("cluster {}", answer.version),
             other => panic!("not of a downgrade: {other:?}"),
+        })
+    }
+
+    fn follow(&mut self, words: &mut Words<'_>) -> String {
+        let Some((verb, _)) = words.option() else {
+            return match self.store().reader.source() {
+                Some(source) => format!("cluster {} at {}", source.cluster_id, source.name),
+                None => "no cluster".to_owned(),
+            };
+        };
+        let changed = self.store().run(following::command(verb, words));
+        show(changed, |mut answer| {
+            format!("revision {}", answer.header_mut().revision)
         })
     }
 

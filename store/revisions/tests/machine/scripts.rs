@@ -65,6 +65,7 @@ scripts!(
     watches,
     alarms,
     downgrades,
+    following_another_cluster,
     members,
     users,
     roles,

@@ -13,6 +13,8 @@ use etcd_api::etcdserverpb::{
     MemberPromoteRequest, MemberRemoveRequest, MemberUpdateRequest, PutRequest, RequestOp,
     TxnRequest,
 };
+use etcd_api::inkstonepb::follow_change::Change;
+use etcd_api::inkstonepb::{FollowBegin, FollowChange};
 use revisions::{Command, Error, LeaseRequest, LeaseResponse, MemberPublishRequest, TraceContext};
 
 use crate::store::{Store, put, range};
@@ -85,6 +87,13 @@ fn commands(id: u64) -> Vec<Command> {
             action: DowngradeAction::Enable as i32,
             version: "3.6".into(),
         }),
+        Command::Follow(FollowChange {
+            cluster_id: u64::MAX,
+            change: Some(Change::Begin(FollowBegin {
+                revision: 4,
+                name: "http://etcd:2379".into(),
+            })),
+        }),
     ]
 }
 
@@ -115,7 +124,7 @@ fn every_command_and_every_answer_comes_back() {
         assert_eq!(revisions::Response::decode(encoded).unwrap(), response);
     }
     kinds.sort_unstable();
-    assert_eq!(kinds, (1..=12).chain([15]).collect::<Vec<u8>>());
+    assert_eq!(kinds, (1..=12).chain([15, 16]).collect::<Vec<u8>>());
 }
 
 #[test]
@@ -178,6 +187,12 @@ fn refusals_keep_what_clients_treat_them_by() {
     let there = Error::decode(other.encode()).unwrap();
     assert_eq!(there.to_string(), format!("on the leader: {other}"));
     assert_eq!(same(there).to_string(), format!("on the leader: {other}"));
+    let follows = Error::Follow("this store follows another".into());
+    assert_eq!(same(follows.clone()).to_string(), follows.to_string());
+    assert!(matches!(
+        Error::decode(follows.encode()),
+        Ok(Error::Follow(_))
+    ));
     let from_the_future = Bytes::from_static(b"\x01etcdserver: never heard of");
     assert!(matches!(
         Error::decode(from_the_future),
@@ -187,7 +202,7 @@ fn refusals_keep_what_clients_treat_them_by() {
 
 #[test]
 fn a_message_that_cannot_be_read_is_an_error() {
-    for bytes in [&b""[..], b"\0", b"\x10", b"\xff\x01", b"\x01\x0a\x7f"] {
+    for bytes in [&b""[..], b"\0", b"\x12", b"\xff\x01", b"\x01\x0a\x7f"] {
         let bytes = Bytes::copy_from_slice(bytes);
         let refused = Command::decode(bytes.clone()).unwrap_err().to_string();
         assert!(refused.contains("from another member"), "{refused}");

@@ -47,6 +47,7 @@ fn place(command: &Command) -> Option<usize> {
         | Command::MemberPromote(_)
         | Command::Auth(_)
         | Command::Downgrade(_)
+        | Command::Follow(_)
         | Command::As(_) => return None,
     })
 }

@@ -1,0 +1,314 @@
+//! `inkstone cut-over`: ends the following of a cluster at one revision, which both sides have.
+//!
+//! ```text
+//!   compare ─► source refuses writes ─► its last revision arrives ─► compare ─► store accepts writes
+//!              └──────────────── no write anywhere, normally some ms ─────────┘
+//! ```
+//!
+//! The source refuses writes because of an alarm of the type CORRUPT, which etcd keeps in its replicated
+//! state: nothing gets past it, on any member, and reads and watches go on. The alarm names a member that
+//! no cluster has, so that a later run knows it.
+
+mod fence;
+
+use std::time::Duration;
+
+use environment::real::RealClock;
+use environment::{Clock, Instant};
+use etcd_api::inkstonepb::FollowEnd;
+use etcd_api::inkstonepb::follow_change::Change;
+use tokio::time::sleep;
+
+use self::fence::Fence;
+use crate::client::signals::EndSignals;
+use crate::client::{Connection, ConnectionArguments, Endpoints, duration};
+use crate::failure::{self, Failure};
+use crate::follow::{
+    Comparison, FollowedLeases, SourceArguments, Target, compare, different, source as followed,
+    take_over_users, target as follower, users_differ,
+};
+
+/// A comparison that took longer is not made while no cluster accepts writes.
+const QUICK_COMPARISON: Duration = Duration::from_millis(300);
+/// The source is made to refuse writes when the store is this close behind.
+const BEHIND_MAX: i64 = 1000;
+/// Time between two looks at where the store stands.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// Move from a cluster that a store follows to the store
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+While `inkstone follow` runs: the source refuses writes from now on (etcd's alarm CORRUPT, which
+holds on all of its members; reads and watches go on), its last revision arrives at the store,
+HashKV of both is compared, and the store accepts writes. Clients then go to the store; a watch
+goes on from the revision behind the last one that it has seen.
+
+If a step fails before the store accepts writes, the source accepts them again. Afterwards the
+source stays as it is. To go back before anything was written to the store, stop the store and
+allow writes at the source: inkstone alarm disarm --endpoint SOURCE
+
+Examples:
+  inkstone cut-over http://etcd:2379
+  inkstone cut-over https://e1:2379 --source-cacert ca.pem --source-user root --endpoint http://n1:2379")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    source: SourceArguments,
+    /// Give up, and let the source accept writes again, if its last revision does not arrive in this time
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
+    wait: Duration,
+    #[command(flatten)]
+    connection: ConnectionArguments,
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
+    let (source, name) = arguments.source.endpoints(&arguments.connection)?;
+    let target = Endpoints::new(arguments.connection)?;
+    let mut signals = EndSignals::catch()?;
+    let mut move_ = CutOver::open(&source, &target, arguments.wait).await?;
+    let outcome = tokio::select! {
+        outcome = move_.run() => outcome,
+        _ = signals.next_is_terminate() => Err(Failure::failed("interrupted", "")),
+    };
+    match outcome {
+        Ok(()) => {
+            failure::say(&format!(
+                "Clients go to the store now. The source refuses writes until\n  inkstone alarm disarm \
+                 --endpoint {name}"
+            ));
+            Ok(())
+        }
+        Err(failure) => Err(move_.take_back(failure).await),
+    }
+}
+
+/// One move.
+struct CutOver {
+    source: Connection,
+    target: Target,
+    fence: Fence,
+    /// Longest time to wait for the source's last revision.
+    wait: Duration,
+    /// Whether the store was asked to accept writes.
+    has_asked: bool,
+}
+
+impl CutOver {
+    async fn open(
+        source: &Endpoints,
+        target: &Endpoints,
+        wait: Duration,
+    ) -> Result<CutOver, Failure> {
+        let source = source.any().await?;
+        let connection = target.any().await?;
+        let there = followed::state(&source).await?;
+        let here = follower::state(&connection).await?;
+        match here.source {
+            Some(followed) if followed.cluster_id == there.cluster_id => {}
+            Some(followed) => {
+                return Err(Failure::wrong_use(
+                    format_args!(
+                        "the store follows cluster {:x} ({}), and the source is cluster {:x}",
+                        followed.cluster_id, followed.name, there.cluster_id
+                    ),
+                    "Name the source that the store follows.",
+                ));
+            }
+            None => {
+                return Err(Failure::wrong_use(
+                    "the store follows no cluster",
+                    "Start `inkstone follow SOURCE` first, and leave it running.",
+                ));
+            }
+        }
+        Ok(CutOver {
+            target: Target {
+                connection: connection.into(),
+                cluster_id: there.cluster_id,
+            },
+            fence: Fence::of(&source).await?,
+            source,
+            wait,
+            has_asked: false,
+        })
+    }
+
+    async fn run(&mut self) -> Result<(), Failure> {
+        self.catch_up().await?;
+        let quick = self.compare_before().await?;
+        let began = RealClock.now();
+        self.fence.raise(&self.source).await?;
+        let last = self.last_revision().await?;
+        self.arrival(last).await?;
+        self.same_leases().await?;
+        if users_differ(&self.source, &self.target).await? {
+            take_over_users(&self.source, &self.target).await?;
+        }
+        if quick {
+            self.compare_at(last).await?;
+        }
+        self.has_asked = true;
+        let end = Change::End(FollowEnd { revision: last });
+        self.target.must_change(end).await?;
+        let took = RealClock.now().saturating_since(began);
+        failure::say(&format!(
+            "the store accepts writes from revision {} on; no cluster did for {} ms",
+            last + 1,
+            took.as_millis()
+        ));
+        match quick {
+            true => Ok(()),
+            false => self.compare_at(last).await,
+        }
+    }
+
+    /// Waits until the store is close behind the source.
+    async fn catch_up(&self) -> Result<(), Failure> {
+        let mut deadline = Deadline::new(self.wait);
+        let mut before = 0;
+        loop {
+            let here = follower::state(&self.target.connection).await?.revision;
+            let behind = followed::state(&self.source).await?.revision - here;
+            if behind <= BEHIND_MAX {
+                return Ok(());
+            }
+            if here > before {
+                deadline = Deadline::new(self.wait);
+            }
+            before = here;
+            deadline.check(|| {
+                Failure::failed(
+                    format_args!("the store is {behind} revisions behind and does not move"),
+                    "Is `inkstone follow` running?",
+                )
+            })?;
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Compares at a revision of now, while writes go on. Returns whether it was quick enough to do it
+    /// once more while they rest.
+    async fn compare_before(&self) -> Result<bool, Failure> {
+        let began = RealClock.now();
+        let revision = follower::state(&self.target.connection).await?.revision;
+        self.compare_at(revision).await?;
+        Ok(RealClock.now().saturating_since(began) <= QUICK_COMPARISON)
+    }
+
+    async fn compare_at(&self, revision: i64) -> Result<(), Failure> {
+        match compare(&self.source, &self.target, revision).await? {
+            Comparison::Equal { hash } => {
+                failure::say(&format!(
+                    "histories are equal at revision {revision}: HashKV {hash:08x}"
+                ));
+                Ok(())
+            }
+            Comparison::Different { here, source } => Err(different(revision, here, source)),
+            Comparison::Missed => Err(Failure::failed(
+                format_args!("the histories could not be compared at revision {revision}"),
+                "The source was compacted at the same time. Try again.",
+            )),
+        }
+    }
+
+    /// The source's revision behind which none comes.
+    async fn last_revision(&self) -> Result<i64, Failure> {
+        fence::linearizable_revision(&self.source).await
+    }
+
+    /// Waits until the store has the source's last revision.
+    async fn arrival(&self, last: i64) -> Result<(), Failure> {
+        let deadline = Deadline::new(self.wait);
+        loop {
+            let here = follower::state(&self.target.connection).await?.revision;
+            if here == last {
+                return Ok(());
+            }
+            deadline.check(|| {
+                Failure::failed(
+                    format_args!(
+                        "the store is at revision {here}, and the source's last is {last}"
+                    ),
+                    "Is `inkstone follow` running?",
+                )
+            })?;
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Gives the store the source's leases of now.
+    async fn same_leases(&self) -> Result<(), Failure> {
+        let deadline = Deadline::new(self.wait);
+        loop {
+            let mut leases = FollowedLeases::of(&self.target).await?;
+            let Some(change) = leases.changes(&self.source).await? else {
+                return Ok(());
+            };
+            self.target.must_change(change).await?;
+            deadline.check(|| {
+                Failure::failed(
+                    "the source's leases do not stay the same",
+                    "Does another program end leases there? Try again.",
+                )
+            })?;
+        }
+    }
+
+    /// Lets the source accept writes again, unless the store may accept them already.
+    async fn take_back(&self, failure: Failure) -> Failure {
+        if !self.fence.was_raised_here() {
+            return failure;
+        }
+        let followed = match self.has_asked {
+            false => Ok(true),
+            true => follower::state(&self.target.connection)
+                .await
+                .map(|here| here.source.is_some()),
+        };
+        let what = failure.what();
+        match followed {
+            Ok(true) => match self.fence.lower(&self.source).await {
+                Ok(()) => Failure::failed(
+                    format_args!("{what}; the source accepts writes again"),
+                    "Nothing has moved. The store goes on following.",
+                ),
+                Err(lowered) => Failure::failed(
+                    format_args!(
+                        "{what}; the source still refuses writes: {}",
+                        lowered.what()
+                    ),
+                    "Allow them with: inkstone alarm disarm --endpoint SOURCE",
+                ),
+            },
+            Ok(false) => Failure::failed(
+                format_args!(
+                    "{what}; the store accepts writes already, and the source refuses them"
+                ),
+                "Clients go to the store.",
+            ),
+            Err(unknown) => Failure::failed(
+                format_args!(
+                    "{what}; it is unknown whether the store accepts writes ({}), so the source still refuses \
+                     them",
+                    unknown.what()
+                ),
+                "Run this again when the store can be reached: it goes on where this ended.",
+            ),
+        }
+    }
+}
+
+/// A moment at which waiting ends.
+struct Deadline(Instant);
+
+impl Deadline {
+    fn new(wait: Duration) -> Deadline {
+        Deadline(RealClock.now() + wait)
+    }
+
+    fn check(&self, late: impl FnOnce() -> Failure) -> Result<(), Failure> {
+        match RealClock.now() < self.0 {
+            true => Ok(()),
+            false => Err(late()),
+        }
+    }
+}

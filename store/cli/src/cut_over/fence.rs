@@ -1,0 +1,90 @@
+//! Makes a cluster refuse writes, and accept them again.
+
+use bytes::Bytes;
+use etcd_api::etcdserverpb::alarm_request::AlarmAction;
+use etcd_api::etcdserverpb::{AlarmMember, AlarmRequest, AlarmType, RangeRequest};
+
+use crate::client::{Connection, NO_END};
+use crate::failure::Failure;
+
+/// The member of the alarm, which no cluster has: the letters `inkstone`.
+const MEMBER: u64 = u64::from_be_bytes(*b"inkstone");
+
+/// The alarm of a move at the source.
+pub(super) struct Fence {
+    /// Whether a move before this one has raised it.
+    was_raised_before: bool,
+    was_raised_here: bool,
+}
+
+impl Fence {
+    /// Looks at the alarms of the source. Fails if it is really corrupt.
+    pub(super) async fn of(source: &Connection) -> Result<Fence, Failure> {
+        let alarms = alarm(source, AlarmAction::Get, 0, AlarmType::None).await?;
+        let corrupt = |alarm: &&AlarmMember| alarm.alarm() == AlarmType::Corrupt;
+        if let Some(alarm) = alarms
+            .iter()
+            .filter(corrupt)
+            .find(|it| it.member_id != MEMBER)
+        {
+            return Err(Failure::failed(
+                format_args!(
+                    "member {:x} of the source has the alarm CORRUPT",
+                    alarm.member_id
+                ),
+                "Find out what is damaged there first: its members do not have the same keys.",
+            ));
+        }
+        Ok(Fence {
+            was_raised_before: alarms.iter().any(|it| it.member_id == MEMBER),
+            was_raised_here: false,
+        })
+    }
+
+    /// Makes the source refuse writes.
+    pub(super) async fn raise(&mut self, source: &Connection) -> Result<(), Failure> {
+        // It may be raised even if its answer does not arrive.
+        self.was_raised_here = true;
+        alarm(source, AlarmAction::Activate, MEMBER, AlarmType::Corrupt).await?;
+        Ok(())
+    }
+
+    /// Whether the source refuses writes because of a move.
+    pub(super) fn was_raised_here(&self) -> bool {
+        self.was_raised_here || self.was_raised_before
+    }
+
+    /// Lets the source accept writes again.
+    pub(super) async fn lower(&self, source: &Connection) -> Result<(), Failure> {
+        alarm(source, AlarmAction::Deactivate, MEMBER, AlarmType::Corrupt).await?;
+        Ok(())
+    }
+}
+
+async fn alarm(
+    connection: &Connection,
+    action: AlarmAction,
+    member_id: u64,
+    kind: AlarmType,
+) -> Result<Vec<AlarmMember>, Failure> {
+    let message = AlarmRequest {
+        action: action.into(),
+        member_id,
+        alarm: kind.into(),
+    };
+    let send = async |request| connection.maintenance().alarm(request).await;
+    Ok(connection.call(message, send).await?.alarms)
+}
+
+/// The newest revision of a cluster, which all of its members have agreed on.
+pub(super) async fn linearizable_revision(connection: &Connection) -> Result<i64, Failure> {
+    let message = RangeRequest {
+        key: Bytes::from_static(NO_END),
+        limit: 1,
+        count_only: true,
+        ..RangeRequest::default()
+    };
+    let send = async |request| connection.kv().range(request).await;
+    let answer = connection.call(message, send).await?;
+    Ok(answer.header.map_or(0, |header| header.revision))
+}

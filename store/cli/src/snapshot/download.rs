@@ -1,0 +1,133 @@
+//! Receives the snapshot of a running server into a file.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use etcd_api::etcdserverpb::{SnapshotRequest, SnapshotResponse};
+use etcd_snapshot::SUM_BYTES;
+use sha2::{Digest, Sha256};
+use tonic::Streaming;
+
+use crate::client::Connection;
+use crate::failure::Failure;
+use crate::progress::Progress;
+
+/// A file that is not complete yet. Dropping it removes it.
+pub(crate) struct Unfinished {
+    pub(crate) path: PathBuf,
+    pub(super) output: BufWriter<File>,
+    is_complete: bool,
+}
+
+impl Unfinished {
+    pub(super) fn create(target: &Path) -> io::Result<Unfinished> {
+        if target.is_dir() || target.file_name().is_none() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        let mut name = target.as_os_str().to_owned();
+        // Two that save under one name at the same time do not write to the same file.
+        name.push(format!(".{}.part", std::process::id()));
+        let path = PathBuf::from(name);
+        let mut options = OpenOptions::new();
+        // It has the hashes of passwords.
+        options.write(true).create(true).truncate(true).mode(0o600);
+        Ok(Unfinished {
+            output: BufWriter::with_capacity(1 << 20, options.open(&path)?),
+            path,
+            is_complete: false,
+        })
+    }
+
+    /// Gives it the name of the target, once it is on stable storage.
+    #[expect(clippy::disallowed_methods, reason = "a file that an operator names")]
+    pub(super) fn complete(mut self, target: &Path) -> io::Result<()> {
+        self.output.flush()?;
+        self.output.get_ref().sync_all()?;
+        fs::rename(&self.path, target)?;
+        self.is_complete = true;
+        let folder = target.parent().filter(|it| !it.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    }
+}
+
+impl Drop for Unfinished {
+    #[expect(clippy::disallowed_methods, reason = "a file that an operator names")]
+    fn drop(&mut self) {
+        if !self.is_complete {
+            // The failure that is reported is the one before.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Receives a snapshot into a file beside `target`, all of it written and its checksum compared.
+pub(crate) async fn download(
+    connection: &Connection,
+    target: &Path,
+) -> Result<(Unfinished, Received), Failure> {
+    let unwritten = |error: io::Error| unwritten(target, &error);
+    let mut file = Unfinished::create(target).map_err(unwritten)?;
+    let request = connection.request(SnapshotRequest {});
+    let mut maintenance = connection.maintenance();
+    let opened = maintenance.snapshot(request).await;
+    let messages = opened.map_err(|status| connection.refused(&status))?;
+    let received = receive(connection, messages.into_inner(), &mut file, target).await?;
+    file.output.flush().map_err(unwritten)?;
+    Ok((file, received))
+}
+
+/// What a server has sent.
+pub(crate) struct Received {
+    pub(super) bytes: u64,
+    pub(super) version: String,
+}
+
+/// Writes what the server sends, and compares it with the checksum that comes last.
+async fn receive(
+    connection: &Connection,
+    mut messages: Streaming<SnapshotResponse>,
+    file: &mut Unfinished,
+    target: &Path,
+) -> Result<Received, Failure> {
+    let (mut sum, mut progress) = (Sha256::new(), None);
+    let (mut received, mut last) = (None, None);
+    loop {
+        let message = messages.message().await;
+        let Some(message) = message.map_err(|status| connection.refused(&status))? else {
+            break;
+        };
+        // The one before was not the last: it is a part of the file.
+        if let Some(before) = last.replace(message.blob) {
+            sum.update(&before);
+        }
+        let blob = last.as_deref().unwrap_or_default();
+        let written = file.output.write_all(blob);
+        written.map_err(|error| unwritten(target, &error))?;
+        let total = message.remaining_bytes + blob.len() as u64;
+        let received = received.get_or_insert(Received {
+            bytes: 0,
+            version: message.version,
+        });
+        received.bytes += blob.len() as u64;
+        progress
+            .get_or_insert_with(|| Progress::new("saving", total))
+            .advance(blob.len() as u64);
+    }
+    let is_whole =
+        last.is_some_and(|last| last.len() as u64 == SUM_BYTES && sum.finalize()[..] == last);
+    received.filter(|_| is_whole).ok_or_else(|| {
+        Failure::failed(
+            "the snapshot is not whole: the SHA-256 behind its last page does not fit",
+            "Nothing was written. Try again, or name another member with --endpoint.",
+        )
+    })
+}
+
+pub(super) fn unwritten(target: &Path, error: &io::Error) -> Failure {
+    Failure::failed(
+        format_args!("cannot write {}: {error}", target.display()),
+        "Name a file in a folder with room that this user may write.",
+    )
+}
