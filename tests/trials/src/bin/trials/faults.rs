@@ -18,7 +18,7 @@
 mod broken;
 mod changes;
 mod clock;
-mod cross_check;
+pub mod cross_check;
 mod ending;
 mod injector;
 mod kinds;

@@ -3,6 +3,7 @@
 //! ```text
 //!   does a store keep its promises?    crash  power-cut  soak
 //!   does a cluster?                    faults  walks  hostile  tls-abuse  rolling-users
+//!   can clients move from etcd?         follow
 //!   do clients get what etcd gives?    fuzz  strain  etcd-tests  watch-beside-ranges
 //!   do tests on a busy machine?        ports
 //!   do the locks' schedulers?          guest
@@ -19,6 +20,7 @@ mod caller;
 mod client;
 mod etcd_tests;
 mod faults;
+mod follow;
 mod fuzz;
 mod guest;
 mod hostile;
@@ -73,6 +75,8 @@ enum Verb {
     TlsAbuse(tls_abuse::Options),
     /// Three members restarted under a thousand clients with users and TLS
     RollingUsers(rolling_users::Options),
+    /// A store follows etcd through restarts, and clients are moved to it
+    Follow(follow::Options),
     /// Random operations beside etcd, and damaged, slow and hostile clients
     Fuzz(fuzz::Options),
     /// One Go client with very large and very many requests, on our server and etcd (needs Go)
@@ -97,6 +101,7 @@ fn main() -> process::Outcome {
         Verb::Hostile(options) => hostile::run(&options),
         Verb::TlsAbuse(options) => tls_abuse::run(&options),
         Verb::RollingUsers(options) => rolling_users::run(&options),
+        Verb::Follow(options) => follow::run(&options),
         Verb::Fuzz(options) => fuzz::run(&options),
         Verb::Strain(options) => strain::run(&options),
         Verb::WatchBesideRanges(options) => watch_beside_ranges::run(&options),
