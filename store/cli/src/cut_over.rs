@@ -18,6 +18,7 @@ use environment::{Clock, Instant};
 use etcd_api::inkstonepb::FollowEnd;
 use etcd_api::inkstonepb::follow_change::Change;
 use tokio::time::sleep;
+use tonic::Code;
 
 use self::fence::Fence;
 use crate::client::signals::EndSignals;
@@ -34,6 +35,8 @@ const QUICK_COMPARISON: Duration = Duration::from_millis(300);
 const BEHIND_MAX: i64 = 1000;
 /// Time between two looks at where the store stands.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// Pause before the store is asked again.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Move from a cluster that a store follows to the store
 #[derive(Debug, clap::Args)]
@@ -88,8 +91,10 @@ struct CutOver {
     fence: Fence,
     /// Longest time to wait for the source's last revision.
     wait: Duration,
-    /// Whether the store was asked to accept writes.
-    has_asked: bool,
+    /// Whether the store was asked to accept writes, and it is unknown whether it does.
+    is_uncertain: bool,
+    /// Whether the store accepts writes.
+    has_moved: bool,
 }
 
 impl CutOver {
@@ -128,7 +133,8 @@ impl CutOver {
             fence: Fence::of(&source).await?,
             source,
             wait,
-            has_asked: false,
+            is_uncertain: false,
+            has_moved: false,
         })
     }
 
@@ -146,9 +152,8 @@ impl CutOver {
         if quick {
             self.compare_at(last).await?;
         }
-        self.has_asked = true;
-        let end = Change::End(FollowEnd { revision: last });
-        self.target.must_change(end).await?;
+        self.end(last).await?;
+        self.has_moved = true;
         let took = RealClock.now().saturating_since(began);
         failure::say(&format!(
             "the store accepts writes from revision {} on; no cluster did for {} ms",
@@ -253,45 +258,63 @@ impl CutOver {
         }
     }
 
-    /// Lets the source accept writes again, unless the store may accept them already.
+    /// Lets the store accept writes. Asked twice, it does it once.
+    async fn end(&mut self, last: i64) -> Result<(), Failure> {
+        let deadline = Deadline::new(self.wait);
+        loop {
+            self.is_uncertain = true;
+            let end = Change::End(FollowEnd { revision: last });
+            let failure = match self.target.change(vec![end]).await {
+                Ok(Ok(_)) => {
+                    self.is_uncertain = false;
+                    return Ok(());
+                }
+                Ok(Err(status)) if status.code() == Code::FailedPrecondition => {
+                    // The store did it at the request before, or it refuses.
+                    let here = follower::state(&self.target.connection).await?;
+                    self.is_uncertain = false;
+                    return match here.source {
+                        None => Ok(()),
+                        Some(_) => Err(self.target.connection.refused(&status)),
+                    };
+                }
+                Ok(Err(status)) => self.target.connection.refused(&status),
+                Err(failure) => failure,
+            };
+            deadline.check(|| failure)?;
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Lets the source accept writes again, unless the store may accept them.
     async fn take_back(&self, failure: Failure) -> Failure {
         if !self.fence.was_raised_here() {
             return failure;
         }
-        let followed = match self.has_asked {
-            false => Ok(true),
-            true => follower::state(&self.target.connection)
-                .await
-                .map(|here| here.source.is_some()),
-        };
         let what = failure.what();
-        match followed {
-            Ok(true) => match self.fence.lower(&self.source).await {
-                Ok(()) => Failure::failed(
-                    format_args!("{what}; the source accepts writes again"),
-                    "Nothing has moved. The store goes on following.",
-                ),
-                Err(lowered) => Failure::failed(
-                    format_args!(
-                        "{what}; the source still refuses writes: {}",
-                        lowered.what()
-                    ),
-                    "Allow them with: inkstone alarm disarm --endpoint SOURCE",
-                ),
-            },
-            Ok(false) => Failure::failed(
+        if self.is_uncertain {
+            return Failure::failed(
                 format_args!(
-                    "{what}; the store accepts writes already, and the source refuses them"
+                    "{what}; it is unknown whether the store accepts writes, so the source goes on refusing them"
                 ),
-                "Clients go to the store.",
+                "Run this again when the store can be reached. If it says that the store follows no cluster, \
+                 clients have moved.",
+            );
+        }
+        if self.has_moved {
+            return failure;
+        }
+        match self.fence.lower(&self.source).await {
+            Ok(()) => Failure::failed(
+                format_args!("{what}; the source accepts writes again"),
+                "Nothing has moved. The store goes on following.",
             ),
-            Err(unknown) => Failure::failed(
+            Err(lowered) => Failure::failed(
                 format_args!(
-                    "{what}; it is unknown whether the store accepts writes ({}), so the source still refuses \
-                     them",
-                    unknown.what()
+                    "{what}; the source still refuses writes: {}",
+                    lowered.what()
                 ),
-                "Run this again when the store can be reached: it goes on where this ended.",
+                "Allow them with: inkstone alarm disarm --endpoint SOURCE",
             ),
         }
     }

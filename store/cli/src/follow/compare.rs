@@ -51,11 +51,11 @@ pub(crate) async fn compare(
             }
             Err(status) => return Err(source.refused(&status)),
         };
-        let compacted = Change::Compacted(theirs.compact_revision);
-        target.must_change(compacted).await?;
-        if let Some(ours) = hash_here(target, revision).await?
-            && ours.compact_revision == theirs.compact_revision
-        {
+        let Some(ours) = hash_here(target, revision).await? else {
+            sleep(PAUSE).await;
+            continue;
+        };
+        if ours.compact_revision == theirs.compact_revision {
             return Ok(match ours.hash == theirs.hash {
                 true => Comparison::Equal { hash: ours.hash },
                 false => Comparison::Different {
@@ -64,7 +64,8 @@ pub(crate) async fn compare(
                 },
             });
         }
-        sleep(PAUSE).await;
+        let compacted = Change::Compacted(theirs.compact_revision);
+        target.must_change(compacted).await?;
     }
     Ok(Comparison::Missed)
 }

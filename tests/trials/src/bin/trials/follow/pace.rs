@@ -112,17 +112,17 @@ pub async fn run(programs: &Programs, minutes: u64, rate: u32) -> Outcome {
         }
     }
     let took = began.elapsed();
-    let moved = pair.cut_over()?;
+    let moved = pair.cut_over();
     journal.ended.store(true, Ordering::SeqCst);
     while let Some(task) = tasks.join_next().await {
         task?;
     }
+    println!("{}", lags(&journal, began, &events));
+    println!("\n{}", moved?);
     let ended = follower.wait_for_end()?;
-    println!("\n{moved}");
     if !ended.success() {
         return Err(format!("the follower ended with {ended}").into());
     }
-    println!("{}", lags(&journal, began, &events));
     let comparisons = equal(&pair.log())?;
     println!(
         "{} writes in {:.0} s; HashKV was equal at {comparisons} revisions",
