@@ -29,8 +29,6 @@ use crate::follow::{
     take_over_users, target as follower, users_differ,
 };
 
-/// A comparison that took longer is not made while no cluster accepts writes.
-const QUICK_COMPARISON: Duration = Duration::from_millis(300);
 /// The source is made to refuse writes when the store is this close behind.
 const BEHIND_MAX: i64 = 1000;
 /// Time between two looks at where the store stands.
@@ -59,6 +57,10 @@ pub(crate) struct Arguments {
     /// Give up, and let the source accept writes again, if its last revision does not arrive in this time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     wait: Duration,
+    /// Compare HashKV while no cluster accepts writes, if the comparison before took at most this time;
+    /// otherwise right after
+    #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = duration::parse)]
+    pause_max: Duration,
     #[command(flatten)]
     connection: ConnectionArguments,
 }
@@ -67,7 +69,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let (source, name) = arguments.source.endpoints(&arguments.connection)?;
     let target = Endpoints::new(arguments.connection)?;
     let mut signals = EndSignals::catch()?;
-    let mut move_ = CutOver::open(&source, &target, arguments.wait).await?;
+    let mut move_ = CutOver::open(&source, &target, (arguments.wait, arguments.pause_max)).await?;
     let outcome = tokio::select! {
         outcome = move_.run() => outcome,
         _ = signals.next_is_terminate() => Err(Failure::failed("interrupted", "")),
@@ -91,6 +93,8 @@ struct CutOver {
     fence: Fence,
     /// Longest time to wait for the source's last revision.
     wait: Duration,
+    /// A comparison that took longer is not made while no cluster accepts writes.
+    pause_max: Duration,
     /// Whether the store was asked to accept writes, and it is unknown whether it does.
     is_uncertain: bool,
     /// Whether the store accepts writes.
@@ -101,7 +105,7 @@ impl CutOver {
     async fn open(
         source: &Endpoints,
         target: &Endpoints,
-        wait: Duration,
+        (wait, pause_max): (Duration, Duration),
     ) -> Result<CutOver, Failure> {
         let source = source.any().await?;
         let connection = target.any().await?;
@@ -133,6 +137,7 @@ impl CutOver {
             fence: Fence::of(&source).await?,
             source,
             wait,
+            pause_max,
             is_uncertain: false,
             has_moved: false,
         })
@@ -196,7 +201,7 @@ impl CutOver {
         let began = RealClock.now();
         let revision = follower::state(&self.target.connection).await?.revision;
         self.compare_at(revision).await?;
-        Ok(RealClock.now().saturating_since(began) <= QUICK_COMPARISON)
+        Ok(RealClock.now().saturating_since(began) <= self.pause_max)
     }
 
     async fn compare_at(&self, revision: i64) -> Result<(), Failure> {

@@ -20,6 +20,7 @@ struct Pair {
     source: Store,
     target: Store,
     changes: Changes,
+    compares_at_rest: bool,
 }
 
 impl Pair {
@@ -42,6 +43,7 @@ impl Pair {
             source,
             target,
             changes,
+            compares_at_rest: seed.is_multiple_of(2),
         }
     }
 
@@ -63,7 +65,11 @@ impl Pair {
     }
 
     fn cut_over(&self) -> Output {
-        self.verb("cut-over").output().unwrap()
+        let pause = match self.compares_at_rest {
+            true => "--pause-max=1m",
+            false => "--pause-max=1ns",
+        };
+        self.verb("cut-over").arg(pause).output().unwrap()
     }
 
     /// Waits until the store has the source's revision of now.
