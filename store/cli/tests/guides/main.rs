@@ -6,7 +6,7 @@
 mod page;
 mod walk;
 
-use walk::{Walk, root};
+use walk::{Walk, installed, is_root, root};
 
 #[test]
 fn the_guide_from_etcd_and_back_works_as_it_stands() {
@@ -49,6 +49,19 @@ fn a_cluster_is_restored_from_a_backup_as_the_guide_says() {
 fn a_full_quota_and_a_full_disk_grow_as_the_guide_says() {
     let Some(mut walk) = Walk::new() else { return };
     walk.follow(&["docs/use/growing.md"]);
+}
+
+#[test]
+fn patroni_keeps_a_leader_of_postgresql_as_the_guide_says() {
+    let programs = ["patroni", "psql", "postgres", "setpriv"];
+    if let Some(missing) = programs.iter().find(|it| installed(it).is_none()) {
+        return eprintln!("SKIPPED: {missing} is not installed: docs/use/patroni.md says how");
+    }
+    if !is_root() {
+        return eprintln!("SKIPPED: PostgreSQL has a user of its own, which only root can become");
+    }
+    let Some(mut walk) = Walk::new() else { return };
+    walk.follow(&["docs/use/tls-cluster.md", "docs/use/patroni.md"]);
 }
 
 #[test]

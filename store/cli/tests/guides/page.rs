@@ -1,8 +1,8 @@
 //! The commands of a page.
 //!
 //! A block of commands begins with ```` ```sh ```` and is run at the desk, in one shell for all
-//! of these blocks. One that begins with ```` ```sh on a ```` is run on the machine `a`, and
-//! ```` ```sh on each ```` on the machines `a`, `b` and `c` in turn. The text above it says so,
+//! of these blocks. One that begins with ```` ```sh on a b ```` is run on the machines `a` and `b`
+//! in turn, and ```` ```sh on each ```` on `a`, `b` and `c`. The text above it says so,
 //! too, because a reader does not see these words. Other blocks are not run.
 
 /// Machines of a cluster of three.
@@ -35,7 +35,7 @@ pub fn parse(page: &str) -> Vec<Block> {
         let machines: Vec<Option<&str>> = match place.strip_prefix(" on ") {
             None => vec![None],
             Some("each") => EACH.map(Some).to_vec(),
-            Some(machine) => vec![Some(machine)],
+            Some(machines) => machines.split(' ').map(Some).collect(),
         };
         blocks.extend(machines.into_iter().map(|machine| Block {
             number,
@@ -57,7 +57,9 @@ fn blocks_have_their_place_and_others_are_left_out() {
     };
     let expected = [block(1, None, "one\ntwo\n"), block(2, Some("d"), "three\n")];
     assert_eq!(parse(page), expected);
-    let machines = parse("```sh on each\nx\n```\n");
-    let machines: Vec<_> = machines.iter().map(|it| it.machine.as_deref()).collect();
-    assert_eq!(machines, [Some("a"), Some("b"), Some("c")]);
+    for (words, expected) in [("each", "a b c"), ("c d", "c d")] {
+        let blocks = parse(&format!("```sh on {words}\nx\n```\n"));
+        let machines: Vec<_> = blocks.iter().filter_map(|it| it.machine.clone()).collect();
+        assert_eq!(machines.join(" "), expected);
+    }
 }

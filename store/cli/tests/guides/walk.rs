@@ -34,7 +34,7 @@ for machine in a b c d; do
   ip -n $machine link set lo up
 done
 on() {
-  nsenter --net=/run/netns/"$1" unshare --uts sh -c 'hostname "$1" && cd ../machines/"$1" && exec sh -eux "$2"' sh "$1" "$2"
+  nsenter --net=/run/netns/"$1" unshare --uts env -i PATH="$PATH" sh -c 'hostname "$1" && cd ../machines/"$1" && exec sh -eux "$2"' sh "$1" "$2"
 }
 "#;
 
@@ -61,13 +61,15 @@ impl Walk {
             return None;
         }
         let mut walk = Walk(tempfile::tempdir().unwrap());
+        // Other users of the machines, such as postgres, reach their files.
+        set_mode(walk.0.path(), 0o755);
         for name in ["programs", "desk", "machines", "blocks"] {
             std::fs::create_dir(walk.path(name)).unwrap();
         }
         walk.add_program("inkstone", Path::new(env!("CARGO_BIN_EXE_inkstone")));
         let scp = walk.path("programs/scp");
         std::fs::write(&scp, SCP).unwrap();
-        std::fs::set_permissions(&scp, std::fs::Permissions::from_mode(0o755)).unwrap();
+        set_mode(&scp, 0o755);
         Some(walk)
     }
 
@@ -142,10 +144,30 @@ impl Walk {
     }
 }
 
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
 /// A command with networks, mounts and processes of its own, which end with it.
 fn isolated() -> Command {
     let mut command = Command::new("unshare");
-    command.args(["--net", "--mount", "--map-root-user"]);
-    command.args(["--kill-child", "--pid", "--fork"]);
+    command.args(["--net", "--mount", "--kill-child", "--pid", "--fork"]);
+    command.arg("--mount-proc");
+    if !is_root() {
+        command.arg("--map-root-user");
+    }
     command
+}
+
+/// Whether the user of this test is root, so that the users of the machine are there in a walk,
+/// too.
+pub fn is_root() -> bool {
+    rustix::process::getuid().is_root()
+}
+
+/// The program of this name in the path of this test.
+pub fn installed(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let mut files = std::env::split_paths(&path).map(|folder| folder.join(name));
+    files.find(|file| file.is_file())
 }
