@@ -44,6 +44,9 @@ for last; do :; done
 while [ $# -gt 1 ]; do cp "$1" "$(dirname "$0")/../machines/${last%:}/" || exit 1; shift; done
 "#;
 
+/// What the guides and their machines need besides a shell.
+const PROGRAMS: [&str; 6] = ["curl", "hostname", "ip", "nsenter", "openssl", "unshare"];
+
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -52,8 +55,14 @@ pub fn root() -> PathBuf {
 pub struct Walk(TempDir);
 
 impl Walk {
-    /// `None`, with a message, if the system does not let this user make namespaces.
+    /// `None`, with a message, if a program of the guides is missing, or if the system does not
+    /// let this user make namespaces.
     pub fn new() -> Option<Walk> {
+        let missing = PROGRAMS.iter().find(|name| installed(name).is_none());
+        if let Some(missing) = missing {
+            eprintln!("SKIPPED: the guides need {missing}, which is not installed");
+            return None;
+        }
         let mut probe = isolated();
         let works = probe.args(["sh", "-c", "mount -t tmpfs tmpfs /run && ip netns add x"]);
         if !works.status().is_ok_and(|status| status.success()) {
