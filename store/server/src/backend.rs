@@ -70,6 +70,8 @@ pub(crate) struct Backend {
     pub(crate) failed_requests: Mutex<Throttle>,
     /// Hashing of passwords, and tokens that are being renewed.
     pub(crate) authentication: Authentication,
+    /// Accepting sides with TLS by the kind of port, `client` or `peer`.
+    pub(crate) acceptors: Vec<(&'static str, Arc<tls::Acceptor>)>,
     /// `None` if calls are not traced.
     pub(crate) spans: Option<Arc<Spans>>,
 }

@@ -65,6 +65,16 @@ pub(crate) fn for_members(config: &Config) -> Result<Option<Arc<PeerTls>>, Error
     })))
 }
 
+/// The accepting sides with TLS by the kind of port.
+pub(crate) fn acceptors(
+    clients: Option<&ClientTls>,
+    members: Option<&PeerTls>,
+) -> Vec<(&'static str, Arc<Acceptor>)> {
+    let client = clients.map(|it| ("client", Arc::clone(&it.acceptor)));
+    let peer = members.and_then(|it| Some(("peer", Arc::clone(it.acceptor.as_ref()?))));
+    client.into_iter().chain(peer).collect()
+}
+
 /// The settings of one side, with a self-signed pair if it asks for one.
 fn settings(
     config: &Config,

@@ -78,6 +78,7 @@ impl Server {
         foreign::refuse_etcd(&RealDisk, &config.node.directory)?;
         let tls = certificates::for_clients(&config, cores)?.map(Arc::new);
         let peer_tls = certificates::for_members(&config)?;
+        let acceptors = certificates::acceptors(tls.as_deref(), peer_tls.as_deref());
         begin::discover(&mut config)?;
         let clock: Arc<dyn Clock> = Arc::new(RealClock);
         let metrics = Metrics::default();
@@ -122,6 +123,7 @@ impl Server {
             stopping,
             failed_requests: Mutex::new(Throttle::new(FAILURE_LOGGED_EVERY)),
             authentication: Authentication::default(),
+            acceptors,
             spans,
             config,
         });

@@ -141,6 +141,13 @@ impl Acceptor {
         Arc::clone(&parts.config)
     }
 
+    /// End of the validity of the certificate that the last handshake showed, in seconds since
+    /// 1970; `None` if the certificate does not say. A renewed file counts from the next
+    /// handshake on.
+    pub fn certificate_expires_seconds(&self) -> Option<i64> {
+        self.parts.lock().expiry.not_after()
+    }
+
     pub(crate) fn checks_addresses(&self) -> bool {
         self.settings.checks_addresses
     }

@@ -32,6 +32,10 @@ impl Expiry {
         }
     }
 
+    pub(crate) fn not_after(&self) -> Option<i64> {
+        self.not_after
+    }
+
     /// Logs that the certificate has expired: when that is seen first, and once an hour.
     pub(crate) fn warn_if_past(&mut self, file: &NamedFile) {
         let now = i64::try_from(RealClock.unix_time().as_secs()).unwrap_or(i64::MAX);

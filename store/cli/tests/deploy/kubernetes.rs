@@ -1,12 +1,13 @@
 //! The StatefulSet and kubeadm's static pod.
 
 use std::collections::BTreeMap;
+use std::process::Command;
 
-use harness::ports;
+use harness::{page, ports};
 use yaml_rust2::Yaml;
 
 use crate::manifest::{all, one, text, texts};
-use crate::running::{Certificates, Folder, Substitutions, three_members, wait_for_page};
+use crate::running::{Certificates, Folder, Running, Substitutions, three_members, wait_for_page};
 
 const FILE: &str = "kubernetes/statefulset.yaml";
 const PROBES: [&str; 3] = ["startupProbe", "livenessProbe", "readinessProbe"];
@@ -37,31 +38,71 @@ fn variables(number: usize) -> BTreeMap<String, String> {
         .collect()
 }
 
+/// The members of the StatefulSet, each with its own variables.
+pub struct StatefulCluster {
+    folder: Folder,
+    certificates: Certificates,
+    members: Vec<Running>,
+}
+
+impl StatefulCluster {
+    /// Starts all members and waits until they are ready.
+    pub fn start() -> StatefulCluster {
+        let folder = Folder::new();
+        let certificates = Certificates::new(&folder, ["tls.crt", "tls.key"]);
+        let place = certificates.path().to_str().unwrap();
+        let files = Substitutions::default()
+            .with("/etc/inkstone/server", place)
+            .with("/etc/inkstone/peer", place);
+        let hosts = [0, 1, 2].map(|number| format!("inkstone-{number}.inkstone.inkstone.svc"));
+        let settings = [0, 1, 2].map(variables);
+        let members = three_members(&folder, &settings, &hosts, &files);
+        StatefulCluster {
+            folder,
+            certificates,
+            members,
+        }
+    }
+
+    /// A client's program with the flags that lead it to one of the members.
+    pub fn command(&self, program: &str, words: &[&str]) -> Command {
+        let mut command = Command::new(self.folder.path().join(program));
+        let endpoint = format!("--endpoints=https://{}", self.members[1].client);
+        command.args(self.certificates.flags()).arg(endpoint);
+        command.args(words);
+        command
+    }
+
+    /// Runs `etcdctl`; returns its output.
+    pub fn etcdctl(&self, words: &[&str]) -> String {
+        let output = self.command("etcdctl", words).output().unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words:?}: {complaint}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Address and metrics of each member.
+    pub fn metrics(&self) -> impl Iterator<Item = (String, String)> {
+        self.members.iter().map(|member| {
+            let page = page::get(&member.metrics, "/metrics").unwrap();
+            assert_eq!(page.status, 200);
+            (member.metrics.clone(), page.body)
+        })
+    }
+}
+
 #[test]
 fn members_of_the_stateful_set_form_a_cluster_and_pass_their_probes() {
-    let folder = Folder::new();
-    let certificates = Certificates::new(&folder, ["tls.crt", "tls.key"]);
-    let place = certificates.path().to_str().unwrap();
-    let files = Substitutions::default()
-        .with("/etc/inkstone/server", place)
-        .with("/etc/inkstone/peer", place);
-    let hosts = [0, 1, 2].map(|number| format!("inkstone-{number}.inkstone.inkstone.svc"));
-    let settings = [0, 1, 2].map(variables);
-    let mut members = three_members(&folder, &settings, &hosts, &files);
+    let mut cluster = StatefulCluster::start();
     let container = &pod()["spec"]["containers"][0];
-    for member in &mut members {
+    for member in &mut cluster.members {
         for probe in PROBES {
             let request = &container[probe]["httpGet"];
             assert_eq!(text(&request["port"]), "metrics");
             member.wait_for_page(&text(&request["path"]));
         }
     }
-    let flags = certificates.flags();
-    let endpoint = format!("--endpoints=https://{}", members[1].client);
-    let mut words: Vec<&str> = flags.iter().map(String::as_str).collect();
-    words.push(&endpoint);
-    let put = [&words[..], &["put", "k", "v"]].concat();
-    assert_eq!(folder.printed("etcdctl", &put), "OK\n");
+    assert_eq!(cluster.etcdctl(&["put", "k", "v"]), "OK\n");
 }
 
 #[test]

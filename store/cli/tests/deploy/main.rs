@@ -4,9 +4,12 @@
 #![expect(clippy::disallowed_methods, reason = "files of the tests' own")]
 
 mod container;
+mod expressions;
 mod kubernetes;
 mod manifest;
+mod monitoring;
 mod running;
+mod scraped;
 mod unit;
 
 use std::collections::BTreeMap;

@@ -66,6 +66,7 @@ fn members(page: &mut Page, backend: &Backend) {
     page.counter("etcd_server_read_indexes_failed_total", "Reads that were given up because no majority confirmed the leader.", status.reads_given_up);
     page.counter("etcd_server_learner_promote_successes", "Learners that were given a vote through this member.", backend.metrics.promotions.get());
     page.gauge("etcd_server_snapshot_apply_in_progress_total", "1: a snapshot of another member is being imported.", u8::from(status.importing));
+    page.gauge("inkstone_refuses_writes", "1: this member takes no writes until it is restarted, because its log has failed, or because it stops.", u8::from(backend.node.refuses_writes().is_some()));
     page.gauge("inkstone_takes_no_entries", "1: this member has no room for the leader's entries and falls behind.", u8::from(status.full));
 }
 

@@ -1,5 +1,7 @@
 //! Metrics with labels or buckets.
 
+use etcd_api::etcdserverpb::AlarmType;
+
 use super::Counter;
 use super::grpc::MethodMetrics;
 use super::peers;
@@ -10,6 +12,8 @@ use crate::methods::Method;
 
 pub(super) fn write(page: &mut Page, backend: &Backend) {
     facts(page, backend);
+    alarms(page, backend);
+    certificates(page, backend);
     peers::write(page, backend);
     durations(page, backend);
     calls(page, backend);
@@ -54,6 +58,30 @@ fn facts(page: &mut Page, backend: &Backend) {
     );
     page.family(name, "gauge", help)
         .sample(&[("mode", mode)], kept);
+}
+
+/// Members by alarm, with a row for each alarm from the start, so that an expression of a rule
+/// always finds one.
+fn alarms(page: &mut Page, backend: &Backend) {
+    let raised = backend.reader().alarms();
+    let help = "Members that have raised an alarm which is not disarmed.";
+    let mut family = page.family("inkstone_alarm_members", "gauge", help);
+    for alarm in [AlarmType::Nospace, AlarmType::Corrupt] {
+        let members = raised.iter().filter(|it| it.alarm == alarm as i32).count();
+        family.sample(&[("alarm", alarm.as_str_name())], members);
+    }
+}
+
+/// Certificates that this member shows where it accepts connections with TLS.
+fn certificates(page: &mut Page, backend: &Backend) {
+    let help = "When the certificate of a kind of port expires, in seconds since 1970.";
+    let name = "inkstone_certificate_expiry_timestamp_seconds";
+    let mut family = page.family(name, "gauge", help);
+    for (port, acceptor) in &backend.acceptors {
+        if let Some(seconds) = acceptor.certificate_expires_seconds() {
+            family.sample(&[("port", port)], seconds);
+        }
+    }
 }
 
 /// etcd's feature gates. One that switches nothing here is never open.

@@ -4,7 +4,7 @@
 //!   does a store keep its promises?    crash  power-cut  soak
 //!   does a cluster?                    faults  walks  hostile  tls-abuse  rolling-users
 //!   can clients move from etcd?         follow
-//!   do clients get what etcd gives?    fuzz  strain  etcd-tests  watch-beside-ranges
+//!   do clients get what etcd gives?    fuzz  strain  etcd-tests  kube-storage  watch-beside-ranges
 //!   do tests on a busy machine?        ports
 //!   do the locks' schedulers?          guest
 //! ```
@@ -24,6 +24,7 @@ mod follow;
 mod fuzz;
 mod guest;
 mod hostile;
+mod kube_storage;
 mod live_line;
 mod load;
 mod member;
@@ -85,6 +86,8 @@ enum Verb {
     WatchBesideRanges(watch_beside_ranges::Options),
     /// Run etcd's own suites, tests/common and tests/e2e, against our server (needs Go)
     EtcdTests(etcd_tests::Options),
+    /// Run the tests of kube-apiserver's storage layer against our server (needs Go)
+    KubeStorage(kube_storage::Options),
     /// Take ports and give them back at random, while a command runs
     Ports(ports::Options),
     /// Boot a kernel with sched_ext in qemu: the schedulers loaded, crashed, measured
@@ -106,6 +109,7 @@ fn main() -> process::Outcome {
         Verb::Strain(options) => strain::run(&options),
         Verb::WatchBesideRanges(options) => watch_beside_ranges::run(&options),
         Verb::EtcdTests(options) => etcd_tests::run(&options),
+        Verb::KubeStorage(options) => kube_storage::run(&options),
         Verb::Ports(options) => ports::run(&options),
         Verb::Guest(options) => guest::run(&options),
     }
