@@ -3,7 +3,10 @@
 use bytes::{Buf, Bytes};
 use etcd_snapshot::{LeaseRecord, RowKey};
 
-use crate::format::{BATCH_BYTES, CHECK_BYTES, ENDED_BYTES, GRANTED_BYTES, ROW_BYTES, ROW_DELETES};
+use crate::format::{
+    BATCH_BYTES, BATCH_LISTS_LEASES, CHECK_BYTES, ENDED_BYTES, GRANTED_BYTES, ROW_BYTES,
+    ROW_DELETES,
+};
 use crate::mark::{Mark, Marker};
 
 /// A row of etcd's bucket `key`.
@@ -35,6 +38,8 @@ pub struct Batch {
     pub first: i64,
     /// The last revision; one less than the first if there is none.
     pub last: i64,
+    /// Whether `granted` has all leases that exist, not only those since the batch before.
+    pub lists_leases: bool,
     /// Leases that exist since the batch before.
     pub granted: Vec<LeaseRecord>,
     /// Leases that do not exist any more.
@@ -83,6 +88,12 @@ impl Batch {
         target.extend(self.time_ms.to_le_bytes());
         target.extend(self.first.to_le_bytes());
         target.extend(self.last.to_le_bytes());
+        let flags = if self.lists_leases {
+            BATCH_LISTS_LEASES
+        } else {
+            0
+        };
+        target.extend(flags.to_le_bytes());
         let (granted, ended) = (count(self.granted.len()), count(self.ended.len()));
         for number in [
             granted,
@@ -121,6 +132,7 @@ impl Batch {
             return Err(SHORT);
         }
         let (time_ms, first, last) = (bytes.get_u64_le(), bytes.get_i64_le(), bytes.get_i64_le());
+        let lists_leases = bytes.get_u32_le() & BATCH_LISTS_LEASES != 0;
         let [granted, ended, hashes, rows] = [(); 4].map(|()| bytes.get_u32_le() as usize);
         let fixed = granted * GRANTED_BYTES + ended * ENDED_BYTES + hashes * CHECK_BYTES;
         if bytes.len() < fixed + rows * ROW_BYTES {
@@ -130,6 +142,7 @@ impl Batch {
             time_ms,
             first,
             last,
+            lists_leases,
             ..Batch::default()
         };
         batch.granted.extend((0..granted).map(|_| LeaseRecord {

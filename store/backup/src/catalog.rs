@@ -116,11 +116,18 @@ impl History {
         times.max().unwrap_or(0)
     }
 
-    /// The object with the newest revision, which a process continues.
-    pub fn newest(&self) -> Option<ObjectName> {
-        let with_rows = self.objects().filter(|object| !object.name.is_empty());
-        let newest = with_rows.max_by_key(|object| (object.name.last, object.name.is_base()));
-        newest.map(|object| object.name)
+    /// The newest revision that any object has; 0 without objects.
+    pub fn newest_revision(&self) -> i64 {
+        let revisions = self.objects().map(|object| object.name.last);
+        revisions.max().unwrap_or(0)
+    }
+
+    /// The object behind which a process goes on: the newest changes, which may end before the newest base.
+    pub fn end(&self) -> Option<ObjectName> {
+        let changes = self.changes.iter().map(|object| object.name);
+        let with_rows = changes.filter(|name| !name.is_empty());
+        let newest = with_rows.max_by_key(|name| name.last);
+        newest.or(self.bases.last().map(|object| object.name))
     }
 
     /// Ranges of revisions that can be restored, ascending, without two that touch.

@@ -3,7 +3,7 @@
 //! ```text
 //!   object    header, 128 bytes │ payload, zlib │ SHA-256 of all before, 32 bytes
 //!   payload   of a base: an etcd database file      of changes: batches
-//!   batch     head, 40 bytes │ leases granted │ leases ended │ hashes │ rows
+//!   batch     head, 44 bytes │ leases granted │ leases ended │ hashes │ rows
 //! ```
 //!
 //! All integers are little-endian. docs/formats/backup.md has every byte.
@@ -22,7 +22,9 @@ pub const KIND_BASE: u8 = 1;
 pub const KIND_CHANGES: u8 = 2;
 
 /// Bytes of the head of a batch.
-pub const BATCH_BYTES: usize = 40;
+pub const BATCH_BYTES: usize = 44;
+/// Flag of a batch whose granted leases are all that exist.
+pub const BATCH_LISTS_LEASES: u32 = 1;
 /// Bytes of a granted lease: id, seconds.
 pub const GRANTED_BYTES: usize = 16;
 /// Bytes of an ended lease: id.

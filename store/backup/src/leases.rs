@@ -16,6 +16,7 @@ const UNKNOWN_SECONDS: i64 = 60;
 struct LeaseNews {
     /// First and last revision, and time: the order of batches.
     order: (i64, i64, u64),
+    lists_leases: bool,
     granted: Vec<LeaseRecord>,
     ended: Vec<i64>,
 }
@@ -38,6 +39,7 @@ impl LeasesAt {
         };
         self.news.push(LeaseNews {
             order: (batch.first, batch.last, batch.time_ms),
+            lists_leases: batch.lists_leases,
             granted: batch.granted.clone(),
             ended,
         });
@@ -62,6 +64,9 @@ impl LeasesAt {
         let mut seconds = leases.clone();
         self.news.sort_by_key(|news| news.order);
         for news in &self.news {
+            if news.lists_leases {
+                leases.clear();
+            }
             let granted = news.granted.iter().map(|it| (it.id, it.ttl_seconds));
             leases.extend(granted.clone());
             seconds.extend(granted);

@@ -6,6 +6,8 @@
 //!
 //! Each row is written once on each level, until its object is large.
 
+use std::cmp::Ordering;
+
 use crate::catalog::History;
 use crate::changes::{Origin, SealedChanges, seal};
 use crate::format::SEALED_BYTES;
@@ -42,8 +44,8 @@ impl History {
         None
     }
 
-    /// Objects whose revisions are all in another object, which is larger, or as large and of a smaller
-    /// name. Two processes that ask for this never name both of two.
+    /// Objects whose revisions are all in another object, which has more, or was merged more often, or has
+    /// a smaller name. Two processes that ask for this never name both of two.
     pub fn superseded(&self) -> Vec<ObjectName> {
         let names = || self.changes.iter().map(|object| object.name);
         let with_rows = names().filter(|name| !name.is_empty());
@@ -56,7 +58,11 @@ impl History {
 pub(crate) fn contains(other: &ObjectName, name: &ObjectName) -> bool {
     let range = |name: &ObjectName| (name.first, name.last);
     let is_within = other.first <= name.first && name.last <= other.last;
-    let is_smaller = range(other) != range(name) || other.path() < name.path();
+    let is_preferred = match level_of(other).cmp(&level_of(name)) {
+        Ordering::Equal => other.path() < name.path(),
+        level => level.is_gt(),
+    };
+    let is_smaller = range(other) != range(name) || is_preferred;
     !other.is_empty() && is_within && is_smaller
 }
 
@@ -103,18 +109,25 @@ pub struct Merged {
     pub contained: Vec<ObjectName>,
 }
 
-/// Reads objects, and stores one that has all that they have, in one attempt. Nothing is deleted.
-pub async fn merge(place: &Place, origin: Origin, names: &[ObjectName]) -> Result<Merged, Error> {
+/// Reads objects, and stores one that has all that they have, in one attempt. Nothing is deleted. An error
+/// comes with the object that it is about.
+pub async fn merge(
+    place: &Place,
+    origin: Origin,
+    names: &[ObjectName],
+) -> Result<Merged, (ObjectName, Error)> {
     let mut batches = Vec::new();
     for name in names {
-        batches.extend(place.read(name).await?.batches);
+        let opened = place.read(name).await;
+        batches.extend(opened.map_err(|error| (*name, error))?.batches);
     }
     let batches = joined(batches);
     let level = names.iter().map(level_of).max().unwrap_or_default() + 1;
     let object = seal(origin, level, &batches);
-    place.put_once(&object).await?;
+    let of_object = |error| (object.name, error);
+    place.put_once(&object).await.map_err(of_object)?;
     // A store that has lost it must not be left without the others.
-    place.read(&object.name).await?;
+    place.read(&object.name).await.map_err(of_object)?;
     let within = |name: &&ObjectName| match name.is_empty() {
         true => object.name.first <= name.first && name.first <= object.name.last + 1,
         false => contains(&object.name, name),

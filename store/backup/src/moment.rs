@@ -127,8 +127,8 @@ pub(crate) fn explain(history: &History, revision: i64) -> Error {
             let oldest = oldest.unwrap_or(0);
             format!("revision {revision} is not in the backup any more: it begins at {oldest}")
         }
-        Gap::Missing { base, .. } if reach(&history.changes, base) == newest(history) => {
-            let newest = newest(history);
+        Gap::Missing { base, .. } if reach(&history.changes, base) == history.newest_revision() => {
+            let newest = history.newest_revision();
             format!("revision {revision} is not in the backup: it ends at {newest}")
         }
         Gap::Missing { first, last, base } => format!(
@@ -138,8 +138,4 @@ pub(crate) fn explain(history: &History, revision: i64) -> Error {
         ),
     };
     Error::Unavailable(text)
-}
-
-fn newest(history: &History) -> i64 {
-    history.newest().map_or(0, |name| name.last)
 }

@@ -4,14 +4,15 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::TryStreamExt;
 use object_store::path::Path;
 use object_store::{GetResult, MultipartUpload, ObjectStore, ObjectStoreExt};
 
 use crate::changes::SealedChanges;
+use crate::format::HEADER_BYTES;
+use crate::header::Header;
 use crate::name::ObjectName;
-use crate::{Error, changes};
+use crate::{Error, Mark, changes};
 
 /// Time that one request to the store may take.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(60);
@@ -36,6 +37,17 @@ pub struct StoredObject {
     pub name: ObjectName,
     /// Its size.
     pub bytes: u64,
+}
+
+/// What a base says about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BaseFacts {
+    /// Its compaction; -1: none.
+    pub compacted: i64,
+    /// Number of the state of users.
+    pub auth_revision: u64,
+    /// Of its revision.
+    pub mark: Mark,
 }
 
 impl Place {
@@ -97,10 +109,19 @@ impl Place {
         within(path.as_ref(), "read", self.store.get(&path)).await
     }
 
-    pub(crate) async fn get_begin(&self, name: &ObjectName, bytes: u64) -> Result<Bytes, Error> {
+    /// What the header of a base says. Its SHA-256 is not compared.
+    pub async fn base_facts(&self, name: &ObjectName) -> Result<BaseFacts, Error> {
         let path = self.path(name);
-        let got = self.store.get_range(&path, 0..bytes);
-        within(path.as_ref(), "read", got).await
+        let begin = reading(|| async {
+            let got = self.store.get_range(&path, 0..HEADER_BYTES as u64);
+            Header::decode(name, &within(path.as_ref(), "read", got).await?)
+        });
+        let header = begin.await?;
+        Ok(BaseFacts {
+            compacted: header.compacted,
+            auth_revision: header.auth_revision,
+            mark: header.mark,
+        })
     }
 
     /// Deletes an object. One that is not there is no error.
