@@ -6,6 +6,9 @@ use crate::name::ObjectName;
 use crate::place::{Place, StoredObject};
 use crate::{Error, plan};
 
+/// Bits of a history's id behind the milliseconds of its beginning.
+pub(crate) const ID_RANDOM_BITS: u32 = 16;
+
 /// All histories of a place.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
@@ -108,6 +111,11 @@ impl History {
     /// Size of all objects.
     pub fn bytes(&self) -> u64 {
         self.objects().map(|object| object.bytes).sum()
+    }
+
+    /// When it was begun; Unix, in milliseconds.
+    pub fn begun_ms(&self) -> u64 {
+        self.id >> ID_RANDOM_BITS
     }
 
     /// When the last revision was received; Unix, in milliseconds.

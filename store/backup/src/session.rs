@@ -3,7 +3,7 @@
 use environment::Mutex;
 
 use crate::base::BaseFile;
-use crate::catalog::{Catalog, History};
+use crate::catalog::{Catalog, History, ID_RANDOM_BITS};
 use crate::changes::{Origin, seal};
 use crate::mark::Mark;
 use crate::merge::merge;
@@ -11,9 +11,6 @@ use crate::name::ObjectName;
 use crate::place::{Pauses, Place, StoredObject};
 use crate::retention::Retention;
 use crate::{Batch, Error};
-
-/// Bits of a history's id behind the milliseconds of its beginning.
-const ID_RANDOM_BITS: u32 = 16;
 
 /// A history that this process adds to.
 #[derive(Debug)]

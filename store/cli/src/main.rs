@@ -11,6 +11,7 @@
 
 mod alarm;
 mod auth;
+mod backup;
 mod called_as;
 mod check;
 mod client;
@@ -81,6 +82,7 @@ Start here:
   inkstone user add root             add a user; `inkstone auth enable` then checks users
   inkstone check default.inkstone    verify every byte of a data directory
   inkstone snapshot status FILE      verify a snapshot of etcd, and show what it holds
+  inkstone backup run --to DIR       back a running cluster up, every second
 
 etcdctl and every etcd v3 client work with the server, too.
 `inkstone VERB --help` shows the flags of a verb, with examples;
@@ -106,6 +108,7 @@ enum Verb {
     Downgrade(downgrade::Arguments),
     Top(top::Arguments),
     MakeMirror(make_mirror::Arguments),
+    Backup(backup::Arguments),
     Auth(auth::Arguments),
     User(user::Arguments),
     Role(role::Arguments),
@@ -163,6 +166,7 @@ fn dispatch(verb: Verb) -> Result<(), Failure> {
         Verb::MakeMirror(arguments) => run_to_end(make_mirror::run(arguments)),
         Verb::Top(arguments) => run_to_end(top::run(arguments)),
         Verb::Downgrade(arguments) => run_to_end(downgrade::run(arguments)),
+        Verb::Backup(arguments) => backup::run(arguments),
         Verb::Auth(arguments) => run_to_end(auth::run(arguments)),
         Verb::User(arguments) => run_to_end(user::run(arguments)),
         Verb::Role(arguments) => run_to_end(role::run(arguments)),

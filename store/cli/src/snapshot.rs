@@ -2,7 +2,7 @@
 //! hold.
 
 mod restore;
-mod save;
+pub(crate) mod save;
 
 use std::fmt::Display;
 use std::io::{self, Write};

@@ -5,7 +5,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use environment::Clock;
+use environment::real::RealClock;
 use etcd_api::etcdserverpb::{SnapshotRequest, SnapshotResponse};
 use etcd_snapshot::SUM_BYTES;
 use server::SaveError;
@@ -144,7 +147,8 @@ async fn save_server(arguments: Arguments) -> Result<(), Failure> {
     let mut maintenance = connection.maintenance();
     let opened = maintenance.snapshot(request).await;
     let messages = opened.map_err(|status| connection.refused(&status))?;
-    let received = receive(&connection, messages.into_inner(), &mut file, target).await?;
+    let messages = messages.into_inner();
+    let received = receive(&connection, messages, &mut file.output, target).await?;
     file.complete(target).map_err(unwritten)?;
     let (file, bytes) = (target.display(), size(received.bytes));
     println!("Snapshot saved at {file}: {bytes}, SHA-256 compared");
@@ -152,16 +156,19 @@ async fn save_server(arguments: Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-struct Received {
-    bytes: u64,
-    version: String,
+/// A snapshot that was received.
+pub(crate) struct Received {
+    pub(crate) bytes: u64,
+    pub(crate) version: String,
+    /// When the first message arrived.
+    pub(crate) unix_time: Duration,
 }
 
 /// Writes what the server sends, and compares it with the checksum that comes last.
-async fn receive(
+pub(crate) async fn receive(
     connection: &Connection,
     mut messages: Streaming<SnapshotResponse>,
-    file: &mut Unfinished,
+    output: &mut dyn Write,
     target: &Path,
 ) -> Result<Received, Failure> {
     let (mut sum, mut progress) = (Sha256::new(), None);
@@ -176,12 +183,13 @@ async fn receive(
             sum.update(&before);
         }
         let blob = last.as_deref().unwrap_or_default();
-        let written = file.output.write_all(blob);
+        let written = output.write_all(blob);
         written.map_err(|error| unwritten(target, &error))?;
         let total = message.remaining_bytes + blob.len() as u64;
         let received = received.get_or_insert(Received {
             bytes: 0,
             version: message.version,
+            unix_time: RealClock.unix_time(),
         });
         received.bytes += blob.len() as u64;
         progress
