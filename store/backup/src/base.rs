@@ -16,12 +16,12 @@ use crate::changes::Origin;
 use crate::header::Header;
 use crate::mark::{Mark, Marker};
 use crate::name::{ObjectKind, ObjectName};
-use crate::place::{Place, within};
+use crate::place::{BackupPlace, within};
 use crate::{Error, base_reader};
 
 /// Bytes that are sent to the store at once. S3 takes 10,000 parts of 5 MiB at least.
 const PART_BYTES: usize = 8 << 20;
-/// Parts that wait to be sent.
+/// PartWriter that wait to be sent.
 const PARTS_WAITING: usize = 1;
 const CHUNK_BYTES: usize = 1 << 20;
 
@@ -74,7 +74,7 @@ impl BaseFile {
     /// `time_ms`: when its first byte arrived.
     pub async fn store(
         &self,
-        place: &Place,
+        place: &BackupPlace,
         origin: Origin,
         begun_ms: u64,
         time_ms: u64,
@@ -144,7 +144,7 @@ async fn send_parts(
     reason = "a temporary file of this process, that no simulated disk has"
 )]
 fn compress(path: &Path, header: &[u8], sender: Sender<Bytes>) -> io::Result<()> {
-    let mut parts = Parts {
+    let mut parts = PartWriter {
         part: Vec::with_capacity(PART_BYTES),
         sum: Sha256::new(),
         sender,
@@ -162,13 +162,13 @@ fn compress(path: &Path, header: &[u8], sender: Sender<Bytes>) -> io::Result<()>
 }
 
 /// Cuts what is written into parts.
-struct Parts {
+struct PartWriter {
     part: Vec<u8>,
     sum: Sha256,
     sender: Sender<Bytes>,
 }
 
-impl Parts {
+impl PartWriter {
     fn finish(mut self) -> io::Result<()> {
         let sum = self.sum.clone().finalize();
         self.part.extend_from_slice(&sum);
@@ -182,7 +182,7 @@ impl Parts {
     }
 }
 
-impl Write for Parts {
+impl Write for PartWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.sum.update(bytes);
         self.part.extend_from_slice(bytes);

@@ -14,11 +14,11 @@ use crate::Error;
 use crate::format::{HEADER_BYTES, SUM_BYTES};
 use crate::header::Header;
 use crate::name::ObjectName;
-use crate::place::{Place, within};
+use crate::place::{BackupPlace, within};
 
 /// Writes the database file of a base to `output`.
 pub(crate) async fn read(
-    place: &Place,
+    place: &BackupPlace,
     name: &ObjectName,
     output: &mut dyn Write,
 ) -> Result<Header, Error> {

@@ -31,7 +31,7 @@ pub struct ClusterHash {
 
 /// Changes that were received together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Batch {
+pub struct ChangeBatch {
     /// When the last of them was received; Unix, in milliseconds.
     pub time_ms: u64,
     /// The first revision.
@@ -50,7 +50,7 @@ pub struct Batch {
     pub rows: Vec<ChangedRow>,
 }
 
-impl Batch {
+impl ChangeBatch {
     /// Whether it has no revision.
     pub fn is_empty(&self) -> bool {
         self.last < self.first
@@ -73,7 +73,7 @@ impl Batch {
         marker.finish()
     }
 
-    /// Bytes that [`Batch::encode`] writes.
+    /// Bytes that [`ChangeBatch::encode`] writes.
     pub fn encoded_bytes(&self) -> usize {
         let rows = self.rows.iter().map(|row| ROW_BYTES + row.value.len());
         BATCH_BYTES
@@ -126,7 +126,7 @@ impl Batch {
     }
 
     /// Takes a batch from the beginning of `bytes`, or says what is wrong with it.
-    pub(crate) fn decode(bytes: &mut Bytes) -> Result<Batch, &'static str> {
+    pub(crate) fn decode(bytes: &mut Bytes) -> Result<ChangeBatch, &'static str> {
         const SHORT: &str = "a batch ends early";
         if bytes.len() < BATCH_BYTES {
             return Err(SHORT);
@@ -138,12 +138,12 @@ impl Batch {
         if bytes.len() < fixed + rows * ROW_BYTES {
             return Err(SHORT);
         }
-        let mut batch = Batch {
+        let mut batch = ChangeBatch {
             time_ms,
             first,
             last,
             lists_leases,
-            ..Batch::default()
+            ..ChangeBatch::default()
         };
         batch.granted.extend((0..granted).map(|_| LeaseRecord {
             id: bytes.get_i64_le(),

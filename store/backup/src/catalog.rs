@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::name::ObjectName;
-use crate::place::{Place, StoredObject};
+use crate::place::{BackupPlace, StoredObject};
 use crate::{Error, plan};
 
 /// Bits of a history's id behind the milliseconds of its beginning.
@@ -13,12 +13,12 @@ pub(crate) const ID_RANDOM_BITS: u32 = 16;
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     /// Ascending by cluster, then by their beginning.
-    pub histories: Vec<History>,
+    pub histories: Vec<BackupHistory>,
 }
 
 /// Revisions of a cluster of which each is known to follow the one before.
 #[derive(Clone, Debug)]
-pub struct History {
+pub struct BackupHistory {
     /// Id of the cluster.
     pub cluster: u64,
     /// Id of the history: grows with the time of its beginning.
@@ -31,7 +31,7 @@ pub struct History {
 
 impl Catalog {
     /// Lists a place.
-    pub async fn read(place: &Place) -> Result<Catalog, Error> {
+    pub async fn read(place: &BackupPlace) -> Result<Catalog, Error> {
         Ok(Catalog::of(place.list().await?))
     }
 
@@ -42,11 +42,11 @@ impl Catalog {
             let (cluster, id) = (object.name.cluster, object.name.history);
             let history = histories
                 .entry((cluster, id))
-                .or_insert_with(|| History::new(cluster, id));
+                .or_insert_with(|| BackupHistory::new(cluster, id));
             history.add(object);
         }
-        let mut histories: Vec<History> = histories.into_values().collect();
-        histories.iter_mut().for_each(History::sort);
+        let mut histories: Vec<BackupHistory> = histories.into_values().collect();
+        histories.iter_mut().for_each(BackupHistory::sort);
         Catalog { histories }
     }
 
@@ -58,16 +58,16 @@ impl Catalog {
     }
 
     /// The histories of a cluster, ascending by their beginning.
-    pub fn of_cluster(&self, cluster: u64) -> impl DoubleEndedIterator<Item = &History> {
+    pub fn of_cluster(&self, cluster: u64) -> impl DoubleEndedIterator<Item = &BackupHistory> {
         let histories = self.histories.iter();
         histories.filter(move |history| history.cluster == cluster)
     }
 }
 
-impl History {
+impl BackupHistory {
     /// A history without objects.
-    pub fn new(cluster: u64, id: u64) -> History {
-        History {
+    pub fn new(cluster: u64, id: u64) -> BackupHistory {
+        BackupHistory {
             cluster,
             id,
             bases: Vec::new(),

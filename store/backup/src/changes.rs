@@ -7,7 +7,7 @@ use flate2::Compression;
 use flate2::read::{ZlibDecoder, ZlibEncoder};
 use sha2::{Digest, Sha256};
 
-use crate::batch::Batch;
+use crate::batch::ChangeBatch;
 use crate::format::{CHANGES_BYTES_MAX, HEADER_BYTES, SUM_BYTES};
 use crate::header::Header;
 use crate::name::{ObjectKind, ObjectName};
@@ -37,16 +37,16 @@ pub struct SealedChanges {
 #[derive(Debug)]
 pub struct OpenedChanges {
     /// At least one, ascending, each of which follows the one before.
-    pub batches: Vec<Batch>,
+    pub batches: Vec<ChangeBatch>,
     /// Of the last revision.
     pub mark: Mark,
 }
 
 /// Makes an object of batches, each of which follows the one before.
-pub fn seal(origin: Origin, level: u8, batches: &[Batch]) -> SealedChanges {
+pub fn seal(origin: Origin, level: u8, batches: &[ChangeBatch]) -> SealedChanges {
     let (begin, end) = (batches.first(), batches.last());
     let (begin, end) = begin.zip(end).expect("an object has a batch");
-    let mut plain = Vec::with_capacity(batches.iter().map(Batch::encoded_bytes).sum());
+    let mut plain = Vec::with_capacity(batches.iter().map(ChangeBatch::encoded_bytes).sum());
     batches.iter().for_each(|batch| batch.encode(&mut plain));
     let plain_bytes = plain.len() as u64;
     let name = ObjectName {
@@ -65,7 +65,7 @@ pub fn seal(origin: Origin, level: u8, batches: &[Batch]) -> SealedChanges {
         compacted: -1,
         auth_revision: 0,
         hash: 0,
-        mark: last_rows.map(Batch::mark).unwrap_or_default(),
+        mark: last_rows.map(ChangeBatch::mark).unwrap_or_default(),
         plain_bytes,
     };
     let mut bytes = header.encode().to_vec();
@@ -102,9 +102,9 @@ pub fn open(name: &ObjectName, bytes: &Bytes) -> Result<OpenedChanges, Error> {
         return Err(damaged("its payload has another length"));
     }
     let mut rest = Bytes::from(plain);
-    let mut batches: Vec<Batch> = Vec::new();
+    let mut batches: Vec<ChangeBatch> = Vec::new();
     while !rest.is_empty() {
-        let batch = Batch::decode(&mut rest).map_err(damaged)?;
+        let batch = ChangeBatch::decode(&mut rest).map_err(damaged)?;
         if batches
             .last()
             .is_some_and(|last| batch.first != last.last + 1)

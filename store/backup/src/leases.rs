@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use etcd_api::EncodedKeyValue;
 use etcd_snapshot::{LeaseRecord, RowKey};
 
-use crate::batch::Batch;
+use crate::batch::ChangeBatch;
 
 /// Seconds of a lease that had ended before the cluster was asked how long it lasts. Its keys must not
 /// stay for ever.
@@ -32,7 +32,7 @@ pub(crate) struct LeasesAt {
 impl LeasesAt {
     /// What the batch says. A lease that ended within its revisions may still be needed at `revision`, if
     /// the batch has later ones.
-    pub fn note(&mut self, batch: &Batch, revision: i64) {
+    pub fn note(&mut self, batch: &ChangeBatch, revision: i64) {
         let ended = match batch.last <= revision {
             true => batch.ended.clone(),
             false => Vec::new(),

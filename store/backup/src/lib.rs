@@ -4,7 +4,7 @@
 //!   place ── CLUSTER ── HISTORY ─┬─ bases     whole snapshots
 //!                                └─ changes   all rows of a range of revisions      (seal, open)
 //!
-//!   BaseFile, Batch ──► place          a process that makes backups
+//!   BaseFile, ChangeBatch ──► place          a process that makes backups
 //!   History ──► next_merge ──► merge   many small objects become one
 //!   Catalog ──► Retention              what may be deleted
 //!   Catalog ──► find ──► restore       an etcd database file of any revision
@@ -37,15 +37,15 @@ mod spool;
 mod verify;
 
 pub use base::BaseFile;
-pub use batch::{Batch, ChangedRow, ClusterHash};
-pub use catalog::{Catalog, History};
+pub use batch::{ChangeBatch, ChangedRow, ClusterHash};
+pub use catalog::{BackupHistory, Catalog};
 pub use changes::{OpenedChanges, Origin, SealedChanges, open, seal};
 pub use error::Error;
 pub use mark::{Mark, Marker};
 pub use merge::{Merged, merge};
 pub use moment::{Moment, Selection};
 pub use name::{ObjectKind, ObjectName};
-pub use place::{BaseFacts, Pauses, Place, StoredObject};
+pub use place::{BackupPlace, BaseFacts, Pauses, StoredObject};
 pub use plan::{Gap, Plan, reach};
 pub use restore::{Restored, restore};
 pub use retention::Retention;

@@ -8,19 +8,19 @@
 
 use std::cmp::Ordering;
 
-use crate::catalog::History;
+use crate::catalog::BackupHistory;
 use crate::changes::{Origin, SealedChanges, seal};
 use crate::format::SEALED_BYTES;
 use crate::name::{ObjectKind, ObjectName};
-use crate::place::Place;
-use crate::{Batch, Error};
+use crate::place::BackupPlace;
+use crate::{ChangeBatch, Error};
 
 /// Objects of a level that become one.
 const MERGED_COUNT: usize = 60;
 /// The highest level.
 const LEVEL_MAX: u8 = 4;
 
-impl History {
+impl BackupHistory {
     /// Adjacent objects of one level that are to become one; `None` while there are too few.
     pub fn next_merge(&self) -> Option<Vec<ObjectName>> {
         (0..LEVEL_MAX).find_map(|level| self.merge_of_level(level))
@@ -112,7 +112,7 @@ pub struct Merged {
 /// Reads objects, and stores one that has all that they have, in one attempt. Nothing is deleted. An error
 /// comes with the object that it is about.
 pub async fn merge(
-    place: &Place,
+    place: &BackupPlace,
     origin: Origin,
     names: &[ObjectName],
 ) -> Result<Merged, (ObjectName, Error)> {
@@ -137,9 +137,9 @@ pub async fn merge(
 }
 
 /// Batches of objects that may overlap, each following the one before.
-fn joined(mut batches: Vec<Batch>) -> Vec<Batch> {
+fn joined(mut batches: Vec<ChangeBatch>) -> Vec<ChangeBatch> {
     batches.sort_by_key(|batch| (batch.first, batch.last, batch.time_ms));
-    let mut joined: Vec<Batch> = Vec::with_capacity(batches.len());
+    let mut joined: Vec<ChangeBatch> = Vec::with_capacity(batches.len());
     for mut batch in batches {
         let next = joined.last().map_or(batch.first, |last| last.last + 1);
         if batch.is_empty() {

@@ -1,9 +1,9 @@
 //! Which revision of which history a restore is asked for.
 
 use crate::Error;
-use crate::catalog::{Catalog, History};
+use crate::catalog::{BackupHistory, Catalog};
 use crate::name::ObjectName;
-use crate::place::Place;
+use crate::place::BackupPlace;
 use crate::plan::{Gap, reach};
 
 /// What to restore.
@@ -30,10 +30,10 @@ impl Catalog {
     /// The history and the revision of a moment.
     pub async fn find(
         &self,
-        place: &Place,
+        place: &BackupPlace,
         selection: Selection,
         moment: Moment,
-    ) -> Result<(&History, i64), Error> {
+    ) -> Result<(&BackupHistory, i64), Error> {
         let candidates = self.candidates(selection)?;
         match moment {
             Moment::Newest => {
@@ -46,13 +46,13 @@ impl Catalog {
     }
 
     /// Histories that have a base, of one cluster; at least one.
-    fn candidates(&self, selection: Selection) -> Result<Vec<&History>, Error> {
+    fn candidates(&self, selection: Selection) -> Result<Vec<&BackupHistory>, Error> {
         let unavailable = |text: String| Err(Error::Unavailable(text));
         let with_base = self.histories.iter().filter(|it| !it.bases.is_empty());
         let fits = |wanted: Option<u64>, id| wanted.is_none_or(|wanted| wanted == id);
         let candidates = with_base
             .filter(|it| fits(selection.cluster, it.cluster) && fits(selection.history, it.id));
-        let candidates: Vec<&History> = candidates.collect();
+        let candidates: Vec<&BackupHistory> = candidates.collect();
         let (Some(first), Some(last)) = (candidates.first(), candidates.last()) else {
             return unavailable(
                 "there is no backup of that kind; `list` shows what is there".into(),
@@ -69,7 +69,10 @@ impl Catalog {
     }
 }
 
-fn of_revision<'c>(candidates: &[&'c History], revision: i64) -> Result<&'c History, Error> {
+fn of_revision<'c>(
+    candidates: &[&'c BackupHistory],
+    revision: i64,
+) -> Result<&'c BackupHistory, Error> {
     let whole = candidates.iter().filter(|it| it.plan(revision).is_ok());
     match whole.collect::<Vec<_>>()[..] {
         [one] => Ok(one),
@@ -89,11 +92,11 @@ fn of_revision<'c>(candidates: &[&'c History], revision: i64) -> Result<&'c Hist
 }
 
 async fn of_time<'c>(
-    place: &Place,
-    candidates: &[&'c History],
+    place: &BackupPlace,
+    candidates: &[&'c BackupHistory],
     time_ms: u64,
-) -> Result<(&'c History, i64), Error> {
-    let begun = |history: &History| history.bases.iter().map(|it| it.name.time_ms).min();
+) -> Result<(&'c BackupHistory, i64), Error> {
+    let begun = |history: &BackupHistory| history.bases.iter().map(|it| it.name.time_ms).min();
     let mut candidates = candidates.iter().rev();
     let history = candidates.find(|it| begun(it).is_some_and(|begun| begun <= time_ms));
     let history = *history.ok_or_else(|| {
@@ -118,7 +121,7 @@ async fn of_time<'c>(
 }
 
 /// Why a history does not restore a revision.
-pub(crate) fn explain(history: &History, revision: i64) -> Error {
+pub(crate) fn explain(history: &BackupHistory, revision: i64) -> Error {
     let Err(gap) = history.plan(revision) else {
         return Error::Unavailable(format!("revision {revision} cannot be restored"));
     };

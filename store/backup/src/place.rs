@@ -25,7 +25,7 @@ const READ_ATTEMPTS: u32 = 4;
 
 /// The folder of an object store that has backups.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct BackupPlace {
     store: Arc<dyn ObjectStore>,
     root: Path,
 }
@@ -50,10 +50,10 @@ pub struct BaseFacts {
     pub mark: Mark,
 }
 
-impl Place {
+impl BackupPlace {
     /// The folder `root` of a store.
-    pub fn new(store: Arc<dyn ObjectStore>, root: Path) -> Place {
-        Place { store, root }
+    pub fn new(store: Arc<dyn ObjectStore>, root: Path) -> BackupPlace {
+        BackupPlace { store, root }
     }
 
     fn path(&self, name: &ObjectName) -> Path {

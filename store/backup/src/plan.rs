@@ -1,6 +1,6 @@
 //! Which objects restore a revision: a base, and changes without a gap.
 
-use crate::catalog::History;
+use crate::catalog::BackupHistory;
 use crate::name::ObjectName;
 use crate::place::StoredObject;
 
@@ -45,7 +45,7 @@ pub fn reach(changes: &[StoredObject], from: i64) -> i64 {
     })
 }
 
-impl History {
+impl BackupHistory {
     /// The plan for a revision. It begins at the newest base that has no gap behind it.
     pub fn plan(&self, revision: i64) -> Result<Plan, Gap> {
         let usable = self.bases.iter().rev();

@@ -14,11 +14,11 @@ use bytes::Bytes;
 use etcd_snapshot::{FileState, RowKey, SnapshotPlan};
 
 use crate::batch::ClusterHash;
-use crate::catalog::History;
+use crate::catalog::BackupHistory;
 use crate::leases::LeasesAt;
 use crate::moment::explain;
 use crate::name::ObjectName;
-use crate::place::{Place, reading};
+use crate::place::{BackupPlace, reading};
 use crate::plan::Plan;
 use crate::scratch::Scratch;
 use crate::spool::Spool;
@@ -53,8 +53,8 @@ struct Fetched {
 /// Writes the file `target`, which appears when everything about it was checked. An object that is damaged or
 /// missing is replaced by others, if others have what it had.
 pub async fn restore(
-    place: &Place,
-    history: &History,
+    place: &BackupPlace,
+    history: &BackupHistory,
     revision: i64,
     target: &Path,
 ) -> Result<Restored, Error> {
@@ -76,7 +76,7 @@ pub async fn restore(
 }
 
 /// The error where no plan is left.
-fn unplanned(history: &History, revision: i64, replaced: Vec<(ObjectName, Error)>) -> Error {
+fn unplanned(history: &BackupHistory, revision: i64, replaced: Vec<(ObjectName, Error)>) -> Error {
     let Some((name, error)) = replaced.into_iter().next() else {
         return explain(history, revision);
     };
@@ -92,7 +92,7 @@ fn unplanned(history: &History, revision: i64, replaced: Vec<(ObjectName, Error)
 
 type Fault = (Option<ObjectName>, Error);
 
-async fn fetch(place: &Place, plan: &Plan, target: &Path) -> Result<Fetched, Fault> {
+async fn fetch(place: &BackupPlace, plan: &Plan, target: &Path) -> Result<Fetched, Fault> {
     let local = |error| (None, error);
     let mut fetched = Fetched {
         base: fetch_base(place, &plan.base, target).await?,
@@ -133,7 +133,11 @@ async fn fetch(place: &Place, plan: &Plan, target: &Path) -> Result<Fetched, Fau
     Ok(fetched)
 }
 
-async fn fetch_base(place: &Place, name: &ObjectName, target: &Path) -> Result<Scratch, Fault> {
+async fn fetch_base(
+    place: &BackupPlace,
+    name: &ObjectName,
+    target: &Path,
+) -> Result<Scratch, Fault> {
     let fetched = reading(|| async {
         let mut scratch = Scratch::create(target, "base")?;
         base_reader::read(place, name, scratch.output()).await?;
@@ -230,7 +234,7 @@ fn compare(
 }
 
 /// Reads a base, and whatever else is needed to believe that it can be restored, without a file.
-pub(crate) async fn check_base(place: &Place, name: &ObjectName) -> Result<(), Error> {
+pub(crate) async fn check_base(place: &BackupPlace, name: &ObjectName) -> Result<(), Error> {
     let read = reading(|| async {
         let output: &mut dyn Write = &mut std::io::sink();
         base_reader::read(place, name, output).await

@@ -5,7 +5,7 @@
 //!                          └─ the newest base that is older than the kept time: all before it goes
 //! ```
 
-use crate::catalog::{Catalog, History};
+use crate::catalog::{BackupHistory, Catalog};
 use crate::name::ObjectName;
 
 /// How much stays.
@@ -44,7 +44,7 @@ impl Retention {
 }
 
 /// Objects that no restore needs which begins at the base of this revision or later.
-fn before(history: &History, revision: i64) -> impl Iterator<Item = ObjectName> {
+fn before(history: &BackupHistory, revision: i64) -> impl Iterator<Item = ObjectName> {
     let names = history.objects().map(|object| object.name);
     names.filter(move |name| match name.is_base() {
         true => name.last < revision,

@@ -3,22 +3,22 @@
 use environment::Mutex;
 
 use crate::base::BaseFile;
-use crate::catalog::{Catalog, History, ID_RANDOM_BITS};
+use crate::catalog::{BackupHistory, Catalog, ID_RANDOM_BITS};
 use crate::changes::{Origin, seal};
 use crate::mark::Mark;
 use crate::merge::merge;
 use crate::name::ObjectName;
-use crate::place::{Pauses, Place, StoredObject};
+use crate::place::{BackupPlace, Pauses, StoredObject};
 use crate::retention::Retention;
-use crate::{Batch, Error};
+use crate::{ChangeBatch, Error};
 
 /// A history that this process adds to.
 #[derive(Debug)]
 pub struct Session {
-    place: Place,
+    place: BackupPlace,
     origin: Origin,
     /// What this process knows to be there.
-    history: Mutex<History>,
+    history: Mutex<BackupHistory>,
 }
 
 /// The newest revision that is stored. A watch that begins at it must show the same rows.
@@ -47,7 +47,7 @@ type Notice<'n> = &'n dyn Fn(&Error);
 impl Session {
     /// Continues the newest history of a cluster, or begins the first one. `nonce` is a random number.
     pub async fn open(
-        place: Place,
+        place: BackupPlace,
         cluster: u64,
         nonce: u64,
         now_ms: u64,
@@ -82,7 +82,7 @@ impl Session {
     }
 
     /// Begins a history.
-    pub fn begin(place: Place, cluster: u64, nonce: u64, now_ms: u64) -> Session {
+    pub fn begin(place: BackupPlace, cluster: u64, nonce: u64, now_ms: u64) -> Session {
         let random = nonce & ((1 << ID_RANDOM_BITS) - 1);
         let history = (now_ms << ID_RANDOM_BITS) | random;
         Session {
@@ -92,7 +92,7 @@ impl Session {
                 history,
                 nonce,
             },
-            history: Mutex::new(History::new(cluster, history)),
+            history: Mutex::new(BackupHistory::new(cluster, history)),
         }
     }
 
@@ -108,7 +108,7 @@ impl Session {
     }
 
     /// A copy of what is known to be there.
-    pub fn history(&self) -> History {
+    pub fn history(&self) -> BackupHistory {
         self.history.lock().clone()
     }
 
@@ -125,7 +125,11 @@ impl Session {
 
     /// Stores batches, each of which follows the one before, as one object. Repeats it until it works, or
     /// until an operator has to change something.
-    pub async fn store_changes(&self, batches: &[Batch], notice: Notice<'_>) -> Result<(), Error> {
+    pub async fn store_changes(
+        &self,
+        batches: &[ChangeBatch],
+        notice: Notice<'_>,
+    ) -> Result<(), Error> {
         let object = seal(self.origin, 0, batches);
         repeating(notice, || self.place.put_once(&object)).await?;
         self.added(object.name, object.bytes.len() as u64);
@@ -180,7 +184,7 @@ impl Session {
         let mut names = retention.expired(&catalog, self.origin.cluster, now_ms);
         let own = catalog.of_cluster(self.origin.cluster);
         let own = own.filter(|history| history.id == self.origin.history);
-        names.extend(own.flat_map(History::superseded));
+        names.extend(own.flat_map(BackupHistory::superseded));
         for name in &names {
             self.place.delete(name).await?;
             self.history.lock().remove(name);
@@ -189,7 +193,7 @@ impl Session {
     }
 }
 
-async fn anchor(place: &Place, name: &ObjectName) -> Result<Anchor, Error> {
+async fn anchor(place: &BackupPlace, name: &ObjectName) -> Result<Anchor, Error> {
     let mark = match name.is_base() {
         true => place.base_facts(name).await?.mark,
         false => place.read(name).await?.mark,

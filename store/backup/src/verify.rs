@@ -1,15 +1,15 @@
 //! Reads every object of a history, and says which are damaged.
 
-use crate::catalog::History;
+use crate::catalog::BackupHistory;
 use crate::name::ObjectName;
-use crate::place::Place;
+use crate::place::BackupPlace;
 use crate::{Error, restore};
 
 /// Reads every object. `progress` gets the bytes of each object behind it. Returns those that cannot be used,
 /// with the reason.
 pub async fn verify(
-    place: &Place,
-    history: &History,
+    place: &BackupPlace,
+    history: &BackupHistory,
     mut progress: impl FnMut(u64),
 ) -> Result<Vec<(ObjectName, Error)>, Error> {
     let mut faults = Vec::new();

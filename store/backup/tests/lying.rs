@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use backup::{
-    Anchor, BaseFile, Begun, Catalog, ClusterHash, Error, Moment, Place, Retention, Selection,
-    Session, restore,
+    Anchor, BackupPlace, BaseFile, Begun, Catalog, ClusterHash, Error, Moment, Retention,
+    Selection, Session, restore,
 };
 use environment::randomness::Random;
 use support::liar::Faults;
@@ -31,8 +31,8 @@ struct Run {
     said: BTreeMap<i64, ClusterHash>,
 }
 
-fn place(liar: &Arc<Liar>) -> Place {
-    Place::new(Arc::clone(liar) as _, "backups/here".into())
+fn place(liar: &Arc<Liar>) -> BackupPlace {
+    BackupPlace::new(Arc::clone(liar) as _, "backups/here".into())
 }
 
 impl Run {

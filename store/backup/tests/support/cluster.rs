@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use backup::{Batch, ChangedRow, ClusterHash};
+use backup::{ChangeBatch, ChangedRow, ClusterHash};
 use bytes::Bytes;
 use environment::randomness::Random;
 use etcd_api::mvccpb::KeyValue;
@@ -76,16 +76,16 @@ impl Cluster {
     }
 
     /// The batch of the revisions behind `last`.
-    pub fn batch(&self, last: i64, time_ms: u64) -> Batch {
+    pub fn batch(&self, last: i64, time_ms: u64) -> ChangeBatch {
         let rows = self.rows.iter().filter(|row| row.key.main > last);
-        Batch {
+        ChangeBatch {
             time_ms,
             first: last + 1,
             last: self.revision,
             lists_leases: true,
             granted: self.leases.clone(),
             rows: rows.cloned().collect(),
-            ..Batch::default()
+            ..ChangeBatch::default()
         }
     }
 

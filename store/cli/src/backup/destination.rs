@@ -3,7 +3,7 @@
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 
-use backup::Place;
+use backup::BackupPlace;
 use object_store::ObjectStore;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
@@ -11,7 +11,7 @@ use object_store::path::Path;
 use crate::failure::Failure;
 
 /// The place of a URL, for reading.
-pub(super) fn open(url: &str) -> Result<Place, Failure> {
+pub(super) fn open(url: &str) -> Result<BackupPlace, Failure> {
     match folder_of(url) {
         None => super::cloud::open(url),
         Some(folder) if folder.is_dir() => local(&folder),
@@ -24,7 +24,7 @@ pub(super) fn open(url: &str) -> Result<Place, Failure> {
 
 /// The place of a URL, for writing: a folder is made if there is none.
 #[expect(clippy::disallowed_methods, reason = "a folder that an operator names")]
-pub(super) fn create(url: &str) -> Result<Place, Failure> {
+pub(super) fn create(url: &str) -> Result<BackupPlace, Failure> {
     let Some(folder) = folder_of(url) else {
         return super::cloud::open(url);
     };
@@ -47,10 +47,10 @@ fn folder_of(url: &str) -> Option<PathBuf> {
     }
 }
 
-fn local(folder: &FilePath) -> Result<Place, Failure> {
+fn local(folder: &FilePath) -> Result<BackupPlace, Failure> {
     let store = LocalFileSystem::new_with_prefix(folder);
     let store = store.map_err(|error| Failure::wrong_use(error, ""))?;
     // What is reported as stored survives a loss of power.
     let store: Arc<dyn ObjectStore> = Arc::new(store.with_fsync(true));
-    Ok(Place::new(store, Path::default()))
+    Ok(BackupPlace::new(store, Path::default()))
 }

@@ -78,7 +78,7 @@ async fn follow_at(writer: &HistoryWriter, connection: &Connection) -> Result<En
         Ok(responses) => responses,
         Err(failure) => return Ok(Ended::Lost(failure.what())),
     };
-    let mut incoming = Incoming {
+    let mut incoming = IncomingRows {
         rows: Vec::new(),
         proof: anchor,
     };
@@ -123,13 +123,13 @@ fn canceled(response: &WatchResponse) -> Result<Ended, Failure> {
 }
 
 /// Rows that have arrived, until their revisions are complete.
-struct Incoming {
+struct IncomingRows {
     rows: Vec<ChangedRow>,
     /// The revision that must come first, as it was received before.
     proof: Option<Anchor>,
 }
 
-impl Incoming {
+impl IncomingRows {
     /// Takes the events of a response.
     fn take(&mut self, writer: &HistoryWriter, response: &WatchResponse) -> Option<Ended> {
         for event in &response.events {

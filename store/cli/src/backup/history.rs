@@ -9,7 +9,7 @@ use backup::{Anchor, Error, Session};
 use etcd_api::etcdserverpb::{RangeRequest, ResponseHeader};
 use tokio::sync::Notify;
 
-use super::queue::Queue;
+use super::queue::TailQueue;
 use super::said::Said;
 use crate::client::{Connection, Endpoints, NO_END};
 use crate::failure::Failure;
@@ -59,7 +59,7 @@ pub(super) struct HistoryWriter {
     pub cluster: u64,
     pub session: Session,
     pub rhythm: Rhythm,
-    pub queue: Queue,
+    pub queue: TailQueue,
     /// Leases that are known, with their seconds.
     pub leases: RefCell<BTreeMap<i64, i64>>,
     pub reached: Reached,

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use backup::{Catalog, History, Selection};
+use backup::{BackupHistory, Catalog, Selection};
 use serde_json::json;
 
 use super::destination;
@@ -65,7 +65,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let histories = catalog.histories.iter().filter(|history| {
         fits(source.cluster, history.cluster) && fits(source.history, history.id)
     });
-    let histories: Vec<&History> = histories.collect();
+    let histories: Vec<&BackupHistory> = histories.collect();
     if histories.is_empty() {
         return Err(Failure::failed(
             format_args!("{} has no such backups", source.from),
@@ -78,7 +78,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
-fn print(histories: &[&History]) -> Result<(), Failure> {
+fn print(histories: &[&BackupHistory]) -> Result<(), Failure> {
     let mut output = io::stdout().lock();
     let mut table = Table::new([
         "<cluster",
@@ -116,7 +116,7 @@ fn ranges(ranges: &[(i64, i64)]) -> String {
     }
 }
 
-fn print_json(histories: &[&History]) -> Result<(), Failure> {
+fn print_json(histories: &[&BackupHistory]) -> Result<(), Failure> {
     let mut output = io::stdout().lock();
     for history in histories {
         let bases = history.bases.iter().map(|base| {

@@ -94,19 +94,21 @@ pub(super) async fn hashes(writer: &HistoryWriter) -> Result<(), Failure> {
         let revision = writer.queue.received();
         // Nothing before a base can be compared.
         let has_base = writer.session.newest_base().is_some();
-        if has_base && revision > hashed {
-            if let Some(hash) = hash(writer, revision).await {
-                hashed = revision;
-                let hash = Some(hash);
-                writer.queue.add_notes(Notes {
-                    hash,
-                    ..Notes::default()
-                });
-                tokio::time::sleep(writer.rhythm.hash_every).await;
-                continue;
-            }
-        }
-        tokio::time::sleep(POLL_EVERY).await;
+        let is_due = has_base && revision > hashed;
+        let answer = match is_due {
+            true => hash(writer, revision).await,
+            false => None,
+        };
+        let Some(answer) = answer else {
+            tokio::time::sleep(POLL_EVERY).await;
+            continue;
+        };
+        hashed = revision;
+        writer.queue.add_notes(Notes {
+            hash: Some(answer),
+            ..Notes::default()
+        });
+        tokio::time::sleep(writer.rhythm.hash_every).await;
     }
 }
 

@@ -9,7 +9,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
 
-use backup::{Batch, ChangedRow, ClusterHash};
+use backup::{ChangeBatch, ChangedRow, ClusterHash};
 use environment::real::RealClock;
 use environment::{Clock, Instant};
 use etcd_snapshot::LeaseRecord;
@@ -24,7 +24,7 @@ const BATCH_TIME_MS: u64 = 250;
 
 /// Batches that wait.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct TailQueue {
     state: RefCell<Waiting>,
     /// Wakes the tail.
     arrived: Notify,
@@ -42,7 +42,7 @@ struct Waiting {
 
 #[derive(Debug)]
 struct WaitingBatch {
-    batch: Batch,
+    batch: ChangeBatch,
     begun_ms: u64,
     arrived: Instant,
 }
@@ -57,15 +57,15 @@ pub(super) struct Notes {
     pub hash: Option<ClusterHash>,
 }
 
-impl Queue {
+impl TailQueue {
     /// An empty queue; `next` is the first revision that will come.
-    pub(super) fn new(next: i64) -> Queue {
+    pub(super) fn new(next: i64) -> TailQueue {
         let state = Waiting {
             batches: VecDeque::new(),
             bytes: 0,
             next,
         };
-        Queue {
+        TailQueue {
             state: state.into(),
             arrived: Notify::new(),
             taken: Notify::new(),
@@ -140,7 +140,7 @@ impl Queue {
     }
 
     /// The oldest batches that fit into one object; at least one if any waits.
-    pub(super) fn take(&self) -> Vec<Batch> {
+    pub(super) fn take(&self) -> Vec<ChangeBatch> {
         let mut state = self.state.borrow_mut();
         let (mut taken, mut bytes) = (Vec::new(), 0);
         while let Some(waiting) = state.batches.front() {
@@ -160,17 +160,17 @@ impl Queue {
 
 impl Waiting {
     /// The batch to which something that arrives now is added.
-    fn newest(&mut self) -> &mut Batch {
+    fn newest(&mut self) -> &mut ChangeBatch {
         let now_ms = now_ms();
         let is_old = |waiting: &WaitingBatch| {
             let is_large = waiting.batch.encoded_bytes() >= OBJECT_BYTES_MAX / 4;
             now_ms.saturating_sub(waiting.begun_ms) >= BATCH_TIME_MS || is_large
         };
         if self.batches.back().is_none_or(is_old) {
-            let batch = Batch {
+            let batch = ChangeBatch {
                 first: self.next,
                 last: self.next - 1,
-                ..Batch::default()
+                ..ChangeBatch::default()
             };
             self.batches.push_back(WaitingBatch {
                 batch,

@@ -16,13 +16,13 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use backup::{Begun, Pauses, Place, Session};
+use backup::{BackupPlace, Begun, Pauses, Session};
 use environment::randomness::Random;
 
 use super::destination;
 use super::follow::follow;
 use super::history::{HistoryWriter, Reached, Rhythm, Wanted, failure, position};
-use super::queue::{Queue, now_ms};
+use super::queue::{TailQueue, now_ms};
 use super::said::Said;
 use super::{bases, moments, polls, tail};
 use crate::client::signals::EndSignals;
@@ -102,7 +102,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
 /// Finds the history that the cluster continues, or begins one.
 async fn begin(
     endpoints: &Rc<Endpoints>,
-    place: Place,
+    place: BackupPlace,
     rhythm: Rhythm,
 ) -> Result<HistoryWriter, Failure> {
     let connection = endpoints.any().await?;
@@ -171,7 +171,7 @@ fn writer(
         cluster: session.origin().cluster,
         session,
         rhythm,
-        queue: Queue::new(received + 1),
+        queue: TailQueue::new(received + 1),
         leases: RefCell::default(),
         reached: Reached {
             anchor: Cell::new(None),

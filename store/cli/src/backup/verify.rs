@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use backup::{Catalog, History, Moment, Place, Scratch};
+use backup::{BackupHistory, BackupPlace, Catalog, Moment, Scratch};
 
 use super::destination;
 use super::history::failure;
@@ -62,7 +62,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 /// Reads the objects of a history; returns how many faults were found.
-async fn check(place: &Place, history: &History) -> Result<usize, Failure> {
+async fn check(place: &BackupPlace, history: &BackupHistory) -> Result<usize, Failure> {
     let mut progress = Progress::new("reading", history.bytes());
     let checked = backup::verify(place, history, |bytes| progress.advance(bytes)).await;
     drop(progress);
