@@ -40,7 +40,7 @@ pub(super) async fn make(writer: &HistoryWriter, folder: &Path) -> Result<(), Fa
             Err(Refused::Now(failure)) => return Err(failure),
             Err(Refused::Later(why)) => {
                 let text = format!("no base was made: {}; trying again", why.what());
-                writer.said.trouble("base", text);
+                writer.said.trouble("base", &text);
                 tokio::time::sleep(PAUSE).await;
             }
         }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backup::BackupPlace;
-use object_store::aws::AmazonS3Builder;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::client::HttpConnector;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::path::Path;
-use object_store::{ClientOptions, ObjectStore, RetryConfig};
+use object_store::{ClientConfigKey, ClientOptions, ObjectStore, RetryConfig};
 
 use self::connector::Connections;
 use self::cryptography::OwnCryptography;
@@ -51,6 +51,18 @@ type Opened = object_store::Result<Arc<dyn ObjectStore>>;
 
 fn s3(url: &str, connections: impl HttpConnector) -> Opened {
     let builder = AmazonS3Builder::from_env().with_url(bucket_of(url));
+    let value = |key| builder.get_config_value(&key).unwrap_or_default();
+    let endpoint = value(AmazonS3ConfigKey::Endpoint);
+    let allowed = value(AmazonS3ConfigKey::Client(ClientConfigKey::AllowHttp));
+    // A request would be repeated again and again.
+    if endpoint.starts_with("http://") && allowed != "true" {
+        return Err(object_store::Error::NotSupported {
+            source: format!(
+                "{endpoint} is reached without TLS; if that is meant, set AWS_ALLOW_HTTP=true"
+            )
+            .into(),
+        });
+    }
     let builder = builder
         .with_http_connector(connections)
         .with_crypto_provider(Arc::new(OwnCryptography));
@@ -90,6 +102,6 @@ fn retry() -> RetryConfig {
 
 /// Whether a store may be reached without TLS: the variable AWS_ALLOW_HTTP and its like.
 fn allows_plain(options: &ClientOptions) -> bool {
-    let key = object_store::ClientConfigKey::AllowHttp;
-    options.get_config_value(&key).as_deref() == Some("true")
+    let allowed = options.get_config_value(&ClientConfigKey::AllowHttp);
+    allowed.as_deref() == Some("true")
 }

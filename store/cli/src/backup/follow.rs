@@ -46,7 +46,7 @@ pub(super) async fn follow(writer: &HistoryWriter) -> Result<String, Failure> {
             Ended::Broken(why) => return Ok(why),
             Ended::Lost(why) => writer
                 .said
-                .trouble("watch", format!("the watch ended: {why}")),
+                .trouble("watch", &format!("the watch ended: {why}")),
         }
         tokio::time::sleep(PAUSE).await;
     }

@@ -70,7 +70,8 @@ pub(super) struct HistoryWriter {
 impl HistoryWriter {
     /// Says that the store did not do something, and that it is tried again.
     pub(super) fn notice(&self, error: &Error) {
-        self.said.trouble("store", format!("{error}; trying again"));
+        self.said
+            .trouble("store", &format!("{error}; trying again"));
     }
 
     /// Refuses an answer of another cluster.

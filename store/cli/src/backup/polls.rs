@@ -29,7 +29,7 @@ pub(super) async fn poll(writer: &HistoryWriter) -> Result<(), Failure> {
     loop {
         ticks.tick().await;
         match poll_once(writer, &mut connection).await? {
-            Err(failure) => writer.said.trouble("polls", failure.what()),
+            Err(failure) => writer.said.trouble("polls", &failure.what()),
             Ok(()) => {
                 writer.reached.is_polled.set(true);
                 writer.said.works("polls", "the cluster answers again");

@@ -22,7 +22,7 @@ use environment::randomness::Random;
 use super::destination;
 use super::follow::follow;
 use super::history::{HistoryWriter, Reached, Rhythm, Wanted, failure, position};
-use super::queue::{TailQueue, now_ms};
+use super::queue::{Notes, TailQueue, now_ms};
 use super::said::Said;
 use super::{bases, moments, polls, tail};
 use crate::client::signals::EndSignals;
@@ -75,11 +75,11 @@ pub(crate) struct Arguments {
 }
 
 pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
+    let mut signals = EndSignals::catch()?;
     let place = destination::create(&arguments.to)?;
     let folder = arguments.work_dir.clone();
     let folder = folder.unwrap_or_else(std::env::temp_dir);
     let endpoints = Rc::new(Endpoints::new(arguments.connection)?);
-    let mut signals = EndSignals::catch()?;
     let rhythm = || Rhythm {
         tail_every: arguments.tail_every,
         base_every: arguments.base_every,
@@ -87,7 +87,10 @@ pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
         keep: arguments.keep,
         bases_min: arguments.keep_bases as usize,
     };
-    let mut writer = begin(&endpoints, place, rhythm()).await?;
+    let mut writer = tokio::select! {
+        begun = begin(&endpoints, place, rhythm()) => begun?,
+        _ = signals.next_is_terminate() => return Ok(()),
+    };
     loop {
         let ended = work(&writer, &folder, arguments.once, &mut signals).await?;
         let Some(why) = ended else {
@@ -95,7 +98,10 @@ pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
             return Ok(());
         };
         say(&format!("{why}. A new history begins"));
-        writer = begin_another(&writer, rhythm()).await?;
+        writer = tokio::select! {
+            begun = begin_another(&writer, rhythm()) => begun?,
+            _ = signals.next_is_terminate() => return Ok(()),
+        };
     }
 }
 
@@ -114,7 +120,7 @@ async fn begin(
             Ok(opened) => break opened,
             Err(error) if error.is_permanent() => return Err(failure(error)),
             Err(error) => {
-                said.trouble("store", format!("{error}; trying again"));
+                said.trouble("store", &format!("{error}; trying again"));
                 pauses.pause().await;
             }
         }
@@ -149,9 +155,9 @@ async fn begin_another(before: &HistoryWriter, rhythm: Rhythm) -> Result<History
         match connection {
             Ok(connection) => match position(&connection).await {
                 Ok(header) => break header,
-                Err(failure) => before.said.trouble("watch", failure.what()),
+                Err(failure) => before.said.trouble("watch", &failure.what()),
             },
-            Err(failure) => before.said.trouble("watch", failure.what()),
+            Err(failure) => before.said.trouble("watch", &failure.what()),
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     };
@@ -247,6 +253,13 @@ async fn caught_up(writer: &HistoryWriter, once: bool) {
     };
     while !(once && has_all()) {
         tokio::time::sleep(LOOK_EVERY).await;
+    }
+    // What is stored last can be compared, too.
+    if let Some(hash) = polls::hash(writer, writer.reached.stored.get()).await {
+        writer.queue.add_notes(Notes {
+            hash: Some(hash),
+            ..Notes::default()
+        });
     }
 }
 

@@ -1,21 +1,30 @@
-//! Lines on stderr that are not repeated while the trouble stays the same.
+//! Lines on stderr that are not repeated while the trouble lasts.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+use environment::real::RealClock;
+use environment::{Clock, Instant};
 
 use crate::failure::say;
 
-/// What was said about each subject.
+/// Time after which another trouble with the same subject is said. Errors of stores have times in
+/// their text, so that no two are equal.
+const AGAIN_AFTER: Duration = Duration::from_secs(30);
+
+/// When something was said about each subject.
 #[derive(Debug, Default)]
-pub(super) struct Said(RefCell<BTreeMap<&'static str, String>>);
+pub(super) struct Said(RefCell<BTreeMap<&'static str, Instant>>);
 
 impl Said {
-    /// Says what is wrong with a subject, if it is not what was said last.
-    pub(super) fn trouble(&self, subject: &'static str, text: String) {
-        let mut said = self.0.borrow_mut();
-        if said.get(subject) != Some(&text) {
-            say(&text);
-            said.insert(subject, text);
+    /// Says what is wrong with a subject, if nothing was said about it a moment ago.
+    pub(super) fn trouble(&self, subject: &'static str, text: &str) {
+        let (now, mut said) = (RealClock.now(), self.0.borrow_mut());
+        let last = said.get(subject);
+        if last.is_none_or(|last| now.saturating_since(*last) >= AGAIN_AFTER) {
+            say(text);
+            said.insert(subject, now);
         }
     }
 

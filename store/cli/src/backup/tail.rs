@@ -51,7 +51,7 @@ pub(super) async fn merge(writer: &HistoryWriter) -> Result<(), Failure> {
                 Err(error) if error.is_loss() => {
                     let text =
                         format!("{error}. A new base follows: later revisions need no other");
-                    writer.said.trouble("merge", text);
+                    writer.said.trouble("merge", &text);
                     writer.wanted.base.notify_one();
                 }
                 Err(error) if error.is_permanent() => return Err(failure(error)),

@@ -84,9 +84,10 @@ impl Store {
 
     /// Ids and seconds of all leases, ascending.
     pub async fn leases(&self) -> Vec<(i64, i64)> {
-        let listed = self.lease_client().lease_leases(LeaseLeasesRequest {});
+        let request = LeaseLeasesRequest {};
+        let listed = self.lease_client().lease_leases(request).await.unwrap();
         let mut leases = Vec::new();
-        for lease in listed.await.unwrap().into_inner().leases {
+        for lease in listed.into_inner().leases {
             let request = LeaseTimeToLiveRequest {
                 id: lease.id,
                 keys: false,
@@ -128,6 +129,13 @@ impl Store {
                 self.kv().put(put).await.unwrap();
             }
         }
+        self.ask().await;
+    }
+
+    /// A put, and the hash behind it.
+    pub async fn put_one(&mut self) {
+        let put = self.put();
+        self.kv().put(put).await.unwrap();
         self.ask().await;
     }
 

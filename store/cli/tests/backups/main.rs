@@ -144,6 +144,8 @@ async fn a_restored_cluster_begins_another_history() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("place");
     let mut store = Store::start(Kind::Inkstone, folder.path(), 4).await;
+    store.put_one().await;
+    process::once(&store, &place);
     for _ in 0..20 {
         store.change().await;
     }
@@ -190,14 +192,14 @@ async fn a_compaction_of_what_is_missing_is_shown_as_another_history() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("place");
     let mut store = Store::start(Kind::Inkstone, folder.path(), 5).await;
-    store.change().await;
+    store.put_one().await;
     process::once(&store, &place);
     for _ in 0..20 {
         store.change().await;
     }
     let newest = store.revision().await;
     store.compact(newest).await;
-    store.change().await;
+    store.put_one().await;
     let said = process::once(&store, &place);
     assert!(said.contains("has compacted revisions up to"), "{said}");
     assert_eq!(process::list(&place).len(), 2);

@@ -24,6 +24,7 @@ use tonic::codegen::http::Uri;
 use tower::Service;
 
 use super::allows_plain;
+use crate::client::why;
 
 /// Makes clients of object stores.
 #[derive(Clone, Debug)]
@@ -77,7 +78,8 @@ fn unsent(error: hyper_util::client::legacy::Error) -> HttpError {
         true => HttpErrorKind::Connect,
         false => HttpErrorKind::Request,
     };
-    HttpError::new(kind, error)
+    // Its own text does not say why.
+    HttpError::new(kind, io::Error::other(why(&error)))
 }
 
 /// Opens connections.
