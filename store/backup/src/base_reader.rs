@@ -30,7 +30,7 @@ pub(crate) async fn read(
         begin.extend_from_slice(&chunk);
     }
     let header = Header::decode(name, &begin)?;
-    let mut body = Body::new(header, output);
+    let mut body = BasePayload::new(header, output);
     let (head, rest) = begin.split_at(HEADER_BYTES);
     body.sum.update(head);
     body.take(rest)?;
@@ -48,7 +48,7 @@ async fn next(name: &ObjectName, chunks: &mut Chunks) -> Result<Option<Bytes>, E
 }
 
 /// The part behind the header.
-struct Body<'o> {
+struct BasePayload<'o> {
     header: Header,
     sum: Sha256,
     /// The last bytes that were received: at the end, the SHA-256.
@@ -56,14 +56,14 @@ struct Body<'o> {
     decoder: ZlibDecoder<Bounded<'o>>,
 }
 
-impl<'o> Body<'o> {
-    fn new(header: Header, output: &'o mut dyn Write) -> Body<'o> {
+impl<'o> BasePayload<'o> {
+    fn new(header: Header, output: &'o mut dyn Write) -> BasePayload<'o> {
         let bounded = Bounded {
             output,
             left_bytes: header.plain_bytes,
             error: None,
         };
-        Body {
+        BasePayload {
             header,
             sum: Sha256::new(),
             held: Vec::new(),

@@ -23,7 +23,7 @@ pub const KIND_CHANGES: u8 = 2;
 
 /// Bytes of the head of a batch.
 pub const BATCH_BYTES: usize = 44;
-/// Flag of a batch whose granted leases are all that exist.
+/// Flag of a batch that lists all leases that exist as granted.
 pub const BATCH_LISTS_LEASES: u32 = 1;
 /// Bytes of a granted lease: id, seconds.
 pub const GRANTED_BYTES: usize = 16;

@@ -44,7 +44,7 @@ impl BackupHistory {
         None
     }
 
-    /// Objects whose revisions are all in another object, which has more, or was merged more often, or has
+    /// Objects that are contained in another object: that one has more revisions, or was merged more often, or has
     /// a smaller name. Two processes that ask for this never name both of two.
     pub fn superseded(&self) -> Vec<ObjectName> {
         let names = || self.changes.iter().map(|object| object.name);

@@ -6,7 +6,7 @@ use crate::place::StoredObject;
 
 /// Objects that restore a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct RestorePlan {
     /// The revision.
     pub revision: i64,
     /// The base.
@@ -47,14 +47,14 @@ pub fn reach(changes: &[StoredObject], from: i64) -> i64 {
 
 impl BackupHistory {
     /// The plan for a revision. It begins at the newest base that has no gap behind it.
-    pub fn plan(&self, revision: i64) -> Result<Plan, Gap> {
+    pub fn plan(&self, revision: i64) -> Result<RestorePlan, Gap> {
         let usable = self.bases.iter().rev();
         let mut usable = usable.filter(|base| base.name.last <= revision).peekable();
         let newest = usable.peek().copied();
         let whole = usable.find_map(|base| {
             let changes = self.cover(base.name.last, revision)?;
             let base = base.name;
-            Some(Plan {
+            Some(RestorePlan {
                 revision,
                 base,
                 changes,

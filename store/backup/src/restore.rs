@@ -19,7 +19,7 @@ use crate::leases::LeasesAt;
 use crate::moment::explain;
 use crate::name::ObjectName;
 use crate::place::{BackupPlace, reading};
-use crate::plan::Plan;
+use crate::plan::RestorePlan;
 use crate::scratch::Scratch;
 use crate::spool::Spool;
 use crate::{Error, base_reader};
@@ -92,7 +92,7 @@ fn unplanned(history: &BackupHistory, revision: i64, replaced: Vec<(ObjectName, 
 
 type Fault = (Option<ObjectName>, Error);
 
-async fn fetch(place: &BackupPlace, plan: &Plan, target: &Path) -> Result<Fetched, Fault> {
+async fn fetch(place: &BackupPlace, plan: &RestorePlan, target: &Path) -> Result<Fetched, Fault> {
     let local = |error| (None, error);
     let mut fetched = Fetched {
         base: fetch_base(place, &plan.base, target).await?,
@@ -148,7 +148,7 @@ async fn fetch_base(
 }
 
 fn assemble(
-    plan: &Plan,
+    plan: &RestorePlan,
     fetched: Fetched,
     target: &Path,
     replaced: Vec<(ObjectName, Error)>,
@@ -201,7 +201,7 @@ fn write(
 /// Compares the newest hash of the cluster that the file can have.
 fn compare(
     scratch: &Scratch,
-    plan: &Plan,
+    plan: &RestorePlan,
     hashes: &[ClusterHash],
 ) -> Result<Option<ClusterHash>, Error> {
     let file = etcd_snapshot::open(scratch.path(), false, |_, _| ())?;

@@ -17,7 +17,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes a file whose name is that of the target, the process and `part`.
+    /// Makes a file with the name of the target, the process and `part`.
     pub fn create(target: &Path, part: &str) -> Result<Scratch, Error> {
         let mut name = target.as_os_str().to_owned();
         name.push(format!(".{}.{part}", std::process::id()));

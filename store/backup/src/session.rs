@@ -14,7 +14,7 @@ use crate::{ChangeBatch, Error};
 
 /// A history that this process adds to.
 #[derive(Debug)]
-pub struct Session {
+pub struct BackupSession {
     place: BackupPlace,
     origin: Origin,
     /// What this process knows to be there.
@@ -32,7 +32,7 @@ pub struct Anchor {
 
 /// How a session begins.
 #[derive(Debug)]
-pub enum Begun {
+pub enum SessionStart {
     /// It goes on behind the anchor.
     Continued(Anchor),
     /// It has no objects yet.
@@ -44,19 +44,22 @@ pub enum Begun {
 /// Receives errors after which another attempt is made.
 type Notice<'n> = &'n dyn Fn(&Error);
 
-impl Session {
+impl BackupSession {
     /// Continues the newest history of a cluster, or begins the first one. `nonce` is a random number.
     pub async fn open(
         place: BackupPlace,
         cluster: u64,
         nonce: u64,
         now_ms: u64,
-    ) -> Result<(Session, Begun), Error> {
+    ) -> Result<(BackupSession, SessionStart), Error> {
         let catalog = Catalog::read(&place).await?;
         let newest = catalog.of_cluster(cluster).next_back();
         let continued = newest.and_then(|history| Some((history, history.end()?)));
         let Some((history, name)) = continued else {
-            return Ok((Session::begin(place, cluster, nonce, now_ms), Begun::New));
+            return Ok((
+                BackupSession::begin(place, cluster, nonce, now_ms),
+                SessionStart::New,
+            ));
         };
         match anchor(&place, &name).await {
             Ok(anchor) => {
@@ -66,26 +69,26 @@ impl Session {
                     nonce,
                 };
                 let history = Mutex::new(history.clone());
-                let session = Session {
+                let session = BackupSession {
                     place,
                     origin,
                     history,
                 };
-                Ok((session, Begun::Continued(anchor)))
+                Ok((session, SessionStart::Continued(anchor)))
             }
             Err(error) if error.is_loss() => {
-                let session = Session::begin(place, cluster, nonce, now_ms);
-                Ok((session, Begun::Replaced(error)))
+                let session = BackupSession::begin(place, cluster, nonce, now_ms);
+                Ok((session, SessionStart::Replaced(error)))
             }
             Err(error) => Err(error),
         }
     }
 
     /// Begins a history.
-    pub fn begin(place: BackupPlace, cluster: u64, nonce: u64, now_ms: u64) -> Session {
+    pub fn begin(place: BackupPlace, cluster: u64, nonce: u64, now_ms: u64) -> BackupSession {
         let random = nonce & ((1 << ID_RANDOM_BITS) - 1);
         let history = (now_ms << ID_RANDOM_BITS) | random;
-        Session {
+        BackupSession {
             place,
             origin: Origin {
                 cluster,
@@ -97,9 +100,9 @@ impl Session {
     }
 
     /// The same process, with a new history.
-    pub fn begin_another(&self, now_ms: u64) -> Session {
+    pub fn begin_another(&self, now_ms: u64) -> BackupSession {
         let origin = self.origin;
-        Session::begin(self.place.clone(), origin.cluster, origin.nonce, now_ms)
+        BackupSession::begin(self.place.clone(), origin.cluster, origin.nonce, now_ms)
     }
 
     /// Where objects of this process belong.
@@ -136,7 +139,7 @@ impl Session {
         Ok(())
     }
 
-    /// Stores a base, and reads it back. Repeats it as [`Session::store_changes`].
+    /// Stores a base, and reads it back. Repeats it as [`BackupSession::store_changes`].
     pub async fn store_base(
         &self,
         file: &BaseFile,

@@ -6,13 +6,15 @@ mod support;
 
 use std::sync::Arc;
 
-use backup::{BackupPlace, Catalog, ChangeBatch, ClusterHash, Origin, Session, open, seal, verify};
+use backup::{
+    BackupPlace, BackupSession, Catalog, ChangeBatch, ClusterHash, Origin, open, seal, verify,
+};
 use bytes::Bytes;
 use environment::randomness::Random;
 use etcd_snapshot::LeaseRecord;
+use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt};
 use sha2::{Digest, Sha256};
 use support::Cluster;
 
@@ -111,7 +113,7 @@ async fn a_changed_base_is_refused() {
     for _ in 0..50 {
         cluster.change();
     }
-    let session = Session::begin(place.clone(), 1, 2, 3);
+    let session = BackupSession::begin(place.clone(), 1, 2, 3);
     let file = backup::BaseFile::inspect(&cluster.snapshot()).unwrap();
     session.store_base(&file, 3, 4, &|_| ()).await.unwrap();
     let catalog = Catalog::read(&place).await.unwrap();

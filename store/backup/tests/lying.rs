@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use backup::{
-    Anchor, BackupPlace, BaseFile, Begun, Catalog, ClusterHash, Error, Moment, Retention,
-    Selection, Session, restore,
+    Anchor, BackupPlace, BackupSession, BaseFile, Catalog, ClusterHash, Error, Moment, Retention,
+    Selection, SessionStart, restore,
 };
 use environment::randomness::Random;
-use support::liar::Faults;
-use support::{Cluster, Liar};
+use support::Cluster;
+use support::liar::{Faults, Liar};
 
 const CLUSTER: u64 = 0xabc;
 /// Rounds of one run; the variable INKSTONE_BACKUP_ROUNDS sets another number.
@@ -25,7 +25,7 @@ struct Run {
     random: Random,
     cluster: Cluster,
     liar: Arc<Liar>,
-    session: Session,
+    session: BackupSession,
     stored: i64,
     now_ms: u64,
     said: BTreeMap<i64, ClusterHash>,
@@ -42,7 +42,7 @@ impl Run {
         let mut run = Run {
             random: Random::from_seed(seed),
             cluster: Cluster::new(seed),
-            session: Session::begin(place(&liar), CLUSTER, seed, now_ms),
+            session: BackupSession::begin(place(&liar), CLUSTER, seed, now_ms),
             liar,
             stored: 1,
             now_ms,
@@ -81,14 +81,14 @@ impl Run {
     /// Another process goes on from what the store has.
     async fn restart(&mut self) {
         let nonce = self.random.next_u64();
-        let opened = Session::open(place(&self.liar), CLUSTER, nonce, self.now_ms).await;
+        let opened = BackupSession::open(place(&self.liar), CLUSTER, nonce, self.now_ms).await;
         let Ok((session, begun)) = opened else {
             return;
         };
         self.session = session;
         let continues = |anchor: &Anchor| anchor.mark.has_rows();
         match begun {
-            Begun::Continued(anchor) if continues(&anchor) => self.stored = anchor.revision,
+            SessionStart::Continued(anchor) if continues(&anchor) => self.stored = anchor.revision,
             _ => {
                 self.now_ms += 1;
                 self.session = self.session.begin_another(self.now_ms);

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use backup::{
-    BackupPlace, BaseFile, Begun, Catalog, ChangeBatch, ClusterHash, Retention, Session, restore,
+    BackupPlace, BackupSession, BaseFile, Catalog, ChangeBatch, ClusterHash, Retention,
+    SessionStart, restore,
 };
 use environment::randomness::Random;
 use etcd_snapshot::{FileState, LeaseRecord};
@@ -24,7 +25,7 @@ struct Model {
     cluster: Cluster,
     place: BackupPlace,
     /// Processes with the last revision that each has stored.
-    sessions: Vec<(Session, i64)>,
+    sessions: Vec<(BackupSession, i64)>,
     now_ms: u64,
     /// When each revision was stored first.
     times: BTreeMap<i64, u64>,
@@ -38,7 +39,7 @@ impl Model {
         let (cluster, now_ms) = (Cluster::new(seed), 1_000_000);
         let mut model = Model {
             random: Random::from_seed(seed),
-            sessions: vec![(Session::begin(place.clone(), CLUSTER, 1, now_ms), 1)],
+            sessions: vec![(BackupSession::begin(place.clone(), CLUSTER, 1, now_ms), 1)],
             place,
             begun: 2,
             times: BTreeMap::new(),
@@ -49,9 +50,9 @@ impl Model {
         model.store(0).await;
         model.base(0).await;
         for nonce in 2..=processes {
-            let opened = Session::open(model.place.clone(), CLUSTER, nonce, now_ms).await;
+            let opened = BackupSession::open(model.place.clone(), CLUSTER, nonce, now_ms).await;
             let (session, begun) = opened.unwrap();
-            assert!(matches!(begun, Begun::Continued(_)), "{begun:?}");
+            assert!(matches!(begun, SessionStart::Continued(_)), "{begun:?}");
             model.sessions.push((session, 2));
         }
         model
@@ -172,7 +173,7 @@ async fn leases_are_those_of_the_revision() {
     let mut cluster = Cluster::new(1);
     cluster.change();
     cluster.leases = vec![lease(1, 10), lease(2, 20)];
-    let session = Session::begin(place.clone(), CLUSTER, 1, 1);
+    let session = BackupSession::begin(place.clone(), CLUSTER, 1, 1);
     let file = BaseFile::inspect(&cluster.snapshot()).unwrap();
     session.store_base(&file, 1, 1, &|_| ()).await.unwrap();
     let mut store = async |change: ChangeBatch| {

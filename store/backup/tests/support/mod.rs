@@ -6,4 +6,3 @@ pub mod cluster;
 pub mod liar;
 
 pub use cluster::Cluster;
-pub use liar::Liar;

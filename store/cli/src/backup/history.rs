@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use backup::{Anchor, Error, Session};
+use backup::{Anchor, BackupSession, Error};
 use etcd_api::etcdserverpb::{RangeRequest, ResponseHeader};
 use tokio::sync::Notify;
 
@@ -57,7 +57,7 @@ pub(super) struct Wanted {
 pub(super) struct HistoryWriter {
     pub endpoints: Rc<Endpoints>,
     pub cluster: u64,
-    pub session: Session,
+    pub session: BackupSession,
     pub rhythm: Rhythm,
     pub queue: TailQueue,
     /// Leases that are known, with their seconds.

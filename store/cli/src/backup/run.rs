@@ -16,7 +16,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use backup::{BackupPlace, Begun, Pauses, Session};
+use backup::{BackupPlace, BackupSession, Pauses, SessionStart};
 use environment::randomness::Random;
 
 use super::destination;
@@ -116,7 +116,7 @@ async fn begin(
     let (cluster, nonce) = (header.cluster_id, nonce()?);
     let (said, mut pauses) = (Said::default(), Pauses::default());
     let (session, begun) = loop {
-        match Session::open(place.clone(), cluster, nonce, now_ms()).await {
+        match BackupSession::open(place.clone(), cluster, nonce, now_ms()).await {
             Ok(opened) => break opened,
             Err(error) if error.is_permanent() => return Err(failure(error)),
             Err(error) => {
@@ -126,7 +126,7 @@ async fn begin(
         }
     };
     let session = match begun {
-        Begun::Continued(end) if end.mark.has_rows() => {
+        SessionStart::Continued(end) if end.mark.has_rows() => {
             let (id, revision) = (session.origin().history, end.revision);
             say(&format!(
                 "continuing history {id:x} behind revision {revision}"
@@ -137,12 +137,12 @@ async fn begin(
             return Ok(writer);
         }
         // Nothing proves that the cluster continues it.
-        Begun::Continued(_) => session.begin_another(now_ms()),
-        Begun::Replaced(error) => {
+        SessionStart::Continued(_) => session.begin_another(now_ms()),
+        SessionStart::Replaced(error) => {
             say(&error.to_string());
             session
         }
-        Begun::New => session,
+        SessionStart::New => session,
     };
     let id = session.origin().history;
     say(&format!("beginning history {id:x} of cluster {cluster:x}"));
@@ -168,7 +168,7 @@ async fn begin_another(before: &HistoryWriter, rhythm: Rhythm) -> Result<History
 
 fn writer(
     endpoints: &Rc<Endpoints>,
-    session: Session,
+    session: BackupSession,
     rhythm: Rhythm,
     received: i64,
 ) -> HistoryWriter {
