@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use backup::{BaseFile, Retention, Scratch};
+use backup::{BaseFile, ClusterHash, Retention, Scratch};
 use etcd_api::etcdserverpb::SnapshotRequest;
 
 use super::history::{HistoryWriter, failure};
 use super::polls;
-use super::queue::now_ms;
+use super::queue::{Notes, now_ms};
 use crate::failure::{Failure, say};
 use crate::snapshot::save;
 use crate::table::size;
@@ -90,7 +90,7 @@ pub(super) fn time_left(writer: &HistoryWriter) -> Option<Duration> {
 
 async fn make_one(writer: &HistoryWriter, folder: &Path) -> Result<(), Refused> {
     let taken = take(writer, folder).await?;
-    check(writer, &taken.file).await?;
+    let hash = check(writer, &taken.file).await?;
     let notice = |error: &_| writer.notice(error);
     let (begun_ms, time_ms) = (taken.begun_ms, taken.time_ms);
     let stored = writer
@@ -98,6 +98,12 @@ async fn make_one(writer: &HistoryWriter, folder: &Path) -> Result<(), Refused> 
         .store_base(&taken.file, begun_ms, time_ms, &notice);
     let name = stored.await.map_err(|error| Refused::Now(failure(error)))?;
     writer.reached.base_users.set(taken.file.auth_revision);
+    if hash.is_some() {
+        writer.queue.add_notes(Notes {
+            hash,
+            ..Notes::default()
+        });
+    }
     say(&format!("base of revision {} is stored: {name}", name.last));
     expire(writer).await;
     Ok(())
@@ -131,13 +137,14 @@ async fn take(writer: &HistoryWriter, folder: &Path) -> Result<Taken, Refused> {
     })
 }
 
-/// Compares a snapshot with the hash of the cluster.
-async fn check(writer: &HistoryWriter, file: &BaseFile) -> Result<(), Refused> {
+/// Compares a snapshot with the hash of the cluster, if a member answers. The hash is worth storing: restores
+/// of this base are compared with it, too.
+async fn check(writer: &HistoryWriter, file: &BaseFile) -> Result<Option<ClusterHash>, Refused> {
     let Some(expected) = polls::hash(writer, file.revision).await else {
-        return Ok(());
+        return Ok(None);
     };
     match expected.compacted == file.compacted && expected.hash != file.hash {
-        false => Ok(()),
+        false => Ok(Some(expected)),
         true => Err(Refused::Later(Failure::failed(
             format_args!(
                 "the snapshot has HashKV {} at revision {}, and the cluster says {}",

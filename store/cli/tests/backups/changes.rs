@@ -104,14 +104,7 @@ impl Store {
         match self.random.below(100) {
             0..4 => self.grant().await,
             4..7 => self.revoke().await,
-            7..9 => {
-                let back = 150 + self.random.below(100) as i64;
-                let revision = self.revision().await - back;
-                if revision > 1 {
-                    self.compact(revision).await;
-                }
-            }
-            9..25 => {
+            7..25 => {
                 let (key, range_end) = match self.random.chance(1, 3) {
                     true => ("key/1".to_owned(), "key/2"),
                     false => (self.key(), ""),

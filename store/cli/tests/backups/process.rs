@@ -42,10 +42,14 @@ impl Runner {
         Runner(child.unwrap())
     }
 
-    /// Ends it without a warning.
-    pub fn kill(mut self) {
+    /// Ends it without a warning; the revision of the server then, and what the process said.
+    pub async fn kill(mut self, store: &Store) -> String {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
+        let mut said = String::new();
+        let mut errors = self.0.stderr.take().unwrap();
+        errors.read_to_string(&mut said).unwrap();
+        format!("{}; it said:\n{said}", store.revision().await)
     }
 
     /// Asks it to end; its status, and what it said.
