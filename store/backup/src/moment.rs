@@ -78,7 +78,13 @@ fn of_revision<'c>(
         [one] => Ok(one),
         [] => {
             let newest = candidates.last().expect("there is a candidate");
-            Err(explain(newest, revision))
+            Err(match (explain(newest, revision), candidates.len()) {
+                (Error::Unavailable(text), 2..) => Error::Unavailable(format!(
+                    "no history has all of what revision {revision} needs (`list` shows what each has); in \
+                     the newest one: {text}"
+                )),
+                (error, _) => error,
+            })
         }
         [..] => {
             let ids = candidates.iter().map(|it| format!("{:x}", it.id));

@@ -70,7 +70,11 @@ impl BackupPlace {
 
     async fn list_once(&self) -> Result<Vec<StoredObject>, Error> {
         let found = self.store.list(Some(&self.root)).try_collect::<Vec<_>>();
-        let found = within(self.root.as_ref(), "list", found).await?;
+        let root = match self.root.as_ref() {
+            "" => "the backup's folder",
+            root => root,
+        };
+        let found = within(root, "list", found).await?;
         let objects = found.iter().filter_map(|meta| {
             let below: Path = meta.location.prefix_match(&self.root)?.collect();
             let name = ObjectName::parse(below.as_ref())?;
