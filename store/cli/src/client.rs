@@ -15,7 +15,7 @@ pub(crate) mod signals;
 mod tls;
 mod turn;
 
-pub(crate) use connection::{Connection, run_to_end};
+pub(crate) use connection::{Connection, run_to_end, why};
 pub(crate) use endpoints::{ConnectionArguments, Endpoints, NamedEndpoint};
 pub(crate) use keep_alive::KeepAlive;
 pub(crate) use key_range::{KeyRange, KeyRangeArguments, NO_END, bytes_of, prefix_end};

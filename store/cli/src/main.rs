@@ -11,6 +11,7 @@
 
 mod alarm;
 mod auth;
+mod backup;
 mod called_as;
 mod check;
 mod client;
@@ -83,6 +84,7 @@ Start here:
   inkstone user add root             add a user; `inkstone auth enable` then checks users
   inkstone check default.inkstone    verify every byte of a data directory
   inkstone snapshot status FILE      verify a snapshot of etcd, and show what it holds
+  inkstone backup run --to DIR       back a running cluster up, every second
 
 etcdctl and every etcd v3 client work with the server, too.
 `inkstone VERB --help` shows the flags of a verb, with examples;
@@ -110,6 +112,7 @@ enum Verb {
     MakeMirror(make_mirror::Arguments),
     Follow(follow::Arguments),
     CutOver(cut_over::Arguments),
+    Backup(backup::Arguments),
     Auth(auth::Arguments),
     User(user::Arguments),
     Role(role::Arguments),
@@ -169,6 +172,7 @@ fn dispatch(verb: Verb) -> Result<(), Failure> {
         Verb::CutOver(arguments) => run_to_end(cut_over::run(arguments)),
         Verb::Top(arguments) => run_to_end(top::run(arguments)),
         Verb::Downgrade(arguments) => run_to_end(downgrade::run(arguments)),
+        Verb::Backup(arguments) => backup::run(arguments),
         Verb::Auth(arguments) => run_to_end(auth::run(arguments)),
         Verb::User(arguments) => run_to_end(user::run(arguments)),
         Verb::Role(arguments) => run_to_end(role::run(arguments)),

@@ -17,7 +17,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-const VERBS: [&str; 27] = [
+const VERBS: [&str; 28] = [
     "serve",
     "get",
     "put",
@@ -35,6 +35,7 @@ const VERBS: [&str; 27] = [
     "move-leader",
     "top",
     "make-mirror",
+    "backup",
     "downgrade",
     "version",
     "snapshot",

@@ -73,18 +73,67 @@ pub fn hash(
     mut progress: impl FnMut(u64),
 ) -> Result<FileHash, Error> {
     let compacted = meta::read(file)?.compacted;
+    let (at, kept) = surveyed(file, revision, compacted, &mut progress)?;
+    let any_exists = kept.any_exists(at);
+    Ok(FileHash {
+        hash: digest(file, at, compacted, any_exists.then_some(&kept), progress)?,
+        hash_revision: at,
+        compact_revision: compacted,
+    })
+}
+
+/// HashKV at a revision, as a store with the same keys answers it that is compacted at `compacted`, which
+/// may be behind the file's own compaction. `None` if no key exists at the revision, and the file has
+/// versions that such a store may have removed already: its answer depends on whether it has.
+pub fn hash_as_compacted(
+    file: &DatabaseFile,
+    revision: i64,
+    compacted: i64,
+    mut progress: impl FnMut(u64),
+) -> Result<Option<u32>, Error> {
+    let own = meta::read(file)?.compacted;
+    if compacted < own {
+        let asked = compacted;
+        let compacted = own;
+        return Err(Error::Compacted { asked, compacted });
+    }
+    let (at, kept) = surveyed(file, revision, compacted, &mut progress)?;
+    let any_exists = kept.any_exists(at);
+    if !any_exists && compacted > own {
+        return Ok(None);
+    }
+    digest(file, at, compacted, any_exists.then_some(&kept), progress).map(Some)
+}
+
+/// The revision to hash, and the keys that exist there.
+fn surveyed(
+    file: &DatabaseFile,
+    revision: i64,
+    compacted: i64,
+    progress: &mut impl FnMut(u64),
+) -> Result<(i64, Existing), Error> {
     if revision > 0 && revision < compacted {
         let asked = revision;
         return Err(Error::Compacted { asked, compacted });
     }
     let asked = if revision == 0 { i64::MAX } else { revision };
-    let (newest, kept) = survey(file, asked, compacted, &mut progress)?;
+    let (newest, kept) = survey(file, asked, compacted, progress)?;
     if revision > newest {
         let asked = revision;
         return Err(Error::Future { asked, newest });
     }
-    let at = if revision == 0 { newest } else { revision };
-    let any_exists = kept.any_exists(at);
+    Ok((if revision == 0 { newest } else { revision }, kept))
+}
+
+/// Hashes the rows up to `at`; of those up to the compaction only the newest of the keys in `kept`, if
+/// any key exists.
+fn digest(
+    file: &DatabaseFile,
+    at: i64,
+    compacted: i64,
+    kept: Option<&Existing>,
+    mut progress: impl FnMut(u64),
+) -> Result<u32, Error> {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
     digest.update(row::BUCKET.as_bytes());
     each_of_required(file, row::BUCKET, |key, value| {
@@ -93,7 +142,7 @@ pub fn hash(
         if row.main > at {
             return Ok(());
         }
-        if row.main <= compacted && any_exists {
+        if let Some(kept) = kept.filter(|_| row.main <= compacted) {
             let name = row::key_of(&key, value.clone())?;
             if kept.newest.get(&name[..]) != Some(&(row.main, row.sub)) {
                 return Ok(());
@@ -107,11 +156,7 @@ pub fn hash(
         digest.update(&value);
         Ok(())
     })?;
-    Ok(FileHash {
-        hash: u32::try_from(digest.finalize()).expect("a CRC of 32 bits"),
-        hash_revision: at,
-        compact_revision: compacted,
-    })
+    Ok(u32::try_from(digest.finalize()).expect("a CRC of 32 bits"))
 }
 
 /// The file's newest revision, and the keys that exist at revision `at`. Before the first compaction

@@ -36,8 +36,8 @@ use std::path::Path;
 use bolt::{Checksum, DatabaseFile};
 
 pub use error::Error;
-pub use hash::{FileHash, hash};
-pub use row::RowKey;
+pub use hash::{FileHash, hash, hash_as_compacted};
+pub use row::{RowKey, rows};
 pub use sorted::{FileVersion, SortedVersions};
 pub use state::{FileState, LeaseRecord};
 pub use status::{FileStatus, status};

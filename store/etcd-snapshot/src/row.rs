@@ -1,5 +1,6 @@
 //! Rows of the bucket `key`: a version of a key, or its deletion.
 
+use bolt::DatabaseFile;
 use bytes::Bytes;
 use etcd_api::mvccpb::KeyValue;
 use prost::Message;
@@ -59,6 +60,18 @@ impl RowKey {
             is_deletion,
         })
     }
+}
+
+/// All rows of a file, ascending, with the encoded `mvccpb.KeyValue` of each. It ends after its first error.
+pub fn rows(
+    file: &DatabaseFile,
+) -> Result<impl Iterator<Item = Result<(RowKey, Bytes), Error>>, Error> {
+    let bucket = file.bucket(BUCKET)?.ok_or(Error::NoBucket(BUCKET))?;
+    let rows = file.entries(&bucket).map(|entry| {
+        let (key, value) = entry?;
+        Ok((RowKey::decode(&key)?, value))
+    });
+    Ok(rows)
 }
 
 /// The key that a row is about.

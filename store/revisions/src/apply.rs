@@ -18,7 +18,7 @@ use environment::{Clock, Instant};
 use crate::alarm::Alarms;
 use crate::lease::Lessor;
 use crate::member::Members;
-use crate::source::Source;
+use crate::source::SourceCluster;
 use crate::state::StateRecord;
 use crate::{Error, checkpoint};
 
@@ -53,7 +53,7 @@ pub(crate) struct AppliedState {
     /// The version that a downgrade goes to, while one is enabled.
     pub downgrade: Option<String>,
     /// The cluster that the store follows.
-    pub source: Option<Source>,
+    pub source: Option<SourceCluster>,
 }
 
 impl AppliedState {

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use crate::alarm::Alarm;
     use crate::member::MemberChange;
-    use crate::source::Source;
+    use crate::source::SourceCluster;
 
     fn empty() -> AppliedState {
         AppliedState::new(Arc::new(SimulatedClock::stepped()))
@@ -237,7 +237,7 @@ mod tests {
         for downgrade in [None, Some("3.6.0".to_owned())] {
             let (mut before, mut after) = (filled_with_users(), empty());
             let name = "http://ä:2379".into();
-            before.source = Some(Source {
+            before.source = Some(SourceCluster {
                 cluster_id: 7,
                 name,
             });
@@ -283,7 +283,7 @@ mod tests {
     fn damage_never_panics() {
         let mut whole = filled_with_users();
         whole.downgrade = Some("3.6.0".to_owned());
-        whole.source = Some(Source {
+        whole.source = Some(SourceCluster {
             cluster_id: 7,
             name: "n".into(),
         });

@@ -5,7 +5,7 @@ use bytes::{Buf, BufMut, BytesMut};
 
 use crate::Error;
 use crate::alarm::Alarm;
-use crate::source::Source;
+use crate::source::SourceCluster;
 
 /// Reads field after field and never beyond the end.
 pub(crate) struct Fields<'a> {
@@ -86,10 +86,10 @@ impl<'a> Fields<'a> {
         Ok(Alarm { kind, member_id })
     }
 
-    pub fn source(&mut self) -> Result<Source, Error> {
+    pub fn source(&mut self) -> Result<SourceCluster, Error> {
         let cluster_id = self.u64()?;
         let name = self.text()?.into();
-        Ok(Source { cluster_id, name })
+        Ok(SourceCluster { cluster_id, name })
     }
 
     pub fn end(&self) -> Result<(), Error> {
@@ -106,7 +106,7 @@ pub(crate) fn put_alarm(target: &mut BytesMut, alarm: Alarm) {
     target.put_u64_le(alarm.member_id);
 }
 
-pub(crate) fn put_source(target: &mut BytesMut, source: &Source) {
+pub(crate) fn put_source(target: &mut BytesMut, source: &SourceCluster) {
     target.put_u64_le(source.cluster_id);
     put_text(target, &source.name);
 }

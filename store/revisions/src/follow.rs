@@ -24,7 +24,7 @@ use crate::evaluate::Evaluation;
 use crate::foreign_users::users_of;
 use crate::key_value::encode;
 use crate::machine::Machine;
-use crate::source::Source;
+use crate::source::SourceCluster;
 use crate::state::StateRecord;
 use crate::users::{Trust, replace};
 use crate::{Command, Error, Response};
@@ -93,11 +93,11 @@ fn begin(machine: &mut Machine, cluster_id: u64, begin: &FollowBegin) -> Result<
         )));
     }
     let name = begin.name.as_str().into();
-    set_source(machine, Some(Source { cluster_id, name }));
+    set_source(machine, Some(SourceCluster { cluster_id, name }));
     Ok(())
 }
 
-fn set_source(machine: &mut Machine, source: Option<Source>) {
+fn set_source(machine: &mut Machine, source: Option<SourceCluster>) {
     machine.decided.source.clone_from(&source);
     machine.open.push_state(&StateRecord::Follows { source });
 }

@@ -101,7 +101,7 @@ pub use read_budget::READ_BYTES_MAX;
 pub use reader::Reader;
 pub use repair::plan_repair;
 pub use restore::{RestoreError, Restored, RevisionBump, restore};
-pub use source::Source;
+pub use source::SourceCluster;
 pub use state::check_records;
 pub use trace_context::TraceContext;
 pub use user_reader::UserReader;

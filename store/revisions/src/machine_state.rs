@@ -18,7 +18,7 @@ use crate::hash::CompactedHashes;
 use crate::member::Members;
 use crate::overlay::Overlay;
 use crate::published_users::PublishedUsers;
-use crate::source::Source;
+use crate::source::SourceCluster;
 use crate::{Options, WatchHub, checkpoint};
 
 /// Bytes that are reserved in a batch for state records of earlier commands.
@@ -54,7 +54,7 @@ pub(crate) struct Decided {
     /// The version that a downgrade goes to, while one is enabled.
     pub downgrade: Option<String>,
     /// The cluster that the store follows.
-    pub source: Option<Source>,
+    pub source: Option<SourceCluster>,
 }
 
 impl MachineState {

@@ -9,7 +9,7 @@ use etcd_api::etcdserverpb::{
 };
 
 use crate::hash::hash_versions;
-use crate::source::Source;
+use crate::source::SourceCluster;
 use etcd_api::Error as Refusal;
 
 use crate::key_range::KeyRange;
@@ -148,7 +148,7 @@ impl Reader {
     }
 
     /// The cluster that the store follows.
-    pub fn source(&self) -> Option<Source> {
+    pub fn source(&self) -> Option<SourceCluster> {
         self.shared.applied().source.clone()
     }
 

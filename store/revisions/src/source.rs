@@ -6,13 +6,13 @@ use etcd_api::inkstonepb::FollowedSource;
 
 /// The cluster that a store follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct SourceCluster {
     pub cluster_id: u64,
     /// How its operator calls it; errors show it.
     pub name: Arc<str>,
 }
 
-impl Source {
+impl SourceCluster {
     /// The same as a message.
     pub fn to_message(&self) -> FollowedSource {
         FollowedSource {

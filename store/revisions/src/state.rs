@@ -28,7 +28,7 @@ use crate::alarm::Alarm;
 use crate::auth_record;
 use crate::fields::{Fields, put_alarm, put_source, put_text, put_texts};
 use crate::member::MemberChange;
-use crate::source::Source;
+use crate::source::SourceCluster;
 
 const GRANTED: u8 = 1;
 const REVOKED: u8 = 2;
@@ -88,7 +88,7 @@ pub enum StateRecord {
         target: Option<String>,
     },
     /// The store begins to follow another cluster, or ends it.
-    Follows { source: Option<Source> },
+    Follows { source: Option<SourceCluster> },
 }
 
 impl StateRecord {
@@ -320,7 +320,7 @@ mod tests {
         records.push(StateRecord::Downgrade { target });
         let auth = Box::new(auth_record::tests::users());
         records.push(StateRecord::Auth(AuthChange::Replaced { auth }));
-        let source = Source {
+        let source = SourceCluster {
             cluster_id: u64::MAX,
             name: "http://ä:2379".into(),
         };

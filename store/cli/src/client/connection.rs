@@ -250,7 +250,7 @@ pub(crate) fn run_to_end(
 }
 
 /// The innermost reason as text: transports wrap it several times.
-pub(super) fn why(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn why(error: &(dyn Error + 'static)) -> String {
     let mut deepest = error;
     loop {
         if let Some(system) = deepest.downcast_ref::<io::Error>() {

@@ -4,7 +4,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use environment::Clock;
+use environment::real::RealClock;
 use etcd_api::etcdserverpb::{SnapshotRequest, SnapshotResponse};
 use etcd_snapshot::SUM_BYTES;
 use sha2::{Digest, Sha256};
@@ -73,22 +76,24 @@ pub(crate) async fn download(
     let mut maintenance = connection.maintenance();
     let opened = maintenance.snapshot(request).await;
     let messages = opened.map_err(|status| connection.refused(&status))?;
-    let received = receive(connection, messages.into_inner(), &mut file, target).await?;
+    let received = receive(connection, messages.into_inner(), &mut file.output, target).await?;
     file.output.flush().map_err(unwritten)?;
     Ok((file, received))
 }
 
 /// What a server has sent.
 pub(crate) struct Received {
-    pub(super) bytes: u64,
-    pub(super) version: String,
+    pub(crate) bytes: u64,
+    pub(crate) version: String,
+    /// When the first message arrived.
+    pub(crate) unix_time: Duration,
 }
 
 /// Writes what the server sends, and compares it with the checksum that comes last.
-async fn receive(
+pub(crate) async fn receive(
     connection: &Connection,
     mut messages: Streaming<SnapshotResponse>,
-    file: &mut Unfinished,
+    output: &mut dyn Write,
     target: &Path,
 ) -> Result<Received, Failure> {
     let (mut sum, mut progress) = (Sha256::new(), None);
@@ -103,12 +108,13 @@ async fn receive(
             sum.update(&before);
         }
         let blob = last.as_deref().unwrap_or_default();
-        let written = file.output.write_all(blob);
+        let written = output.write_all(blob);
         written.map_err(|error| unwritten(target, &error))?;
         let total = message.remaining_bytes + blob.len() as u64;
         let received = received.get_or_insert(Received {
             bytes: 0,
             version: message.version,
+            unix_time: RealClock.unix_time(),
         });
         received.bytes += blob.len() as u64;
         progress
