@@ -10,13 +10,14 @@ use std::{env, fs, path::PathBuf};
 
 use prost::Message;
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "kv.proto",
     "auth.proto",
     "rpc.proto",
     "v3lock.proto",
     "v3election.proto",
     "follow.proto",
+    "snapshots.proto",
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -144,10 +144,13 @@ impl DatabaseFile {
             let last = self.meta.pages.saturating_sub(1);
             return Err(self.damaged(id, format!("it is none of the pages 2 to {last}")));
         }
-        let offset = id * u64::from(self.meta.page_bytes);
-        let mut header = [0; PAGE_HEADER_BYTES];
-        self.read_at(&mut header, offset)?;
-        let header = Header::decode(&header);
+        let page_bytes = u64::from(self.meta.page_bytes);
+        let offset = id * page_bytes;
+        // Most pages have no further ones, and are read by one call.
+        let mut bytes = vec![0; page_bytes as usize];
+        self.read_at(&mut bytes, offset)?;
+        let header = bytes.first_chunk().expect("a page is larger than its header");
+        let header = Header::decode(header);
         if header.id != id {
             return Err(self.damaged(id, format!("it calls itself page {}", header.id)));
         }
@@ -155,16 +158,18 @@ impl DatabaseFile {
         if pages > self.meta.pages - id {
             return Err(self.damaged(id, format!("its {pages} pages reach beyond the last one")));
         }
-        let (length, most) = (pages * u64::from(self.meta.page_bytes), bytes_max(&header));
+        let (length, most) = (pages * page_bytes, bytes_max(&header));
         if length > most {
             return Err(self.damaged(
                 id,
                 format!("it has {length} bytes, and {most} are the most"),
             ));
         }
-        // It is at most LEAF_BYTES_MAX.
-        let mut bytes = vec![0; length as usize];
-        self.read_at(&mut bytes, offset)?;
+        if length > page_bytes {
+            // It is at most LEAF_BYTES_MAX.
+            bytes.resize(length as usize, 0);
+            self.read_at(&mut bytes[page_bytes as usize..], offset + page_bytes)?;
+        }
         Ok((header, bytes.into()))
     }
 

@@ -95,6 +95,11 @@ impl Page {
         })
     }
 
+    /// Bytes of the page with the pages that belong to it.
+    pub fn bytes_len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The child of this number.
     pub fn child(&self, number: u16) -> Result<Child, String> {
         let place = self.place(number)?;

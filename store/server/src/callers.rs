@@ -82,6 +82,7 @@ impl Method {
             | Method::Downgrade
             | Method::FollowChange
             | Method::FollowSource
+            | Method::SnapshotCompressed
             | Method::AuthEnable
             | Method::AuthDisable
             | Method::UserAdd

@@ -143,6 +143,7 @@ fn serve(client: &Arc<Client>, method: Option<Method>, request: Request<RequestB
         Method::MoveLeader => call.unary(maintenance::move_leader),
         Method::Downgrade => call.unary(maintenance::downgrade),
         Method::Snapshot => call.observing(snapshot::open),
+        Method::SnapshotCompressed => call.observing(snapshot::open_compressed),
         Method::AuthEnable => call.unary(auth::enable),
         Method::AuthDisable => call.unary(auth::disable),
         Method::AuthStatus => call.unary(auth::status),

@@ -60,6 +60,7 @@ macro_rules! methods {
                     Method::Range
                         | Method::Status
                         | Method::Snapshot
+                        | Method::SnapshotCompressed
                         | Method::HealthCheck
                         | Method::HealthList
                         | Method::HealthWatch
@@ -124,6 +125,7 @@ methods! {
     Resign: "v3electionpb.Election" "Resign" Unary;
     FollowChange: "inkstonepb.Follow" "Change" Unary;
     FollowSource: "inkstonepb.Follow" "Source" Unary;
+    SnapshotCompressed: "inkstonepb.Snapshots" "Compressed" ServerStream;
 }
 
 impl Method {

@@ -1,7 +1,9 @@
-//! The call Snapshot: the whole store as a file in etcd's format (decision 0030).
+//! The call Snapshot: the whole store as a file in etcd's format (decision 0030); and the same in compressed
+//! blocks.
 //!
 //! ```text
 //!   call ──► thread: hold the state ─► lengths ─► pages ──► 32 KiB each, a few ahead ──► HTTP/2
+//!                                                  └─────► 256 KiB each, deflated ──┘
 //! ```
 //!
 //! The thread waits while the client does not read, and while it waits compaction frees nothing,
@@ -13,6 +15,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use environment::{Clock, Instant, threads};
 use etcd_api::etcdserverpb::{SnapshotRequest, SnapshotResponse};
+use etcd_api::inkstonepb::{CompressedBlock, CompressedSnapshotRequest};
+use flate2::{Compress, Compression, FlushCompress};
 use futures_util::Stream;
 use revisions::HeldState;
 use tokio::runtime::Handle;
@@ -30,6 +34,8 @@ use crate::resources::SNAPSHOTS_MAX;
 
 /// Bytes of the file in one message, as in etcd.
 const BLOB_BYTES: usize = 32 << 10;
+/// Bytes of the file in one compressed block.
+const COMPRESSED_BLOB_BYTES: usize = 256 << 10;
 /// Messages that wait for the client.
 const AHEAD_MAX: usize = 8;
 /// Longest time that a client may read nothing.
@@ -45,8 +51,20 @@ pub(crate) fn open(
 ) -> impl Stream<Item = Result<SnapshotResponse, Status>> + use<> {
     calls::answers(Sending {
         call,
-        phase: Phase::Asked(Box::new(caller)),
+        phase: Phase::Asked(Box::new(caller), false),
     })
+}
+
+/// Opens a stream of compressed blocks.
+pub(crate) fn open_compressed(
+    caller: Caller,
+    call: Call,
+    _: CompressedSnapshotRequest,
+) -> impl Stream<Item = Result<CompressedBlock, Status>> + use<> {
+    calls::answers(SendingCompressed(Sending {
+        call,
+        phase: Phase::Asked(Box::new(caller), true),
+    }))
 }
 
 struct Sending {
@@ -55,13 +73,64 @@ struct Sending {
 }
 
 enum Phase {
-    /// Nothing was done yet.
-    Asked(Box<Caller>),
+    /// Nothing was done yet. Whether blobs are compressed.
+    Asked(Box<Caller>, bool),
     UnderWay(Arc<Backend>, mpsc::Receiver<Next>),
 }
 
-/// The next message; `None` behind the last.
-type Next = Result<Option<SnapshotResponse>, Status>;
+/// A part of the file.
+struct Part {
+    /// The part itself, or deflated.
+    blob: Bytes,
+    /// Its bytes before they were deflated.
+    bytes: usize,
+    remaining_bytes: u64,
+}
+
+/// The next part; `None` behind the last.
+type Next = Result<Option<Part>, Status>;
+
+impl Sending {
+    async fn next_part(&mut self) -> Next {
+        if let Phase::Asked(caller, compresses) = &self.phase {
+            caller.admit(Method::Snapshot.needs()).await?;
+            let backend = Arc::clone(&caller.backend);
+            let parts = begin(&backend, *compresses)?;
+            self.phase = Phase::UnderWay(backend, parts);
+        }
+        let Phase::UnderWay(backend, parts) = &mut self.phase else {
+            unreachable!("it was begun just now");
+        };
+        let mut stopping = backend.stopping.clone();
+        tokio::select! {
+            next = parts.recv() => next.unwrap_or_else(|| Err(Status::data_loss(
+                "inkstone: the snapshot ended before its last page; the server's log has the reason",
+            ))),
+            () = stopped(&mut stopping) => Err(etcd_api::Error::Stopped.to_status()),
+        }
+    }
+}
+
+/// [`Sending`] in compressed blocks.
+struct SendingCompressed(Sending);
+
+impl Answers for SendingCompressed {
+    type Answer = CompressedBlock;
+
+    fn call(&mut self) -> &mut Call {
+        &mut self.0.call
+    }
+
+    async fn next(&mut self) -> Result<Option<CompressedBlock>, Status> {
+        let part = self.0.next_part().await?;
+        Ok(part.map(|part| CompressedBlock {
+            deflated: part.blob,
+            bytes: part.bytes as u32,
+            remaining_bytes: part.remaining_bytes,
+            version: etcd_api::STORAGE_VERSION.to_owned(),
+        }))
+    }
+}
 
 impl Answers for Sending {
     type Answer = SnapshotResponse;
@@ -71,27 +140,18 @@ impl Answers for Sending {
     }
 
     async fn next(&mut self) -> Result<Option<SnapshotResponse>, Status> {
-        if let Phase::Asked(caller) = &self.phase {
-            caller.admit(Method::Snapshot.needs()).await?;
-            let backend = Arc::clone(&caller.backend);
-            let messages = begin(&backend)?;
-            self.phase = Phase::UnderWay(backend, messages);
-        }
-        let Phase::UnderWay(backend, messages) = &mut self.phase else {
-            unreachable!("it was begun just now");
-        };
-        let mut stopping = backend.stopping.clone();
-        tokio::select! {
-            next = messages.recv() => next.unwrap_or_else(|| Err(Status::data_loss(
-                "inkstone: the snapshot ended before its last page; the server's log has the reason",
-            ))),
-            () = stopped(&mut stopping) => Err(etcd_api::Error::Stopped.to_status()),
-        }
+        let part = self.next_part().await?;
+        Ok(part.map(|part| SnapshotResponse {
+            header: None,
+            remaining_bytes: part.remaining_bytes,
+            blob: part.blob,
+            version: etcd_api::STORAGE_VERSION.to_owned(),
+        }))
     }
 }
 
 /// Starts the thread.
-fn begin(backend: &Arc<Backend>) -> Result<mpsc::Receiver<Next>, Status> {
+fn begin(backend: &Arc<Backend>, compresses: bool) -> Result<mpsc::Receiver<Next>, Status> {
     let permit = Arc::clone(&backend.resources.snapshots).try_acquire_owned();
     let permit = permit.map_err(|_| {
         Status::resource_exhausted(format!(
@@ -100,13 +160,17 @@ fn begin(backend: &Arc<Backend>) -> Result<mpsc::Receiver<Next>, Status> {
     })?;
     let (sender, messages) = mpsc::channel(AHEAD_MAX);
     let (runtime, backend) = (Handle::current(), Arc::clone(backend));
-    let send = move || send(&runtime, &backend, &sender, permit);
+    let target = (sender, compresses);
+    let send = move || send(&runtime, &backend, &target, permit);
     threads::spawn("snapshot", send)
         .map_err(|error| Status::unavailable(format!("inkstone: {error}")))?;
     Ok(messages)
 }
 
 type Sender = mpsc::Sender<Next>;
+
+/// Where parts go, and whether they are compressed.
+type Target = (Sender, bool);
 
 /// Why the thread stops early.
 enum Ended {
@@ -121,12 +185,12 @@ impl From<revisions::Error> for Ended {
     }
 }
 
-fn send(runtime: &Handle, backend: &Backend, sender: &Sender, permit: OwnedSemaphorePermit) {
+fn send(runtime: &Handle, backend: &Backend, target: &Target, permit: OwnedSemaphorePermit) {
     let began = backend.clock.now();
     let held = HeldState::of(backend.reader());
     // The applying thread waited for that, and waits for nothing that follows.
     threads::yield_to_all_others();
-    let outcome = send_file(runtime, backend, &held, sender);
+    let outcome = send_file(runtime, backend, &held, target);
     drop((held, permit));
     let took = backend.clock.now().saturating_since(began);
     match outcome {
@@ -135,7 +199,7 @@ fn send(runtime: &Handle, backend: &Backend, sender: &Sender, permit: OwnedSemap
         Err(Ended::Failed(status)) => {
             warn!(error = status.message(), ?took, "failed to send a snapshot");
             // If there is no room for it, the client sees that the messages end without the last.
-            let _ = sender.try_send(Err(status));
+            let _ = target.0.try_send(Err(status));
         }
     }
 }
@@ -145,7 +209,7 @@ fn send_file(
     runtime: &Handle,
     backend: &Backend,
     held: &HeldState,
-    sender: &Sender,
+    (sender, compresses): &Target,
 ) -> Result<u64, Ended> {
     let plan = held.plan(|| !sender.is_closed());
     if sender.is_closed() {
@@ -159,6 +223,7 @@ fn send_file(
         clock: &*backend.clock,
         ends: backend.clock.now() + longest,
         blob: BytesMut::new(),
+        compression: compresses.then(|| Compress::new(Compression::fast(), false)),
         remaining_bytes: plan.pages_bytes(),
     };
     info!(
@@ -179,6 +244,8 @@ struct Blobs<'a> {
     /// When a client that reads too slowly is given up.
     ends: Instant,
     blob: BytesMut,
+    /// `None`: parts are sent as they are.
+    compression: Option<Compress>,
     /// Bytes of pages that were not sent yet.
     remaining_bytes: u64,
 }
@@ -186,13 +253,13 @@ struct Blobs<'a> {
 impl Blobs<'_> {
     fn push(&mut self, mut piece: &[u8]) -> Result<(), Ended> {
         while !piece.is_empty() {
-            let room = BLOB_BYTES - self.blob.len();
+            let room = self.blob_bytes_max() - self.blob.len();
             let (taken, rest) = piece.split_at(room.min(piece.len()));
             self.blob.extend_from_slice(taken);
             piece = rest;
             // Behind the last page, all that comes is the checksum.
             let is_last = self.blob.len() as u64 >= self.remaining_bytes;
-            if self.blob.len() == BLOB_BYTES || is_last {
+            if self.blob.len() == self.blob_bytes_max() || is_last {
                 self.send()?;
             }
         }
@@ -201,18 +268,28 @@ impl Blobs<'_> {
 
     fn send(&mut self) -> Result<(), Ended> {
         let blob: Bytes = self.blob.split().freeze();
-        self.remaining_bytes = self.remaining_bytes.saturating_sub(blob.len() as u64);
-        let message = SnapshotResponse {
-            header: None,
-            remaining_bytes: self.remaining_bytes,
-            blob,
-            version: etcd_api::STORAGE_VERSION.to_owned(),
+        let bytes = blob.len();
+        self.remaining_bytes = self.remaining_bytes.saturating_sub(bytes as u64);
+        let blob = match &mut self.compression {
+            Some(compression) => deflate(compression, &blob),
+            None => blob,
         };
-        self.give(Some(message))
+        self.give(Some(Part {
+            blob,
+            bytes,
+            remaining_bytes: self.remaining_bytes,
+        }))
     }
 
-    fn give(&self, message: Option<SnapshotResponse>) -> Result<(), Ended> {
-        let given = async { timeout(STALL_MAX, self.sender.send(Ok(message))).await };
+    fn blob_bytes_max(&self) -> usize {
+        match self.compression {
+            Some(_) => COMPRESSED_BLOB_BYTES,
+            None => BLOB_BYTES,
+        }
+    }
+
+    fn give(&self, part: Option<Part>) -> Result<(), Ended> {
+        let given = async { timeout(STALL_MAX, self.sender.send(Ok(part))).await };
         match self.runtime.block_on(given) {
             Ok(Ok(())) if self.clock.now() > self.ends => {
                 Err(Ended::Failed(Status::deadline_exceeded(format!(
@@ -228,6 +305,20 @@ impl Blobs<'_> {
                  {} seconds; compaction frees nothing while a snapshot is sent",
                 STALL_MAX.as_secs()
             )))),
+        }
+    }
+}
+
+/// One block of Deflate, which needs none before it.
+fn deflate(compression: &mut Compress, blob: &[u8]) -> Bytes {
+    compression.reset();
+    let mut deflated = Vec::with_capacity(blob.len() / 2 + 1024);
+    loop {
+        let rest = &blob[compression.total_in() as usize..];
+        let status = compression.compress_vec(rest, &mut deflated, FlushCompress::Finish);
+        match status.expect("bytes in memory are always compressed") {
+            flate2::Status::StreamEnd => return deflated.into(),
+            _ => deflated.reserve(blob.len() / 2 + 1024),
         }
     }
 }

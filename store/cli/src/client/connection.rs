@@ -16,6 +16,7 @@ use etcd_api::etcdserverpb::lease_client::LeaseClient;
 use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
 use etcd_api::etcdserverpb::watch_client::WatchClient;
 use etcd_api::inkstonepb::follow_client::FollowClient;
+use etcd_api::inkstonepb::snapshots_client::SnapshotsClient;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status};
@@ -88,6 +89,11 @@ impl Connection {
     /// The service by which a store follows another cluster.
     pub(crate) fn follow(&self) -> FollowClient<Channel> {
         FollowClient::new(self.channel.clone())
+    }
+
+    /// The service of compressed snapshots.
+    pub(crate) fn snapshots(&self) -> SnapshotsClient<Channel> {
+        SnapshotsClient::new(self.channel.clone())
     }
 
     /// The service of users and roles.

@@ -27,7 +27,7 @@ pub(crate) async fn take_over_users(
     target: &Target,
 ) -> Result<UsersState, Failure> {
     let path = std::env::temp_dir().join("inkstone-follow.db");
-    let (file, _) = download(source, &path).await?;
+    let (file, _) = download(source, &path, false).await?;
     let state = read(&file.path)?;
     drop(file);
     let users = GivenUsers {

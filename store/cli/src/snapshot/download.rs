@@ -1,7 +1,7 @@
 //! Receives the snapshot of a running server into a file.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,13 +9,19 @@ use std::time::Duration;
 use environment::Clock;
 use environment::real::RealClock;
 use etcd_api::etcdserverpb::{SnapshotRequest, SnapshotResponse};
+use etcd_api::inkstonepb::{CompressedBlock, CompressedSnapshotRequest};
 use etcd_snapshot::SUM_BYTES;
+use flate2::read::DeflateDecoder;
+use futures_util::{Stream, StreamExt};
 use sha2::{Digest, Sha256};
-use tonic::Streaming;
+use tonic::{Code, Status};
 
 use crate::client::Connection;
 use crate::failure::Failure;
 use crate::progress::Progress;
+
+/// Most bytes of a part in one compressed block.
+const BLOCK_BYTES_MAX: u32 = 1 << 20;
 
 /// A file that is not complete yet. Dropping it removes it.
 pub(crate) struct Unfinished {
@@ -69,14 +75,25 @@ impl Drop for Unfinished {
 pub(crate) async fn download(
     connection: &Connection,
     target: &Path,
+    compressed: bool,
 ) -> Result<(Unfinished, Received), Failure> {
     let unwritten = |error: io::Error| unwritten(target, &error);
     let mut file = Unfinished::create(target).map_err(unwritten)?;
-    let request = connection.request(SnapshotRequest {});
-    let mut maintenance = connection.maintenance();
-    let opened = maintenance.snapshot(request).await;
-    let messages = opened.map_err(|status| connection.refused(&status))?;
-    let received = receive(connection, messages.into_inner(), &mut file.output, target).await?;
+    let received = match compressed {
+        true => {
+            let request = connection.request(CompressedSnapshotRequest {});
+            let opened = connection.snapshots().compressed(request).await;
+            let blocks = opened.map_err(|status| uncompressed(connection, &status))?;
+            let messages = blocks.into_inner().map(|block| inflate(block?));
+            receive(connection, messages, &mut file.output, target).await?
+        }
+        false => {
+            let request = connection.request(SnapshotRequest {});
+            let opened = connection.maintenance().snapshot(request).await;
+            let messages = opened.map_err(|status| connection.refused(&status))?;
+            receive(connection, messages.into_inner(), &mut file.output, target).await?
+        }
+    };
     file.output.flush().map_err(unwritten)?;
     Ok((file, received))
 }
@@ -92,17 +109,17 @@ pub(crate) struct Received {
 /// Writes what the server sends, and compares it with the checksum that comes last.
 pub(crate) async fn receive(
     connection: &Connection,
-    mut messages: Streaming<SnapshotResponse>,
+    mut messages: impl Stream<Item = Result<SnapshotResponse, Status>> + Unpin,
     output: &mut dyn Write,
     target: &Path,
 ) -> Result<Received, Failure> {
     let (mut sum, mut progress) = (Sha256::new(), None);
     let (mut received, mut last) = (None, None);
     loop {
-        let message = messages.message().await;
-        let Some(message) = message.map_err(|status| connection.refused(&status))? else {
+        let Some(message) = messages.next().await else {
             break;
         };
+        let message = message.map_err(|status| connection.refused(&status))?;
         // The one before was not the last: it is a part of the file.
         if let Some(before) = last.replace(message.blob) {
             sum.update(&before);
@@ -129,6 +146,39 @@ pub(crate) async fn receive(
             "Nothing was written. Try again, or name another member with --endpoint.",
         )
     })
+}
+
+/// The failure of a server that sends no compressed snapshots.
+fn uncompressed(connection: &Connection, status: &Status) -> Failure {
+    match status.code() {
+        Code::Unimplemented => Failure::failed(
+            "the server does not compress snapshots: it is an etcd, or of an earlier release",
+            "Leave --compress out.",
+        ),
+        _ => connection.refused(status),
+    }
+}
+
+/// A part of the file from a compressed block.
+fn inflate(block: CompressedBlock) -> Result<SnapshotResponse, Status> {
+    let damaged = || Status::data_loss("the server sent a block that cannot be decompressed");
+    if block.bytes > BLOCK_BYTES_MAX {
+        return Err(damaged());
+    }
+    let mut blob = Vec::with_capacity(block.bytes as usize);
+    let limit = u64::from(block.bytes) + 1;
+    let inflated = DeflateDecoder::new(&block.deflated[..])
+        .take(limit)
+        .read_to_end(&mut blob);
+    match inflated {
+        Ok(bytes) if bytes == block.bytes as usize => Ok(SnapshotResponse {
+            header: None,
+            remaining_bytes: block.remaining_bytes,
+            blob: blob.into(),
+            version: block.version,
+        }),
+        _ => Err(damaged()),
+    }
 }
 
 pub(super) fn unwritten(target: &Path, error: &io::Error) -> Failure {

@@ -22,6 +22,10 @@ pub(crate) struct Arguments {
     /// Save the state of a stopped member of Inkstone, which has this data directory
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
+    /// Let the server compress what it sends, for a network that is slower than 100 MB/s or so; an etcd
+    /// does not do it
+    #[arg(long, conflicts_with = "data_dir")]
+    compress: bool,
     #[command(flatten)]
     connection: ConnectionArguments,
 }
@@ -85,7 +89,7 @@ fn save_directory(directory: &Path, target: &Path) -> Result<(), Failure> {
 async fn save_server(arguments: Arguments) -> Result<(), Failure> {
     let target = &arguments.file;
     let connection = Connection::open(arguments.connection).await?;
-    let (file, received) = download(&connection, target).await?;
+    let (file, received) = download(&connection, target, arguments.compress).await?;
     file.complete(target)
         .map_err(|error| unwritten(target, &error))?;
     let (file, bytes) = (target.display(), size(received.bytes));

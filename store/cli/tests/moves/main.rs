@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+use std::path::Path;
+
 mod changes;
 mod following;
 mod store;
@@ -31,6 +33,7 @@ async fn move_store(from: Kind, to: Kind, seed: u64) {
     let file = folder.path().join("moved.db");
     let endpoint = format!("--endpoint={}", source.member.client_url());
     run(inkstone().args(["snapshot", "save", &endpoint]).arg(&file));
+    check_compressed(from, &endpoint, &file);
     let target_config = config("target", folder.path());
     restore(to, &file, &target_config);
     let target = Store::start(to, target_config).await;
@@ -43,6 +46,24 @@ async fn move_store(from: Kind, to: Kind, seed: u64) {
         }
     }
     compare(&source, &target).await;
+}
+
+/// A snapshot that the server has compressed is the same file; an etcd does not do it.
+#[expect(clippy::disallowed_methods, reason = "files of the tests' own")]
+fn check_compressed(from: Kind, endpoint: &str, file: &Path) {
+    let compressed = file.with_extension("compressed");
+    let mut save = inkstone();
+    save.args(["snapshot", "save", "--compress", endpoint]);
+    let output = save.arg(&compressed).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    match from {
+        Kind::Inkstone => {
+            assert!(output.status.success(), "{error}");
+            let (one, other) = (std::fs::read(file), std::fs::read(compressed));
+            assert!(one.unwrap() == other.unwrap(), "another file");
+        }
+        Kind::Etcd => assert!(error.contains("does not compress"), "{error}"),
+    }
 }
 
 #[tokio::test]

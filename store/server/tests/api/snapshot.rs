@@ -1,7 +1,11 @@
 //! The call Snapshot. `store/cli/tests/moves.rs` compares what the file has in it.
 
+use std::io::Read;
+
 use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
 use etcd_api::etcdserverpb::{CompactionRequest, SnapshotRequest, SnapshotResponse};
+use etcd_api::inkstonepb::CompressedSnapshotRequest;
+use etcd_api::inkstonepb::snapshots_client::SnapshotsClient;
 use sha2::{Digest, Sha256};
 use tonic::transport::Channel;
 use tonic::{Code, Streaming};
@@ -70,6 +74,29 @@ async fn messages_say_what_remains_and_the_last_is_the_checksum() {
     let (_folder, file) = file_of(&messages);
     let status = etcd_snapshot::status(&file, |_| ()).unwrap();
     assert_eq!((status.revision, status.keys), (2_001, 2_000));
+}
+
+#[tokio::test]
+async fn compressed_blocks_have_the_same_file_in_less_bytes() {
+    let serving = serving(&[]);
+    fill(&serving).await;
+    let (channel, messages) = begin(&serving).await;
+    let whole: Vec<u8> = rest(messages).await.iter().flat_map(|it| it.blob.to_vec()).collect();
+    let mut snapshots = SnapshotsClient::new(channel);
+    let blocks = snapshots.compressed(CompressedSnapshotRequest {}).await;
+    let mut blocks = blocks.unwrap().into_inner();
+    let (mut inflated, mut sent) = (Vec::new(), 0);
+    while let Some(block) = blocks.message().await.unwrap() {
+        let before = inflated.len();
+        let mut decoder = flate2::read::DeflateDecoder::new(&block.deflated[..]);
+        decoder.read_to_end(&mut inflated).unwrap();
+        assert_eq!(inflated.len() - before, block.bytes as usize);
+        let behind = whole.len() - inflated.len();
+        assert_eq!(block.remaining_bytes, behind.saturating_sub(32) as u64);
+        sent += block.deflated.len();
+    }
+    assert!(inflated == whole, "another file");
+    assert!(sent * 10 < whole.len(), "{sent} of {}", whole.len());
 }
 
 #[tokio::test]
