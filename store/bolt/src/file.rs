@@ -149,7 +149,9 @@ impl DatabaseFile {
         // Most pages have no further ones, and are read by one call.
         let mut bytes = vec![0; page_bytes as usize];
         self.read_at(&mut bytes, offset)?;
-        let header = bytes.first_chunk().expect("a page is larger than its header");
+        let header = bytes
+            .first_chunk()
+            .expect("a page is larger than its header");
         let header = Header::decode(header);
         if header.id != id {
             return Err(self.damaged(id, format!("it calls itself page {}", header.id)));

@@ -9,8 +9,6 @@
 //! state: nothing gets past it, on any member, and reads and watches go on. The alarm names a member that
 //! no cluster has, so that a later run knows it.
 
-mod fence;
-
 use std::time::Duration;
 
 use environment::real::RealClock;
@@ -20,10 +18,10 @@ use etcd_api::inkstonepb::follow_change::Change;
 use tokio::time::sleep;
 use tonic::Code;
 
-use self::fence::Fence;
 use crate::client::signals::EndSignals;
 use crate::client::{Connection, ConnectionArguments, Endpoints, duration};
 use crate::failure::{self, Failure};
+use crate::follow::fence::{self, Fence};
 use crate::follow::{
     Comparison, FollowedLeases, SourceArguments, Target, compare, different, source as followed,
     take_over_users, target as follower, users_differ,
@@ -50,6 +48,7 @@ allow writes at the source: inkstone alarm disarm --endpoint SOURCE
 
 Examples:
   inkstone cut-over http://etcd:2379
+  inkstone cut-over http://etcd:2379 --source-is-lost        that etcd has burnt down
   inkstone cut-over https://e1:2379 --source-cacert ca.pem --source-user root --endpoint http://n1:2379")]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -61,11 +60,18 @@ pub(crate) struct Arguments {
     /// otherwise right after
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = duration::parse)]
     pause_max: Duration,
+    /// The source is gone for good: let the store accept writes at the revision that it has. What the source
+    /// has acknowledged behind that is lost
+    #[arg(long, conflicts_with_all = ["wait", "pause_max"])]
+    source_is_lost: bool,
     #[command(flatten)]
     connection: ConnectionArguments,
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
+    if arguments.source_is_lost {
+        return without_source(arguments).await;
+    }
     let (source, name) = arguments.source.endpoints(&arguments.connection)?;
     let target = Endpoints::new(arguments.connection)?;
     let mut signals = EndSignals::catch()?;
@@ -84,6 +90,44 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         }
         Err(failure) => Err(move_.take_back(failure).await),
     }
+}
+
+/// Ends the following of a source that cannot be asked any more. Its name must be the one that the store
+/// has, so that no other store is meant.
+async fn without_source(arguments: Arguments) -> Result<(), Failure> {
+    let (_, name) = arguments.source.endpoints(&arguments.connection)?;
+    let connection = Connection::open(arguments.connection).await?;
+    let here = follower::state(&connection).await?;
+    let followed = match here.source {
+        Some(followed) if followed.name == name => followed,
+        Some(followed) => {
+            return Err(Failure::wrong_use(
+                format_args!("the store follows {}, not {name}", followed.name),
+                "Name the source as the store names it.",
+            ));
+        }
+        None => return Err(follows_none()),
+    };
+    let target = Target {
+        connection: connection.into(),
+        cluster_id: followed.cluster_id,
+    };
+    let revision = here.revision;
+    let end = Change::End(FollowEnd { revision });
+    target.must_change(end).await?;
+    failure::say(&format!(
+        "the store accepts writes from revision {} on; what the source has behind {revision} is lost",
+        revision + 1
+    ));
+    Ok(())
+}
+
+fn follows_none() -> Failure {
+    Failure::wrong_use(
+        "the store follows no cluster",
+        "If a cut-over ran before, clients have moved, and go to this store. Otherwise start `inkstone follow \
+         SOURCE` first, and leave it running.",
+    )
 }
 
 /// One move.
@@ -122,12 +166,7 @@ impl CutOver {
                     "Name the source that the store follows.",
                 ));
             }
-            None => {
-                return Err(Failure::wrong_use(
-                    "the store follows no cluster",
-                    "Start `inkstone follow SOURCE` first, and leave it running.",
-                ));
-            }
+            None => return Err(follows_none()),
         }
         Ok(CutOver {
             target: Target {
@@ -165,9 +204,20 @@ impl CutOver {
             last + 1,
             took.as_millis()
         ));
-        match quick {
-            true => Ok(()),
-            false => self.compare_at(last).await,
+        if !quick {
+            self.compare_at(last).await?;
+        }
+        self.same_users().await
+    }
+
+    /// The alarm does not stop changes of users: one that came behind the store's last look is reported.
+    async fn same_users(&self) -> Result<(), Failure> {
+        match users_differ(&self.source, &self.target).await? {
+            false => Ok(()),
+            true => Err(Failure::failed(
+                "users or roles were changed at the source in this moment, and the store does not have that",
+                "Compare `inkstone user list` and `role list` of both, and make the change at the store.",
+            )),
         }
     }
 
@@ -213,9 +263,9 @@ impl CutOver {
                 Ok(())
             }
             Comparison::Different { here, source } => Err(different(revision, here, source)),
-            Comparison::Missed => Err(Failure::failed(
+            Comparison::CompactedThere | Comparison::Unsettled => Err(Failure::failed(
                 format_args!("the histories could not be compared at revision {revision}"),
-                "The source was compacted at the same time. Try again.",
+                "A side was compacted at the same time. Try again.",
             )),
         }
     }
@@ -293,7 +343,7 @@ impl CutOver {
 
     /// Lets the source accept writes again, unless the store may accept them.
     async fn take_back(&self, failure: Failure) -> Failure {
-        if !self.fence.was_raised_here() {
+        if !self.fence.is_raised() {
             return failure;
         }
         let what = failure.what();
@@ -307,7 +357,7 @@ impl CutOver {
             );
         }
         if self.has_moved {
-            return failure;
+            return moved_all_the_same(failure);
         }
         match self.fence.lower(&self.source).await {
             Ok(()) => Failure::failed(
@@ -323,6 +373,21 @@ impl CutOver {
             ),
         }
     }
+}
+
+/// A failure behind the move: clients have to go to the store nevertheless, which accepts writes.
+fn moved_all_the_same(failure: Failure) -> Failure {
+    let remedy = failure.remedy();
+    Failure::failed(
+        format_args!(
+            "the store accepts writes and the source refuses them, but what is done afterwards failed: {}",
+            failure.what()
+        ),
+        format_args!(
+            "Clients go to the store. Compare `endpoint hashkv --rev` of both at the source's last revision \
+             before the source is removed.\n{remedy}"
+        ),
+    )
 }
 
 /// A moment at which waiting ends.

@@ -61,6 +61,14 @@ impl Failure {
         }
     }
 
+    /// The sentence that says what to do; may be empty.
+    pub(crate) fn remedy(&self) -> String {
+        match self {
+            Failure::Message { remedy, .. } => remedy.clone(),
+            _ => String::new(),
+        }
+    }
+
     fn message(exit: u8, what: impl fmt::Display, remedy: impl fmt::Display) -> Failure {
         Failure::Message {
             exit,

@@ -9,6 +9,7 @@
 //! two of them at once do no harm.
 
 mod compare;
+pub(crate) mod fence;
 mod leases;
 mod reading;
 mod report;
@@ -136,7 +137,9 @@ impl Follower {
 
     async fn follow_once(&mut self, has_followed: &mut bool) -> Interruption {
         let report = &mut self.report;
-        let opened = FollowSession::open(&self.source, &self.target, &self.name, report).await;
+        // A store that followed before does not begin again: then it was cut over.
+        let name = (!*has_followed).then_some(&*self.name);
+        let opened = FollowSession::open(&self.source, &self.target, name, report).await;
         match opened {
             Ok(mut session) => {
                 *has_followed = true;

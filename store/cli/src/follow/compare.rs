@@ -30,8 +30,10 @@ pub(crate) enum Comparison {
         here: u32,
         source: u32,
     },
-    /// The source has compacted beyond the revision, or both compacted all the time.
-    Missed,
+    /// The source has compacted beyond the revision.
+    CompactedThere,
+    /// The two sides have not compacted up to the same revision.
+    Unsettled,
 }
 
 /// Compares the histories up to a revision that both have.
@@ -43,7 +45,9 @@ pub(crate) async fn compare(
     for _ in 0..ATTEMPTS_MAX {
         let theirs = match source::hash(source, revision).await? {
             Ok(theirs) => theirs,
-            Err(status) if is(&status, Refusal::Compacted) => return Ok(Comparison::Missed),
+            Err(status) if is(&status, Refusal::Compacted) => {
+                return Ok(Comparison::CompactedThere);
+            }
             // The member that was asked has not come so far.
             Err(status) if is(&status, Refusal::FutureRevision) => {
                 sleep(PAUSE).await;
@@ -66,8 +70,9 @@ pub(crate) async fn compare(
         }
         let compacted = Change::Compacted(theirs.compact_revision);
         target.must_change(compacted).await?;
+        sleep(PAUSE).await;
     }
-    Ok(Comparison::Missed)
+    Ok(Comparison::Unsettled)
 }
 
 /// `None` while the member does not have the revision, or has compacted it.

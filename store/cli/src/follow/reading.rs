@@ -12,6 +12,8 @@ use super::revisions::RevisionAssembler;
 
 /// Bytes of revisions that wait to be written.
 const WAITING_BYTES_MAX: usize = 32 << 20;
+/// Most bytes of one revision: a store takes messages of 16 MiB.
+const REVISION_BYTES_MAX: usize = 15 << 20;
 /// Most revisions that are written at once, and about how many bytes.
 const BATCH_REVISIONS_MAX: usize = 512;
 const BATCH_BYTES_MAX: usize = 1 << 20;
@@ -21,6 +23,11 @@ const BATCH_BYTES_MAX: usize = 1 << 20;
 pub(crate) enum WatchEnd {
     /// The source has compacted what is next, up to this revision.
     Compacted(i64),
+    /// A revision has more bytes than a store takes over at once.
+    TooLarge {
+        revision: i64,
+        bytes_max: usize,
+    },
     /// The source has canceled it: its reason.
     Canceled(String),
     Lost(Status),
@@ -102,6 +109,13 @@ async fn read(
         }
         let mut complete = Vec::new();
         assembler.take(response, &mut complete);
+        if let Some(revision) = too_large(&assembler, &complete) {
+            let bytes_max = REVISION_BYTES_MAX;
+            return WatchEnd::TooLarge {
+                revision,
+                bytes_max,
+            };
+        }
         for (revision, bytes) in complete {
             let permits = bytes.min(WAITING_BYTES_MAX) as u32;
             let permit = Arc::clone(&room).acquire_many_owned(permits).await;
@@ -116,4 +130,12 @@ async fn read(
             }
         }
     }
+}
+
+/// A revision, complete or not, that is too large.
+fn too_large(assembler: &RevisionAssembler, complete: &[(GivenRevision, usize)]) -> Option<i64> {
+    let complete = complete.iter().map(|(it, bytes)| (it.revision, *bytes));
+    let mut all = complete.chain(assembler.open());
+    all.find(|(_, bytes)| *bytes > REVISION_BYTES_MAX)
+        .map(|(revision, _)| revision)
 }

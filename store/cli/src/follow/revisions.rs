@@ -4,6 +4,9 @@ use etcd_api::etcdserverpb::WatchResponse;
 use etcd_api::inkstonepb::GivenRevision;
 use etcd_api::mvccpb::Event;
 
+/// Bytes of an event besides its pair.
+const EVENT_BYTES: usize = 16;
+
 /// Collects the events of one watch, and yields the revisions that are complete.
 ///
 /// All events of a revision come one behind the other, in the order of their sub-revisions. A response
@@ -12,6 +15,7 @@ use etcd_api::mvccpb::Event;
 pub(crate) struct RevisionAssembler {
     /// The revision that may lack events.
     open: Option<GivenRevision>,
+    open_bytes: usize,
 }
 
 impl RevisionAssembler {
@@ -35,6 +39,7 @@ impl RevisionAssembler {
                 revision,
                 events: Vec::new(),
             });
+            self.open_bytes += EVENT_BYTES + event.kv.as_ref().map_or(0, |kv| kv.0.len());
             open.events.push(Event {
                 prev_kv: None,
                 ..event
@@ -45,11 +50,15 @@ impl RevisionAssembler {
         }
     }
 
+    /// The revision that may lack events, and its bytes so far.
+    pub(crate) fn open(&self) -> Option<(i64, usize)> {
+        let open = self.open.as_ref()?;
+        Some((open.revision, self.open_bytes))
+    }
+
     fn close(&mut self, complete: &mut impl Extend<(GivenRevision, usize)>) {
         if let Some(revision) = self.open.take() {
-            let pairs = revision.events.iter().filter_map(|event| event.kv.as_ref());
-            let bytes = pairs.map(|kv| kv.0.len()).sum();
-            complete.extend([(revision, bytes)]);
+            complete.extend([(revision, std::mem::take(&mut self.open_bytes))]);
         }
     }
 }

@@ -10,6 +10,7 @@ use etcd_api::inkstonepb::{FollowBegin, FollowEnd, GivenRevision};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use super::compare::{Comparison, compare};
+use super::fence::Fence;
 use super::leases::FollowedLeases;
 use super::reading::{RevisionReader, WatchEnd};
 use super::report::FollowReport;
@@ -57,11 +58,12 @@ pub(crate) struct FollowSession {
 }
 
 impl FollowSession {
-    /// Connects to both, and lets the store begin to follow if it does not yet.
+    /// Connects to both. With a name, which this program's first session has, the histories are compared,
+    /// and a store that does not follow yet begins to.
     pub(crate) async fn open(
         source: &Endpoints,
         target: &Endpoints,
-        name: &str,
+        name: Option<&str>,
         report: &mut FollowReport,
     ) -> Result<FollowSession, Interruption> {
         let source = Rc::new(source.any().await?);
@@ -82,8 +84,17 @@ impl FollowSession {
                     "Name the source that it follows, or another store with --endpoint.",
                 )));
             }
-            Some(_) => {}
-            None => begin(&source, &target, &here, there.revision, name, report).await?,
+            Some(_) if here.revision > there.revision => {
+                return Err(Interruption::Lost(behind(here.revision, there.revision)));
+            }
+            Some(_) if name.is_none() => {}
+            Some(_) => compare_first(&source, &target, here.revision, report).await?,
+            None => match name {
+                Some(name) => {
+                    begin(&source, &target, &here, there.revision, name, report).await?;
+                }
+                None => return Err(Interruption::CutOver),
+            },
         }
         let leases = FollowedLeases::of(&target).await?;
         let responses = source::watch_all(&source, here.revision + 1).await?;
@@ -109,6 +120,7 @@ impl FollowSession {
         let mut looks = ticks(LOOK_EVERY);
         let mut users = ticks(USERS_EVERY);
         let mut checks = ticks(check_every);
+        self.begin_comparison();
         loop {
             let outcome = tokio::select! {
                 batch = self.reader.batch() => match batch {
@@ -199,6 +211,16 @@ impl FollowSession {
                 ),
                 "Fill a new store from a snapshot of now: see `inkstone follow --help`.",
             )),
+            WatchEnd::TooLarge {
+                revision,
+                bytes_max,
+            } => Interruption::Final(Failure::failed(
+                format_args!(
+                    "revision {revision} of the source has changes of more than {bytes_max} bytes, which a \
+                     store does not take over at once"
+                ),
+                "Fill a new store from a snapshot that has this revision: see `inkstone follow --help`.",
+            )),
             WatchEnd::Canceled(reason) => Interruption::Lost(Failure::failed(
                 format_args!("the source has canceled the watch: {reason}"),
                 "",
@@ -237,11 +259,19 @@ async fn begin(
         return Err(Interruption::Final(empty(name)));
     }
     if revision > source_revision {
+        return Err(Interruption::Final(behind(revision, source_revision)));
+    }
+    if Fence::of(source)
+        .await
+        .map_err(Interruption::Final)?
+        .is_raised()
+    {
         return Err(Interruption::Final(Failure::failed(
+            "the source refuses writes because of a cut-over",
             format_args!(
-                "the store is at revision {revision}, and the source at {source_revision}: it is no copy of it"
+                "If clients have moved to the store, there is nothing to follow any more. To begin again from \
+                 the source: inkstone alarm disarm --endpoint {name}"
             ),
-            "Fill a new store from a snapshot of the source: see `inkstone follow --help`.",
         )));
     }
     let name = name.to_owned();
@@ -259,7 +289,8 @@ async fn begin(
                 None
             }
             Ok(Comparison::Different { here, source }) => Some(different(revision, here, source)),
-            Ok(Comparison::Missed) => Some(missed(revision)),
+            Ok(Comparison::CompactedThere) => Some(compacted_there(revision)),
+            Ok(Comparison::Unsettled) => Some(unsettled(revision)),
             Err(failure) => Some(failure),
         },
     };
@@ -290,7 +321,41 @@ fn empty(name: &str) -> Failure {
     )
 }
 
-fn missed(revision: i64) -> Failure {
+/// Compares the histories when a store that follows already is connected to for the first time.
+async fn compare_first(
+    source: &Connection,
+    target: &Target,
+    revision: i64,
+    report: &mut FollowReport,
+) -> Result<(), Interruption> {
+    match compare(source, target, revision).await? {
+        Comparison::CompactedThere => Err(Interruption::Final(compacted_there(revision))),
+        Comparison::Unsettled => Err(Interruption::Lost(unsettled(revision))),
+        compared => judge((revision, compared), report),
+    }
+}
+
+fn behind(revision: i64, source_revision: i64) -> Failure {
+    Failure::failed(
+        format_args!(
+            "the store is at revision {revision}, and the source's member at {source_revision}"
+        ),
+        "Either that member has not applied what others have: name another one; or the store is no copy of \
+         the source: fill a new one, see `inkstone follow --help`.",
+    )
+}
+
+fn unsettled(revision: i64) -> Failure {
+    Failure::failed(
+        format_args!(
+            "the histories cannot be compared at revision {revision}: the two sides have compacted up to \
+             different revisions"
+        ),
+        "Try again. If the store has compacted more than the source, fill a new one from a snapshot.",
+    )
+}
+
+fn compacted_there(revision: i64) -> Failure {
     Failure::failed(
         format_args!(
             "the histories cannot be compared at revision {revision}, which the store has: the source has \
@@ -306,7 +371,7 @@ fn judge(
 ) -> Result<(), Interruption> {
     match comparison {
         Comparison::Equal { hash } => report.equal(revision, hash),
-        Comparison::Missed => {}
+        Comparison::CompactedThere | Comparison::Unsettled => {}
         Comparison::Different { here, source } => {
             return Err(Interruption::Final(different(revision, here, source)));
         }

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use bolt::DatabaseFile;
+use environment::randomness::secret_bytes;
 use etcd_api::inkstonepb::GivenUsers;
 use etcd_api::inkstonepb::follow_change::Change;
 use etcd_snapshot::FileState;
@@ -26,7 +27,11 @@ pub(crate) async fn take_over_users(
     source: &Connection,
     target: &Target,
 ) -> Result<UsersState, Failure> {
-    let path = std::env::temp_dir().join("inkstone-follow.db");
+    // Other users of the machine must not know its name before.
+    let name = secret_bytes::<8>()
+        .map_err(|error| Failure::failed(format_args!("no random name for a file: {error}"), ""))?;
+    let name = format!("inkstone-follow-{:016x}.db", u64::from_le_bytes(name));
+    let path = std::env::temp_dir().join(name);
     let (file, _) = download(source, &path, false).await?;
     let state = read(&file.path)?;
     drop(file);

@@ -41,7 +41,7 @@ impl Unfinished {
         let path = PathBuf::from(name);
         let mut options = OpenOptions::new();
         // It has the hashes of passwords.
-        options.write(true).create(true).truncate(true).mode(0o600);
+        options.write(true).create_new(true).mode(0o600);
         Ok(Unfinished {
             output: BufWriter::with_capacity(1 << 20, options.open(&path)?),
             path,

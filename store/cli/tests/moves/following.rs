@@ -174,6 +174,50 @@ async fn a_cut_over_without_a_follower_lets_the_source_accept_writes_again() {
 }
 
 #[tokio::test]
+async fn a_store_is_cut_over_without_its_source_only_by_the_source_s_name() {
+    let mut pair = Pair::new(Kind::Inkstone, 18).await;
+    let mut follower = pair.follow();
+    follower.wait_for_line("following from revision").unwrap();
+    pair.caught_up().await;
+    let revision = pair.target.revision().await;
+    pair.source.member.kill().unwrap();
+    let endpoint = pair.target.member.client_url();
+    let lost = |source: &str| {
+        let mut command = inkstone();
+        command.args([
+            "cut-over",
+            source,
+            "--source-is-lost",
+            "--endpoint",
+            &endpoint,
+        ]);
+        command.output().unwrap()
+    };
+    let refused = error_of(&lost("http://another:2379"));
+    assert!(
+        refused.contains("the store follows http://127"),
+        "{refused}"
+    );
+    let moved = lost(&pair.source.member.client_url());
+    assert!(moved.status.success(), "{}", error_of(&moved));
+    pair.target.kv().put(put()).await.unwrap();
+    assert_eq!(pair.target.revision().await, revision + 1);
+}
+
+#[tokio::test]
+async fn a_store_does_not_follow_a_source_that_clients_have_left() {
+    let pair = Pair::new(Kind::Inkstone, 20).await;
+    let mut follower = pair.follow();
+    follower.wait_for_line("following from revision").unwrap();
+    let moved = pair.cut_over();
+    assert!(moved.status.success(), "{}", error_of(&moved));
+    assert!(follower.wait_for_end().unwrap().success());
+    let refused = error_of(&pair.verb("follow").output().unwrap());
+    assert!(refused.contains("because of a cut-over"), "{refused}");
+    pair.target.kv().put(put()).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_store_that_is_no_copy_does_not_begin_to_follow() {
     let pair = Pair::new(Kind::Inkstone, 14).await;
     // A revision of its own, where the source has another.

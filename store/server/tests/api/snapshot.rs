@@ -81,7 +81,11 @@ async fn compressed_blocks_have_the_same_file_in_less_bytes() {
     let serving = serving(&[]);
     fill(&serving).await;
     let (channel, messages) = begin(&serving).await;
-    let whole: Vec<u8> = rest(messages).await.iter().flat_map(|it| it.blob.to_vec()).collect();
+    let whole: Vec<u8> = rest(messages)
+        .await
+        .iter()
+        .flat_map(|it| it.blob.to_vec())
+        .collect();
     let mut snapshots = SnapshotsClient::new(channel);
     let blocks = snapshots.compressed(CompressedSnapshotRequest {}).await;
     let mut blocks = blocks.unwrap().into_inner();

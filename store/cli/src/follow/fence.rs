@@ -1,4 +1,4 @@
-//! Makes a cluster refuse writes, and accept them again.
+//! Makes the source refuse writes, and accept them again.
 
 use bytes::Bytes;
 use etcd_api::etcdserverpb::alarm_request::AlarmAction;
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 const MEMBER: u64 = u64::from_be_bytes(*b"inkstone");
 
 /// The alarm of a move at the source.
-pub(super) struct Fence {
+pub(crate) struct Fence {
     /// Whether a move before this one has raised it.
     was_raised_before: bool,
     was_raised_here: bool,
@@ -19,7 +19,7 @@ pub(super) struct Fence {
 
 impl Fence {
     /// Looks at the alarms of the source. Fails if it is really corrupt.
-    pub(super) async fn of(source: &Connection) -> Result<Fence, Failure> {
+    pub(crate) async fn of(source: &Connection) -> Result<Fence, Failure> {
         let alarms = alarm(source, AlarmAction::Get, 0, AlarmType::None).await?;
         let corrupt = |alarm: &&AlarmMember| alarm.alarm() == AlarmType::Corrupt;
         if let Some(alarm) = alarms
@@ -42,7 +42,7 @@ impl Fence {
     }
 
     /// Makes the source refuse writes.
-    pub(super) async fn raise(&mut self, source: &Connection) -> Result<(), Failure> {
+    pub(crate) async fn raise(&mut self, source: &Connection) -> Result<(), Failure> {
         // It may be raised even if its answer does not arrive.
         self.was_raised_here = true;
         alarm(source, AlarmAction::Activate, MEMBER, AlarmType::Corrupt).await?;
@@ -50,12 +50,12 @@ impl Fence {
     }
 
     /// Whether the source refuses writes because of a move.
-    pub(super) fn was_raised_here(&self) -> bool {
+    pub(crate) fn is_raised(&self) -> bool {
         self.was_raised_here || self.was_raised_before
     }
 
     /// Lets the source accept writes again.
-    pub(super) async fn lower(&self, source: &Connection) -> Result<(), Failure> {
+    pub(crate) async fn lower(&self, source: &Connection) -> Result<(), Failure> {
         alarm(source, AlarmAction::Deactivate, MEMBER, AlarmType::Corrupt).await?;
         Ok(())
     }
@@ -77,7 +77,7 @@ async fn alarm(
 }
 
 /// The newest revision of a cluster, which all of its members have agreed on.
-pub(super) async fn linearizable_revision(connection: &Connection) -> Result<i64, Failure> {
+pub(crate) async fn linearizable_revision(connection: &Connection) -> Result<i64, Failure> {
     let message = RangeRequest {
         key: Bytes::from_static(NO_END),
         limit: 1,
