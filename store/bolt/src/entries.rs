@@ -27,6 +27,8 @@ pub struct Entries<'a> {
     next: Option<Step>,
     /// The last key.
     last: Option<Bytes>,
+    /// Whether it walks over the page of a bucket without pages of its own.
+    is_inline: bool,
 }
 
 /// A page on the way to the leaf that is read.
@@ -65,6 +67,7 @@ impl<'a> Entries<'a> {
     pub(crate) fn in_page(file: &'a DatabaseFile, page: Page) -> Entries<'a> {
         // It belongs to a page that the walk over the buckets has met.
         let mut entries = Entries::at_end(file, PageSet::of(0));
+        entries.is_inline = true;
         entries.path.push(Level {
             page,
             element: 0,
@@ -80,6 +83,7 @@ impl<'a> Entries<'a> {
             path: Vec::new(),
             next: None,
             last: None,
+            is_inline: false,
         }
     }
 
@@ -97,9 +101,16 @@ impl<'a> Entries<'a> {
     pub fn next_placed(&mut self) -> Option<Result<(Place, Entry), Error>> {
         let entry = self.next()?;
         let level = self.path.last();
-        let place = level.map_or_else(Place::default, |level| Place {
-            page: level.page.id,
-            element: level.element - 1,
+        let place = level.map_or_else(Place::default, |level| {
+            let place = level.page.entry_place(level.element - 1);
+            let page_offset = match self.is_inline {
+                true => 0,
+                false => self.file.offset_of(level.page.id),
+            };
+            Place {
+                offset: page_offset + place.offset,
+                ..place
+            }
         });
         Some(entry.map(|entry| (place, entry)))
     }

@@ -145,7 +145,7 @@ impl DatabaseFile {
             return Err(self.damaged(id, format!("it is none of the pages 2 to {last}")));
         }
         let page_bytes = u64::from(self.meta.page_bytes);
-        let offset = id * page_bytes;
+        let offset = self.offset_of(id);
         // Most pages have no further ones, and are read by one call.
         let mut bytes = vec![0; page_bytes as usize];
         self.read_at(&mut bytes, offset)?;
@@ -179,7 +179,12 @@ impl DatabaseFile {
         Error::page(&self.path, page, problem)
     }
 
-    fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
+    /// Where a page begins in the file.
+    pub(crate) fn offset_of(&self, page: u64) -> u64 {
+        page * u64::from(self.meta.page_bytes)
+    }
+
+    pub(crate) fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
         let read = self.file.read_exact_at(bytes, offset);
         read.map_err(|error| Error::io(&self.path, error))
     }

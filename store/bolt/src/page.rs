@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::format::{BRANCH, ELEMENT_BYTES, IS_BUCKET, KEY_BYTES_MAX, LEAF, PAGE_HEADER_BYTES};
 use crate::meta::{u32_at, u64_at};
+use crate::place::Place;
 
 /// Header of a page.
 #[derive(Clone, Copy, Debug)]
@@ -95,9 +96,20 @@ impl Page {
         })
     }
 
-    /// Bytes of the page with the pages that belong to it.
-    pub fn bytes_len(&self) -> usize {
-        self.bytes.len()
+    /// A part of its bytes.
+    pub fn slice(&self, range: Range<usize>) -> Bytes {
+        self.bytes.slice(range)
+    }
+
+    /// Where the bytes of an element begin in the page, and how many its key and its value have. The element
+    /// was taken before, so that its place is sound.
+    pub fn entry_place(&self, number: u16) -> Place {
+        let [begin, key_end, end] = self.extent(number);
+        Place {
+            offset: begin,
+            key_bytes: (key_end - begin) as u32,
+            value_bytes: (end - key_end) as u32,
+        }
     }
 
     /// The child of this number.

@@ -158,7 +158,7 @@ impl<'f> SortedVersions<'f> {
     }
 
     fn read_again(&self, rows: &[SortedRow]) -> impl Iterator<Item = Result<FileVersion, Error>> {
-        let mut reader = EntryReader::new(self.file, &self.bucket);
+        let reader = EntryReader::new(self.file, &self.bucket);
         rows.iter().map(move |row| {
             let (stored, value) = reader.entry(row.place)?;
             let changed = || Error::entry(row::BUCKET, &stored, "it has changed while it was read");
