@@ -127,9 +127,20 @@ impl Connection {
         message: Q,
         send: impl AsyncFn(Request<Q>) -> Result<Response<A>, Status>,
     ) -> Result<Result<A, Status>, Failure> {
+        self.attempt_within(self.timeout, message, send).await
+    }
+
+    /// [`Connection::attempt`] with another time limit than that of the flags.
+    pub(crate) async fn attempt_within<Q: Clone, A>(
+        &self,
+        limit: Duration,
+        message: Q,
+        send: impl AsyncFn(Request<Q>) -> Result<Response<A>, Status>,
+    ) -> Result<Result<A, Status>, Failure> {
         let mut renewals = 0;
         loop {
-            let answer = self.in_time(send(self.request(message.clone()))).await?;
+            let call = send(self.request(message.clone()));
+            let answer = self.within(limit, call).await?;
             match answer {
                 Err(status) if renewals < RENEWALS_MAX && self.needs_token(&status) => {
                     renewals += 1;
@@ -192,13 +203,21 @@ impl Connection {
         &self,
         call: impl Future<Output = Result<T, Status>>,
     ) -> Result<Result<T, Status>, Failure> {
-        let answer = tokio::time::timeout(self.timeout, call).await;
+        self.within(self.timeout, call).await
+    }
+
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        call: impl Future<Output = Result<T, Status>>,
+    ) -> Result<Result<T, Status>, Failure> {
+        let answer = tokio::time::timeout(limit, call).await;
         answer.map_err(|_| {
             Failure::failed(
                 format_args!(
                     "no answer from {} within {} s",
                     self.endpoint,
-                    self.timeout.as_secs()
+                    limit.as_secs()
                 ),
                 "A write may nevertheless have been made; read before you repeat it.\n\
                  Wait longer with --timeout SECONDS.",

@@ -1,6 +1,7 @@
 //! The cluster that is followed, and the flags that name it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bytes::Bytes;
 use etcd_api::etcdserverpb::{
@@ -15,6 +16,9 @@ use crate::client::{
 };
 use crate::failure::Failure;
 use crate::watch;
+
+/// Longest time for HashKV, which reads the whole history.
+const HASH_TIME_MAX: Duration = Duration::from_secs(15 * 60);
 
 /// Flags that select the cluster that is followed.
 #[derive(Debug, clap::Args)]
@@ -118,7 +122,10 @@ pub(crate) async fn hash(
     revision: i64,
 ) -> Result<Result<HashKvResponse, tonic::Status>, Failure> {
     let send = async |request| connection.maintenance().hash_kv(request).await;
-    connection.attempt(HashKvRequest { revision }, send).await
+    let message = HashKvRequest { revision };
+    connection
+        .attempt_within(HASH_TIME_MAX, message, send)
+        .await
 }
 
 /// The ids of all leases.
