@@ -243,6 +243,45 @@ async fn users_are_in_the_next_base() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_ends_by_itself_stores_changed_users() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("place");
+    let mut store = Store::start(Kind::Inkstone, folder.path(), 9).await;
+    store.put_one().await;
+    process::once(&store, &place);
+    let bases = || process::list(&place)[0]["bases"].as_array().unwrap().len();
+    process::once(&store, &place);
+    assert_eq!(bases(), 1);
+    store.add_user("ada").await;
+    process::once(&store, &place);
+    assert_eq!(bases(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_while_the_place_takes_nothing_is_a_failure_that_names_the_revisions() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("place");
+    let mut store = Store::start(Kind::Inkstone, folder.path(), 10).await;
+    store.put_one().await;
+    process::once(&store, &place);
+    let mut runner = Runner::start(&store, &place);
+    runner.wait_for("continuing history");
+    let base = process::list(&place)[0]["bases"][0]["object"].clone();
+    let history = place.join(base.as_str().unwrap());
+    let changes = history.ancestors().nth(2).unwrap().join("changes");
+    // No object can be written below a file.
+    std::fs::rename(&changes, folder.path().join("changes")).unwrap();
+    std::fs::write(&changes, "").unwrap();
+    store.put_one().await;
+    runner.wait_for("; trying again");
+    let newest = store.revision().await;
+    let (status, said) = runner.interrupt();
+    assert_eq!(status.code(), Some(1), "{said}");
+    let expected = format!("revisions {newest} to {newest} are not stored");
+    assert!(said.contains(&expected), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn damage_is_named_and_nothing_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("place");
