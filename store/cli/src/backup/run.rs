@@ -219,9 +219,9 @@ async fn work(
         let others = others(writer, folder);
         tokio::select! {
             ended = &mut tail => return ended.map(|()| None),
-            ended = others => Ended::from_others(ended),
-            () = caught_up(writer, once) => Ended::CaughtUp,
-            _ = signals.next_is_terminate() => Ended::Signal,
+            ended = others => RunEnd::from_others(ended),
+            () = caught_up(writer, once) => RunEnd::CaughtUp,
+            _ = signals.next_is_terminate() => RunEnd::Signal,
         }
     };
     // What was received before a break continues the history as well.
@@ -230,7 +230,7 @@ async fn work(
 }
 
 /// Why the parts do not go on.
-enum Ended {
+enum RunEnd {
     CaughtUp,
     Signal,
     /// Another history must begin; why.
@@ -238,12 +238,12 @@ enum Ended {
     Failed(Failure),
 }
 
-impl Ended {
-    fn from_others(ended: Result<Option<String>, Failure>) -> Ended {
+impl RunEnd {
+    fn from_others(ended: Result<Option<String>, Failure>) -> RunEnd {
         match ended {
-            Ok(Some(why)) => Ended::Broken(why),
-            Ok(None) => Ended::CaughtUp,
-            Err(failure) => Ended::Failed(failure),
+            Ok(Some(why)) => RunEnd::Broken(why),
+            Ok(None) => RunEnd::CaughtUp,
+            Err(failure) => RunEnd::Failed(failure),
         }
     }
 }
@@ -253,16 +253,16 @@ impl Ended {
 async fn store_rest(
     writer: &HistoryWriter,
     tail: impl Future<Output = Result<(), Failure>>,
-    ended: Ended,
+    ended: RunEnd,
     signals: &mut EndSignals,
 ) -> Result<Option<String>, Failure> {
     let mut rest = pin!(finish(writer, tail));
-    if matches!(ended, Ended::CaughtUp | Ended::Broken(_)) {
+    if matches!(ended, RunEnd::CaughtUp | RunEnd::Broken(_)) {
         tokio::select! {
             stored = &mut rest => {
                 stored?;
                 return Ok(match ended {
-                    Ended::Broken(why) => Some(why),
+                    RunEnd::Broken(why) => Some(why),
                     _ => None,
                 });
             }
@@ -272,7 +272,7 @@ async fn store_rest(
     let stored = tokio::time::timeout(END_TIME_MAX, rest).await;
     let stored = stored.unwrap_or_else(|_| unstored(writer));
     match ended {
-        Ended::Failed(failure) => {
+        RunEnd::Failed(failure) => {
             if let Err(unstored) = stored {
                 say(&unstored.what());
             }
