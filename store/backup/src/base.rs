@@ -21,7 +21,7 @@ use crate::{Error, base_reader};
 
 /// Bytes that are sent to the store at once. S3 takes 10,000 parts of 5 MiB at least.
 const PART_BYTES: usize = 8 << 20;
-/// PartWriter that wait to be sent.
+/// Parts that wait to be sent.
 const PARTS_WAITING: usize = 1;
 const CHUNK_BYTES: usize = 1 << 20;
 

@@ -57,6 +57,23 @@ impl Catalog {
         clusters
     }
 
+    /// A history as it is now; without objects if it is gone.
+    pub(crate) async fn read_history(
+        place: &BackupPlace,
+        before: &BackupHistory,
+    ) -> Result<BackupHistory, Error> {
+        let (cluster, id) = (before.cluster, before.id);
+        let mut histories = Catalog::read(place).await?.histories.into_iter();
+        let found = histories.find(|it| (it.cluster, it.id) == (cluster, id));
+        Ok(found.unwrap_or_else(|| BackupHistory::new(cluster, id)))
+    }
+
+    /// Forgets an object.
+    pub(crate) fn remove(&mut self, name: &ObjectName) {
+        let histories = self.histories.iter_mut();
+        histories.for_each(|history| history.remove(name));
+    }
+
     /// The histories of a cluster, ascending by their beginning.
     pub fn of_cluster(&self, cluster: u64) -> impl DoubleEndedIterator<Item = &BackupHistory> {
         let histories = self.histories.iter();
@@ -151,11 +168,26 @@ impl BackupHistory {
         ranges
     }
 
-    /// Ranges of revisions that lie between those that can be restored.
+    /// Ranges of revisions that lie between those that can be restored, and those behind them that are
+    /// missing although later ones are there.
     pub fn gaps(&self) -> Vec<(i64, i64)> {
         let ranges = self.ranges();
         let pairs = ranges.windows(2);
         let between = pairs.map(|pair| (pair[0].1 + 1, pair[1].0 - 1));
-        between.filter(|(first, last)| first <= last).collect()
+        let behind = ranges.last().map(|range| self.holes_behind(range.1));
+        let gaps = between.chain(behind.unwrap_or_default());
+        gaps.filter(|(first, last)| first <= last).collect()
+    }
+
+    fn holes_behind(&self, revision: i64) -> Vec<(i64, i64)> {
+        let (mut holes, mut reached) = (Vec::new(), revision);
+        let names = self.changes.iter().map(|object| object.name);
+        for name in names.filter(|name| !name.is_empty()) {
+            if name.first > reached + 1 {
+                holes.push((reached + 1, name.first - 1));
+            }
+            reached = reached.max(name.last);
+        }
+        holes
     }
 }

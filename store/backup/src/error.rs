@@ -34,6 +34,9 @@ pub enum Error {
         /// The fault.
         problem: String,
     },
+    /// An object that was just stored is not there as it was stored, and was deleted again.
+    #[error("an object was not stored as it was sent, and what it replaces was kept: {0}")]
+    NotStored(Box<Error>),
     /// An object is of another release.
     #[error("{object}: it has version {version} of the format, and this program reads version 1")]
     Version {
@@ -89,7 +92,7 @@ impl Error {
     pub fn is_permanent(&self) -> bool {
         use object_store::Error as Refusal;
         match self {
-            Error::Late { .. } => false,
+            Error::Late { .. } | Error::NotStored(_) => false,
             Error::Store { source, .. } => matches!(
                 source,
                 Refusal::InvalidPath { .. }

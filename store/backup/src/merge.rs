@@ -44,13 +44,18 @@ impl BackupHistory {
         None
     }
 
-    /// Objects that are contained in another object: that one has more revisions, or was merged more often, or has
-    /// a smaller name. Two processes that ask for this never name both of two.
-    pub fn superseded(&self) -> Vec<ObjectName> {
+    /// Objects that are contained in another object, each with the largest of those: that one has more revisions,
+    /// or was merged more often, or has a smaller name. Two processes that ask for this never name both of two.
+    /// Names say nothing about damage: the other object must be read before the first is deleted.
+    pub fn superseded(&self) -> Vec<(ObjectName, ObjectName)> {
         let names = || self.changes.iter().map(|object| object.name);
         let with_rows = names().filter(|name| !name.is_empty());
-        let contained = with_rows.filter(|name| names().any(|other| contains(&other, name)));
-        contained.collect()
+        let pairs = with_rows.filter_map(|name| {
+            let others = names().filter(|other| contains(other, &name));
+            let largest = others.max_by_key(|other| (other.last - other.first, level_of(other)));
+            Some((name, largest?))
+        });
+        pairs.collect()
     }
 }
 
@@ -64,6 +69,14 @@ pub(crate) fn contains(other: &ObjectName, name: &ObjectName) -> bool {
     };
     let is_smaller = range(other) != range(name) || is_preferred;
     !other.is_empty() && is_within && is_smaller
+}
+
+/// Whether `other` has all that `name` has, which may be leases and hashes only.
+pub(crate) fn replaces(other: &ObjectName, name: &ObjectName) -> bool {
+    match name.is_empty() {
+        true => other.first <= name.first && name.first <= other.last + 1,
+        false => contains(other, name),
+    }
 }
 
 fn level_of(name: &ObjectName) -> u8 {
@@ -109,31 +122,52 @@ pub struct Merged {
     pub contained: Vec<ObjectName>,
 }
 
-/// Reads objects, and stores one that has all that they have, in one attempt. Nothing is deleted. An error
-/// comes with the object that it is about.
+/// Why objects were not merged.
+pub enum Unmerged {
+    /// One of them cannot be read.
+    Unread(ObjectName, Error),
+    /// The new one was not stored. The others are as they were.
+    Unstored(Error),
+}
+
+/// Reads objects, and stores one that has all that they have, in one attempt. None of them is deleted. The new
+/// one is deleted again if its bytes are not those that were stored.
 pub async fn merge(
     place: &BackupPlace,
     origin: Origin,
     names: &[ObjectName],
-) -> Result<Merged, (ObjectName, Error)> {
+) -> Result<Merged, Unmerged> {
     let mut batches = Vec::new();
     for name in names {
         let opened = place.read(name).await;
-        batches.extend(opened.map_err(|error| (*name, error))?.batches);
+        batches.extend(
+            opened
+                .map_err(|error| Unmerged::Unread(*name, error))?
+                .batches,
+        );
     }
     let batches = joined(batches);
     let level = names.iter().map(level_of).max().unwrap_or_default() + 1;
     let object = seal(origin, level, &batches);
-    let of_object = |error| (object.name, error);
-    place.put_once(&object).await.map_err(of_object)?;
+    let put = place.put_once(&object).await;
+    put.map_err(Unmerged::Unstored)?;
     // A store that has lost it must not be left without the others.
-    place.read(&object.name).await.map_err(of_object)?;
-    let within = |name: &&ObjectName| match name.is_empty() {
-        true => object.name.first <= name.first && name.first <= object.name.last + 1,
-        false => contains(&object.name, name),
-    };
+    let read = read_back(place, &object.name).await;
+    read.map_err(Unmerged::Unstored)?;
+    let within = |name: &&ObjectName| replaces(&object.name, name);
     let contained = names.iter().filter(within).copied().collect();
     Ok(Merged { object, contained })
+}
+
+async fn read_back(place: &BackupPlace, name: &ObjectName) -> Result<(), Error> {
+    match place.read(name).await {
+        Err(error) if error.is_loss() => {
+            // Its name claims what it does not have. If it stays, no process deletes others in its favour.
+            let _ = place.delete(name).await;
+            Err(Error::NotStored(error.into()))
+        }
+        read => read.map(drop),
+    }
 }
 
 /// Batches of objects that may overlap, each following the one before.

@@ -75,7 +75,7 @@ fn of_revision<'c>(
 ) -> Result<&'c BackupHistory, Error> {
     let whole = candidates.iter().filter(|it| it.plan(revision).is_ok());
     match whole.collect::<Vec<_>>()[..] {
-        [one] => Ok(one),
+        [one] => Ok(*one),
         [] => {
             let newest = candidates.last().expect("there is a candidate");
             Err(match (explain(newest, revision), candidates.len()) {
@@ -86,12 +86,12 @@ fn of_revision<'c>(
                 (error, _) => error,
             })
         }
-        [..] => {
-            let ids = candidates.iter().map(|it| format!("{:x}", it.id));
+        ref several => {
+            let ids = several.iter().map(|it| format!("{:x}", it.id));
             let ids = ids.collect::<Vec<_>>().join(", ");
             Err(Error::Unavailable(format!(
-                "revision {revision} is in several histories, {ids}, with other contents in each: \
-                 name one with --history"
+                "revision {revision} is in several histories, {ids}, possibly with other contents in \
+                 each: name one with --history"
             )))
         }
     }

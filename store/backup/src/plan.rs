@@ -78,7 +78,7 @@ impl BackupHistory {
 
     /// The fewest objects that have the revisions behind `base` up to `revision`, and those without
     /// revisions that lie between; `None` if there is a gap.
-    fn cover(&self, base: i64, revision: i64) -> Option<Vec<ObjectName>> {
+    pub(crate) fn cover(&self, base: i64, revision: i64) -> Option<Vec<ObjectName>> {
         let names = self.changes.iter().map(|object| object.name);
         let (empty, with_rows): (Vec<_>, Vec<_>) = names.partition(ObjectName::is_empty);
         let mut with_rows = with_rows.into_iter().peekable();

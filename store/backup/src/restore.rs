@@ -6,6 +6,7 @@
 //!   changes ─► spool ┘                  └─► bytes  ──┘
 //! ```
 
+use std::collections::VecDeque;
 use std::io::Write;
 use std::path::Path;
 
@@ -13,13 +14,14 @@ use bolt::DatabaseFile;
 use bytes::Bytes;
 use etcd_snapshot::{FileState, RowKey, SnapshotPlan};
 
-use crate::batch::ClusterHash;
+use crate::batch::{ChangeBatch, ClusterHash};
 use crate::catalog::BackupHistory;
 use crate::leases::LeasesAt;
 use crate::moment::explain;
 use crate::name::ObjectName;
 use crate::place::{BackupPlace, reading};
 use crate::plan::RestorePlan;
+use crate::restore_source::RestoreSource;
 use crate::scratch::Scratch;
 use crate::spool::Spool;
 use crate::{Error, base_reader};
@@ -48,28 +50,29 @@ struct Fetched {
     leases: LeasesAt,
     hashes: Vec<ClusterHash>,
     time_ms: u64,
+    /// The first revision that was not read yet.
+    next: i64,
+    /// Number of objects with changes that were read.
+    changes: usize,
 }
 
 /// Writes the file `target`, which appears when everything about it was checked. An object that is damaged or
-/// missing is replaced by others, if others have what it had.
+/// missing is replaced by others, if others have what it had. It may run beside a process that merges.
 pub async fn restore(
     place: &BackupPlace,
     history: &BackupHistory,
     revision: i64,
     target: &Path,
 ) -> Result<Restored, Error> {
-    let (mut left, mut replaced) = (history.clone(), Vec::new());
+    let mut source = RestoreSource::new(place, history);
     loop {
-        let plan = match left.plan(revision) {
+        let plan = match source.left().plan(revision) {
             Ok(plan) => plan,
-            Err(_) => return Err(unplanned(history, revision, replaced)),
+            Err(_) => return Err(unplanned(history, revision, source.finish())),
         };
-        match fetch(place, &plan, target).await {
-            Ok(fetched) => return assemble(&plan, fetched, target, replaced),
-            Err((Some(name), error)) if error.is_loss() => {
-                left.remove(&name);
-                replaced.push((name, error));
-            }
+        match fetch(&mut source, &plan, target).await {
+            Ok(fetched) => return assemble(&plan, fetched, target, source.finish()),
+            Err((Some(name), error)) if error.is_loss() => source.give_up(name, error).await?,
             Err((_, error)) => return Err(error),
         }
     }
@@ -92,45 +95,72 @@ fn unplanned(history: &BackupHistory, revision: i64, replaced: Vec<(ObjectName, 
 
 type Fault = (Option<ObjectName>, Error);
 
-async fn fetch(place: &BackupPlace, plan: &RestorePlan, target: &Path) -> Result<Fetched, Fault> {
+async fn fetch(
+    source: &mut RestoreSource<'_>,
+    plan: &RestorePlan,
+    target: &Path,
+) -> Result<Fetched, Fault> {
     let local = |error| (None, error);
     let mut fetched = Fetched {
-        base: fetch_base(place, &plan.base, target).await?,
+        base: fetch_base(source.place(), &plan.base, target).await?,
         spool: Spool::create(target).map_err(local)?,
         leases: LeasesAt::default(),
         hashes: Vec::new(),
         time_ms: plan.base.time_ms,
+        next: plan.base.last + 1,
+        changes: 0,
     };
-    let mut next = plan.base.last + 1;
-    for name in &plan.changes {
-        let opened = place.read(name).await;
-        let opened = opened.map_err(|error| (Some(*name), error))?;
-        for mut batch in opened.batches {
-            if batch.first > plan.revision + 1 {
-                break;
+    let mut left = VecDeque::from(plan.changes.clone());
+    while let Some(name) = left.pop_front() {
+        match source.place().read(&name).await {
+            Ok(opened) => {
+                let taken = fetched.take(&name, opened.batches, plan.revision);
+                taken.map_err(|error| (error.is_loss().then_some(name), error))?;
             }
-            if batch.first > next {
-                return Err((
-                    Some(*name),
-                    Error::damaged(name, "a revision before it is missing"),
-                ));
+            Err(error) if error.is_missing() => {
+                // What was read stays: only the rest is planned again.
+                let again = source.cover_again(fetched.next - 1, plan.revision).await;
+                let again = again.map_err(local)?;
+                left = again.ok_or((Some(name), error))?.into();
             }
-            batch.trim_before(next);
-            fetched.leases.note(&batch, plan.revision);
-            fetched.hashes.extend(&batch.hashes);
-            for row in batch.rows.iter().filter(|it| it.key.main <= plan.revision) {
-                fetched.spool.add(row).map_err(local)?;
-                fetched.time_ms = batch.time_ms;
-            }
-            next = next.max(batch.last + 1);
+            Err(error) => return Err((Some(name), error)),
         }
     }
-    if next <= plan.revision {
+    if fetched.next <= plan.revision {
         let end = plan.changes.last().copied().unwrap_or(plan.base);
         return Err((Some(end), Error::damaged(end, "it ends early")));
     }
     fetched.spool.flush().map_err(local)?;
     Ok(fetched)
+}
+
+impl Fetched {
+    /// Takes what an object has of the revisions up to `revision` and was not read before.
+    fn take(
+        &mut self,
+        name: &ObjectName,
+        batches: Vec<ChangeBatch>,
+        revision: i64,
+    ) -> Result<(), Error> {
+        for mut batch in batches {
+            if batch.first > revision + 1 {
+                break;
+            }
+            if batch.first > self.next {
+                return Err(Error::damaged(name, "a revision before it is missing"));
+            }
+            batch.trim_before(self.next);
+            self.leases.note(&batch, revision);
+            self.hashes.extend(&batch.hashes);
+            for row in batch.rows.iter().filter(|it| it.key.main <= revision) {
+                self.spool.add(row)?;
+                self.time_ms = batch.time_ms;
+            }
+            self.next = self.next.max(batch.last + 1);
+        }
+        self.changes += 1;
+        Ok(())
+    }
 }
 
 async fn fetch_base(
@@ -168,7 +198,7 @@ fn assemble(
         revision: plan.revision,
         time_ms: fetched.time_ms,
         base: plan.base.last,
-        changes: plan.changes.len(),
+        changes: fetched.changes,
         compared,
         replaced,
     })

@@ -7,6 +7,7 @@
 
 use crate::catalog::{BackupHistory, Catalog};
 use crate::name::ObjectName;
+use crate::place::StoredObject;
 
 /// How much stays.
 #[derive(Clone, Copy, Debug)]
@@ -18,27 +19,38 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// Objects of a cluster that may be deleted, bases first: an interrupted deletion leaves no base behind
-    /// which the changes are gone.
-    pub fn expired(&self, catalog: &Catalog, cluster: u64, now_ms: u64) -> Vec<ObjectName> {
+    /// Objects of a cluster that may be deleted if a base can be read, each with that base. Bases come first:
+    /// an interrupted deletion leaves no base behind which the changes are gone.
+    pub fn expired(
+        &self,
+        catalog: &Catalog,
+        cluster: u64,
+        now_ms: u64,
+    ) -> Vec<(ObjectName, ObjectName)> {
         let limit_ms = now_ms.saturating_sub(self.keep_ms);
         let (mut expired, mut kept_bases) = (Vec::new(), 0);
-        // Whether a later history has a base that is older than the kept time.
-        let mut is_replaced = false;
+        // A base of a later history that is older than the kept time.
+        let mut replacing = None::<StoredObject>;
         for history in catalog.of_cluster(cluster).rev() {
             let mut bases = history.bases.iter().rev();
             let boundary = bases.find(|base| {
                 kept_bases += 1;
                 base.name.time_ms <= limit_ms && kept_bases >= self.bases_min
             });
-            match boundary {
-                _ if is_replaced => expired.extend(history.objects().map(|object| object.name)),
-                Some(base) => expired.extend(before(history, base.name.last)),
-                None => {}
+            match (replacing, boundary) {
+                (Some(base), _) => {
+                    let all = history.objects().map(|object| object.name);
+                    expired.extend(all.map(|name| (name, base.name)));
+                }
+                (None, Some(base)) => {
+                    let before = before(history, base.name.last);
+                    expired.extend(before.map(|name| (name, base.name)));
+                }
+                (None, None) => {}
             }
-            is_replaced |= boundary.is_some();
+            replacing = replacing.or(boundary.copied());
         }
-        expired.sort_by_key(|name| !name.is_base());
+        expired.sort_by_key(|(name, _)| !name.is_base());
         expired
     }
 }

@@ -6,8 +6,9 @@ use crate::base::BaseFile;
 use crate::catalog::{BackupHistory, Catalog, ID_RANDOM_BITS};
 use crate::changes::{Origin, seal};
 use crate::mark::Mark;
-use crate::merge::merge;
+use crate::merge::{Unmerged, merge};
 use crate::name::ObjectName;
+use crate::needless::Needless;
 use crate::place::{BackupPlace, Pauses, StoredObject};
 use crate::retention::Retention;
 use crate::{ChangeBatch, Error};
@@ -165,34 +166,46 @@ impl BackupSession {
         };
         let merged = match merge(&self.place, self.origin, &names).await {
             Ok(merged) => merged,
-            Err((name, error)) => {
+            Err(Unmerged::Unread(name, error)) => {
                 if error.is_loss() {
                     self.history.lock().remove(&name);
                 }
                 return Err(error);
             }
+            Err(Unmerged::Unstored(error)) => return Err(error),
         };
         self.added(merged.object.name, merged.object.bytes.len() as u64);
+        // An object that is not deleted is not merged again: `expire` finds it.
+        for name in &merged.contained {
+            self.history.lock().remove(name);
+        }
         for name in &merged.contained {
             self.place.delete(name).await?;
-            self.history.lock().remove(name);
         }
         Ok(true)
     }
 
-    /// Deletes what no revision of the kept time needs, and what larger objects contain. Returns the number
-    /// of deleted objects.
+    /// Deletes what no revision of the kept time needs, and what larger objects contain. Nothing is deleted before
+    /// the objects that make it needless were read. Returns the number of deleted objects.
     pub async fn expire(&self, retention: Retention, now_ms: u64) -> Result<usize, Error> {
-        let catalog = Catalog::read(&self.place).await?;
-        let mut names = retention.expired(&catalog, self.origin.cluster, now_ms);
-        let own = catalog.of_cluster(self.origin.cluster);
-        let own = own.filter(|history| history.id == self.origin.history);
-        names.extend(own.flat_map(BackupHistory::superseded));
+        let mut catalog = Catalog::read(&self.place).await?;
+        let mut needless = Needless::new(&self.place);
+        let cluster = self.origin.cluster;
+        let expired = |catalog: &Catalog| retention.expired(catalog, cluster, now_ms);
+        let mut names = needless.find(&mut catalog, expired).await?;
+        let superseded = |catalog: &Catalog| self.superseded(catalog);
+        names.extend(needless.find(&mut catalog, superseded).await?);
         for name in &names {
             self.place.delete(name).await?;
             self.history.lock().remove(name);
         }
         Ok(names.len())
+    }
+
+    fn superseded(&self, catalog: &Catalog) -> Vec<(ObjectName, ObjectName)> {
+        let own = catalog.of_cluster(self.origin.cluster);
+        let own = own.filter(|history| history.id == self.origin.history);
+        own.flat_map(BackupHistory::superseded).collect()
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use backup::{
     Anchor, BackupPlace, BackupSession, BaseFile, Catalog, ClusterHash, Error, Moment, Retention,
-    Selection, SessionStart, restore,
+    Selection, SessionStart, restore, seal,
 };
 use environment::randomness::Random;
 use support::Cluster;
@@ -26,6 +26,7 @@ struct Run {
     cluster: Cluster,
     liar: Arc<Liar>,
     session: BackupSession,
+    retention: Retention,
     stored: i64,
     now_ms: u64,
     said: BTreeMap<i64, ClusterHash>,
@@ -44,6 +45,10 @@ impl Run {
             cluster: Cluster::new(seed),
             session: BackupSession::begin(place(&liar), CLUSTER, seed, now_ms),
             liar,
+            retention: Retention {
+                keep_ms: 60_000,
+                bases_min: 2,
+            },
             stored: 1,
             now_ms,
             said: BTreeMap::new(),
@@ -105,11 +110,7 @@ impl Run {
             4..8 => self.base().await,
             8..12 => self.restart().await,
             12..14 => {
-                let retention = Retention {
-                    keep_ms: 60_000,
-                    bases_min: 2,
-                };
-                let _ = self.session.expire(retention, self.now_ms).await;
+                let _ = self.session.expire(self.retention, self.now_ms).await;
             }
             14..50 => while let Ok(true) = self.session.merge_once().await {},
             _ => {
@@ -227,4 +228,79 @@ async fn a_restore_from_a_store_that_lies_is_right_or_refused() {
     }
     println!("{restored} restored, {refused} refused");
     assert!(restored > 0 && refused > 0, "{restored} {refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_revision_is_restored_when_merged_objects_alone_are_damaged() {
+    let faults = Faults {
+        fails: 30,
+        truncates_merged: 500,
+        ..Faults::default()
+    };
+    for seed in 0..SEEDS {
+        let mut run = Run::new(seed).await;
+        run.cluster.change();
+        run.base().await;
+        run.stored = run.cluster.revision;
+        let begun = run.stored;
+        run.retention.keep_ms = u64::MAX;
+        run.liar.set(faults);
+        for _ in 0..rounds() {
+            run.step().await;
+        }
+        run.store().await;
+        run.liar.set(Faults::default());
+        let _ = run.session.expire(run.retention, run.now_ms).await.unwrap();
+        for revision in begun..=run.stored {
+            let restored = run.try_restore(Moment::Revision(revision)).await;
+            restored.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        }
+    }
+}
+
+/// A place with `count` objects of one revision each behind a base, a session that has only listed them, and
+/// a merged object of all of them that was cut when it was stored.
+async fn with_damaged_merged(count: usize) -> (BackupPlace, BackupSession, Cluster) {
+    let liar = Arc::new(Liar::new(1));
+    let place = place(&liar);
+    let session = BackupSession::begin(place.clone(), CLUSTER, 1, 1);
+    let mut cluster = Cluster::new(1);
+    cluster.change();
+    let file = BaseFile::inspect(&cluster.snapshot()).unwrap();
+    session.store_base(&file, 1, 1, &|_| ()).await.unwrap();
+    let mut batches = Vec::new();
+    for _ in 0..count {
+        let last = cluster.revision;
+        cluster.change();
+        batches.push(cluster.batch(last, 2));
+        session
+            .store_changes(&batches[batches.len() - 1..], &|_| ())
+            .await
+            .unwrap();
+    }
+    liar.set(Faults {
+        truncates_merged: 1_000,
+        ..Faults::default()
+    });
+    // Another process has stopped between a put and its read-back.
+    let merged = seal(session.origin(), 1, &batches);
+    place.put_once(&merged).await.unwrap();
+    liar.set(Faults::default());
+    (place, session, cluster)
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_stay_when_the_one_that_contains_them_is_damaged() {
+    let (place, session, cluster) = with_damaged_merged(20).await;
+    let retention = Retention {
+        keep_ms: u64::MAX,
+        bases_min: 1,
+    };
+    assert_eq!(session.expire(retention, 5).await.unwrap(), 0);
+    let catalog = Catalog::read(&place).await.unwrap();
+    for revision in 2..=cluster.revision {
+        let target = cluster.path("restored");
+        let restored = restore(&place, &catalog.histories[0], revision, &target).await;
+        assert_eq!(restored.unwrap().revision, revision);
+    }
 }

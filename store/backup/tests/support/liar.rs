@@ -29,6 +29,8 @@ pub struct Faults {
     pub delays: u64,
     /// A shorter object is stored.
     pub truncates: u64,
+    /// A shorter object is stored, if it is one that was merged.
+    pub truncates_merged: u64,
     /// Nothing is stored.
     pub loses: u64,
     /// A list leaves an object out.
@@ -91,6 +93,12 @@ fn chance(state: &Mutex<(Random, Faults)>, of: impl Fn(&Faults) -> u64) -> bool 
     of > 0 && random.chance(of, 1_000)
 }
 
+/// Whether the level in an object's name is above 0.
+fn is_merged(path: &Path) -> bool {
+    let mut parts = path.filename().unwrap_or_default().split('-');
+    path.as_ref().ends_with(".changes") && parts.nth(2).is_some_and(|level| level != "0")
+}
+
 fn refuse_if(refuses: bool) -> Result<()> {
     match refuses {
         false => Ok(()),
@@ -137,7 +145,12 @@ impl ObjectStore for Liar {
         if self.chance(|faults| faults.loses) {
             return Ok(done);
         }
-        if self.chance(|faults| faults.truncates) {
+        let is_merged = is_merged(location);
+        let truncates = |faults: &Faults| match is_merged {
+            true => faults.truncates + faults.truncates_merged,
+            false => faults.truncates,
+        };
+        if self.chance(truncates) {
             let length = self.state.lock().0.below(bytes.len() as u64) as usize;
             bytes.truncate(length);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use backup::{BaseFile, ClusterHash, Retention, Scratch};
 use etcd_api::etcdserverpb::SnapshotRequest;
 
-use super::history::{HistoryWriter, failure};
+use super::history::{HistoryWriter, failure, position};
 use super::polls;
 use super::queue::{Notes, now_ms};
 use crate::failure::{Failure, say};
@@ -115,6 +115,11 @@ async fn take(writer: &HistoryWriter, folder: &Path) -> Result<Taken, Refused> {
     let scratch = Scratch::create(&target, "db");
     let mut scratch = scratch.map_err(|error| Refused::Now(failure(error)))?;
     let connection = writer.endpoints.any().await.map_err(Refused::Later)?;
+    let header = position(&connection).await.map_err(Refused::Later)?;
+    let wrong = writer.check(Some(&header));
+    wrong.map_err(Refused::Now)?;
+    // A snapshot is what one member has, which may be behind the others.
+    let least = header.revision.max(writer.queue.received());
     let request = connection.request(SnapshotRequest {});
     let begun_ms = now_ms();
     let opened = connection.maintenance().snapshot(request).await;
@@ -129,12 +134,27 @@ async fn take(writer: &HistoryWriter, folder: &Path) -> Result<Taken, Refused> {
     let inspected = tokio::task::spawn_blocking(move || BaseFile::inspect(&path)).await;
     let file = inspected.expect("an inspection does not panic");
     let file = file.map_err(|error| Refused::Later(failure(error)))?;
+    refuse_before(file.revision, least)?;
     Ok(Taken {
         _scratch: scratch,
         file,
         begun_ms,
         time_ms: received.unix_time.as_millis() as u64,
     })
+}
+
+/// Refuses a snapshot that lacks revisions which the cluster had when it was asked for: the changes behind it
+/// may begin later, and then the revisions between are nowhere.
+fn refuse_before(revision: i64, least: i64) -> Result<(), Refused> {
+    match revision >= least {
+        true => Ok(()),
+        false => Err(Refused::Later(Failure::failed(
+            format_args!(
+                "the snapshot ends at revision {revision}, and the cluster was at {least} before"
+            ),
+            "",
+        ))),
+    }
 }
 
 /// Compares a snapshot with the hash of the cluster, if a member answers. The hash is worth storing: restores
@@ -168,5 +188,16 @@ async fn expire(writer: &HistoryWriter) {
         )),
         // The next base deletes them.
         Err(error) => writer.notice(&error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_of_a_member_that_lags_is_refused_for_now() {
+        assert!(matches!(refuse_before(999, 1_000), Err(Refused::Later(_))));
+        assert!(refuse_before(1_000, 1_000).is_ok());
     }
 }

@@ -36,10 +36,19 @@ pub(super) struct Reached {
     pub seen: Cell<i64>,
     /// Number of the state of users in the newest base; 0: there is none.
     pub base_users: Cell<u64>,
+    /// Number of the state of users that the cluster answered last; 0: it was not asked.
+    pub cluster_users: Cell<u64>,
     /// Whether the cluster was asked for its leases.
     pub is_polled: Cell<bool>,
     /// Whether what waits is to be stored at once.
     pub ends: Cell<bool>,
+}
+
+impl Reached {
+    /// Whether the newest base has the users that the cluster answered last.
+    pub(super) fn has_users(&self) -> bool {
+        self.cluster_users.get() != 0 && self.cluster_users.get() == self.base_users.get()
+    }
 }
 
 /// Wakes parts.

@@ -80,8 +80,9 @@ async fn poll_once(
 async fn poll_users(writer: &HistoryWriter, connection: &Connection) -> Polled {
     let send = async |request| connection.auth().auth_status(request).await;
     let status = connection.call(AuthStatusRequest {}, send).await?;
-    let known = writer.reached.base_users.get();
-    if known != 0 && known != status.auth_revision {
+    writer.reached.cluster_users.set(status.auth_revision);
+    // Before the newest base was read, nothing is known to have changed.
+    if writer.reached.base_users.get() != 0 && !writer.reached.has_users() {
         writer.wanted.base.notify_one();
     }
     Ok(())

@@ -2,13 +2,16 @@
 
 use std::path::PathBuf;
 
-use backup::{Catalog, Moment, Restored};
+use backup::{BackupHistory, BackupPlace, Catalog, Error, Moment, Restored};
 
 use super::destination;
 use super::history::failure;
 use super::list::Source;
 use super::moments::{moment, shown};
 use crate::failure::{Failure, say};
+
+/// How often the place is listed until the revision of a time is known.
+const LISTS_MAX: u32 = 5;
 
 /// Make an etcd database file of a revision
 #[derive(Debug, clap::Args)]
@@ -44,11 +47,9 @@ pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
         (None, Some(time_ms)) => Moment::Time(time_ms),
         (None, None) => Moment::Newest,
     };
-    let catalog = Catalog::read(&place).await.map_err(failure)?;
-    let found = catalog.find(&place, source.selection(), asked).await;
-    let (history, revision) = found.map_err(failure)?;
+    let (history, revision) = find(&place, source, asked).await.map_err(failure)?;
     let (id, cluster, file) = (history.id, history.cluster, &arguments.file);
-    let restored = backup::restore(&place, history, revision, file).await;
+    let restored = backup::restore(&place, &history, revision, file).await;
     let restored = restored.map_err(failure)?;
     for (_, error) in &restored.replaced {
         say(&format!("{error}. Other objects have the same"));
@@ -59,6 +60,24 @@ pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
     );
     println!("{}", describe(&restored));
     Ok(())
+}
+
+/// The history and the revision that are asked for. An object that is read for that may be merged into another
+/// one in the meantime.
+async fn find(
+    place: &BackupPlace,
+    source: &Source,
+    asked: Moment,
+) -> Result<(BackupHistory, i64), Error> {
+    let mut lists = 0;
+    loop {
+        lists += 1;
+        let catalog = Catalog::read(place).await?;
+        match catalog.find(place, source.selection(), asked).await {
+            Err(error) if error.is_missing() && lists < LISTS_MAX => {}
+            found => return found.map(|(history, revision)| (history.clone(), revision)),
+        }
+    }
 }
 
 /// What was read, and what it was compared with.

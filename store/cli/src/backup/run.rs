@@ -91,6 +91,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
         begun = begin(&endpoints, place, rhythm()) => begun?,
         _ = signals.next_is_terminate() => return Ok(()),
     };
+    let mut pauses = Pauses::default();
     loop {
         let ended = work(&writer, &folder, arguments.once, &mut signals).await?;
         let Some(why) = ended else {
@@ -98,8 +99,11 @@ pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
             return Ok(());
         };
         say(&format!("{why}. A new history begins"));
+        if writer.session.newest_base().is_some() {
+            pauses = Pauses::default();
+        }
         writer = tokio::select! {
-            begun = begin_another(&writer, rhythm()) => begun?,
+            begun = begin_after(&mut pauses, &writer, rhythm()) => begun?,
             _ = signals.next_is_terminate() => return Ok(()),
         };
     }
@@ -149,6 +153,16 @@ async fn begin(
     Ok(writer(endpoints, session, rhythm, header.revision))
 }
 
+/// A history that breaks at once must not be followed by another without end.
+async fn begin_after(
+    pauses: &mut Pauses,
+    before: &HistoryWriter,
+    rhythm: Rhythm,
+) -> Result<HistoryWriter, Failure> {
+    pauses.pause().await;
+    begin_another(before, rhythm).await
+}
+
 async fn begin_another(before: &HistoryWriter, rhythm: Rhythm) -> Result<HistoryWriter, Failure> {
     let header = loop {
         let connection = before.endpoints.any().await;
@@ -184,6 +198,7 @@ fn writer(
             stored: Cell::new(received),
             seen: Cell::new(received),
             base_users: Cell::new(0),
+            cluster_users: Cell::new(0),
             is_polled: Cell::new(false),
             ends: Cell::new(false),
         },
@@ -204,16 +219,82 @@ async fn work(
         let others = others(writer, folder);
         tokio::select! {
             ended = &mut tail => return ended.map(|()| None),
-            ended = others => ended?,
-            () = caught_up(writer, once) => None,
-            _ = signals.next_is_terminate() => None,
+            ended = others => RunEnd::from_others(ended),
+            () = caught_up(writer, once) => RunEnd::CaughtUp,
+            _ = signals.next_is_terminate() => RunEnd::Signal,
         }
     };
     // What was received before a break continues the history as well.
     writer.reached.ends.set(true);
-    let stored = tokio::time::timeout(END_TIME_MAX, finish(writer, tail)).await;
-    stored.unwrap_or(Ok(()))?;
-    Ok(ended)
+    store_rest(writer, tail, ended, signals).await
+}
+
+/// Why the parts do not go on.
+enum RunEnd {
+    CaughtUp,
+    Signal,
+    /// Another history must begin; why.
+    Broken(String),
+    Failed(Failure),
+}
+
+impl RunEnd {
+    fn from_others(ended: Result<Option<String>, Failure>) -> RunEnd {
+        match ended {
+            Ok(Some(why)) => RunEnd::Broken(why),
+            Ok(None) => RunEnd::CaughtUp,
+            Err(failure) => RunEnd::Failed(failure),
+        }
+    }
+}
+
+/// Stores what waits. The time for it is limited only once the process is to end: a slow store must not cost
+/// what was received.
+async fn store_rest(
+    writer: &HistoryWriter,
+    tail: impl Future<Output = Result<(), Failure>>,
+    ended: RunEnd,
+    signals: &mut EndSignals,
+) -> Result<Option<String>, Failure> {
+    let mut rest = pin!(finish(writer, tail));
+    if matches!(ended, RunEnd::CaughtUp | RunEnd::Broken(_)) {
+        tokio::select! {
+            stored = &mut rest => {
+                stored?;
+                return Ok(match ended {
+                    RunEnd::Broken(why) => Some(why),
+                    _ => None,
+                });
+            }
+            _ = signals.next_is_terminate() => {}
+        }
+    }
+    let stored = tokio::time::timeout(END_TIME_MAX, rest).await;
+    let stored = stored.unwrap_or_else(|_| unstored(writer));
+    match ended {
+        RunEnd::Failed(failure) => {
+            if let Err(unstored) = stored {
+                say(&unstored.what());
+            }
+            Err(failure)
+        }
+        _ => stored.map(|()| None),
+    }
+}
+
+/// The failure for what was received and is not stored.
+fn unstored(writer: &HistoryWriter) -> Result<(), Failure> {
+    let (first, last) = (writer.reached.stored.get() + 1, writer.queue.received());
+    match first > last {
+        true => Ok(()),
+        false => Err(Failure::failed(
+            format_args!(
+                "revisions {first} to {last} are not stored: the store has not taken them within {} s",
+                END_TIME_MAX.as_secs()
+            ),
+            "Start `backup run` again: it goes on behind what is stored.",
+        )),
+    }
 }
 
 async fn finish(
@@ -249,7 +330,8 @@ async fn caught_up(writer: &HistoryWriter, once: bool) {
         // The first poll adds the leases to the queue.
         let is_polled = writer.reached.is_polled.get() && writer.queue.is_empty();
         let has_changes = writer.reached.stored.get() >= writer.reached.seen.get();
-        is_polled && has_changes && bases::time_left(writer).is_some()
+        let has_base = writer.reached.has_users() && bases::time_left(writer).is_some();
+        is_polled && has_changes && has_base
     };
     while !(once && has_all()) {
         tokio::time::sleep(LOOK_EVERY).await;

@@ -10,7 +10,8 @@
 mod changes;
 mod process;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use backup::Error;
 use environment::randomness::Random;
@@ -240,6 +241,87 @@ async fn users_are_in_the_next_base() {
     let opened = etcd_snapshot::open(&file, false, |_, _| ()).unwrap();
     let state = FileState::read(&opened).unwrap();
     assert_eq!(state.users.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_ends_by_itself_stores_changed_users() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("place");
+    let mut store = Store::start(Kind::Inkstone, folder.path(), 9).await;
+    store.put_one().await;
+    process::once(&store, &place);
+    let bases = || process::list(&place)[0]["bases"].as_array().unwrap().len();
+    process::once(&store, &place);
+    assert_eq!(bases(), 1);
+    store.add_user("ada").await;
+    process::once(&store, &place);
+    assert_eq!(bases(), 2);
+}
+
+/// A place that takes no changes: below a file no object can be written.
+struct StuckPlace {
+    changes: PathBuf,
+    aside: PathBuf,
+}
+
+impl StuckPlace {
+    fn new(place: &Path, folder: &TempDir) -> StuckPlace {
+        let base = process::list(place)[0]["bases"][0]["object"].clone();
+        let base = place.join(base.as_str().unwrap());
+        let changes = base.ancestors().nth(2).unwrap().join("changes");
+        let aside = folder.path().join("changes");
+        std::fs::rename(&changes, &aside).unwrap();
+        std::fs::write(&changes, "").unwrap();
+        StuckPlace { changes, aside }
+    }
+
+    fn release(self) {
+        std::fs::remove_file(&self.changes).unwrap();
+        std::fs::rename(&self.aside, &self.changes).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_received_before_a_break_is_stored_when_the_place_takes_it_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("place");
+    let mut store = Store::start(Kind::Inkstone, folder.path(), 11).await;
+    store.put_one().await;
+    process::once(&store, &place);
+    let early = folder.path().join("early.db");
+    store.save(&early);
+    let mut runner = Runner::start(&store, &place);
+    runner.wait_for("continuing history");
+    let stuck = StuckPlace::new(&place, &folder);
+    store.put_one().await;
+    let newest = store.revision().await;
+    runner.wait_for("; trying again");
+    store.go_back_to(&early).await;
+    // Longer than a signal would leave it.
+    std::thread::sleep(Duration::from_secs(12));
+    stuck.release();
+    runner.wait_for("A new history begins");
+    let first = process::list(&place)[0]["revisions"].clone();
+    assert_eq!(first.as_array().unwrap().last().unwrap()[1], newest);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_while_the_place_takes_nothing_is_a_failure_that_names_the_revisions() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("place");
+    let mut store = Store::start(Kind::Inkstone, folder.path(), 10).await;
+    store.put_one().await;
+    process::once(&store, &place);
+    let mut runner = Runner::start(&store, &place);
+    runner.wait_for("continuing history");
+    let _stuck = StuckPlace::new(&place, &folder);
+    store.put_one().await;
+    runner.wait_for("; trying again");
+    let newest = store.revision().await;
+    let (status, said) = runner.interrupt();
+    assert_eq!(status.code(), Some(1), "{said}");
+    let expected = format!("revisions {newest} to {newest} are not stored");
+    assert!(said.contains(&expected), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -52,6 +52,20 @@ impl Runner {
         format!("{}; it said:\n{said}", store.revision().await)
     }
 
+    /// Waits until it says a line with these words.
+    pub fn wait_for(&mut self, words: &str) {
+        let errors = self.0.stderr.as_mut().unwrap();
+        // A reader with a buffer would take what is said later, too.
+        let (mut line, mut byte) = (Vec::new(), [0]);
+        while !text(&line).contains(words) {
+            if line.last() == Some(&b'\n') {
+                line.clear();
+            }
+            assert_eq!(errors.read(&mut byte).unwrap(), 1, "it ended by itself");
+            line.extend(byte);
+        }
+    }
+
     /// Asks it to end; its status, and what it said.
     pub fn interrupt(mut self) -> (ExitStatus, String) {
         let interrupt = ["-INT", &self.0.id().to_string()];
