@@ -29,6 +29,8 @@ use crate::state::StateRecord;
 use crate::users::{Trust, replace};
 use crate::{Command, Error, Response};
 
+/// Most bytes of one step of following: one revision that deletes very many keys is one step.
+pub const FOLLOW_BYTES_MAX: usize = 16 << 20;
 /// Longest name of a source.
 const NAME_BYTES_MAX: usize = 1024;
 

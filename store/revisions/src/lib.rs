@@ -86,6 +86,7 @@ pub use engine::{
 pub use acting::{Acting, Actor};
 pub use command::{Command, Response, is_read_only, is_serializable};
 pub use error::Error;
+pub use follow::FOLLOW_BYTES_MAX;
 pub use hash::KeyValueHash;
 pub use held_state::HeldState;
 pub use lease::{LeaseRequest, LeaseResponse};

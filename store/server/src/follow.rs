@@ -8,14 +8,14 @@
 //! behind it are refused, too, because a revision must follow the one before.
 
 use etcd_api::inkstonepb::{ChangeRequest, ChangeResponse, SourceRequest, SourceResponse};
-use revisions::Command;
+use revisions::{Command, FOLLOW_BYTES_MAX};
 
 use crate::answer_body::{Answered, Handled};
 use crate::backend::answer_of;
 use crate::callers::Caller;
 
-/// Most bytes of a message: one revision that deletes very many keys is in one message.
-pub(crate) const MESSAGE_BYTES_MAX: usize = 16 << 20;
+/// Most bytes of a message.
+pub(crate) const MESSAGE_BYTES_MAX: usize = FOLLOW_BYTES_MAX;
 
 pub(crate) async fn change(caller: Caller, request: ChangeRequest) -> Handled<ChangeResponse> {
     let mut commands = Vec::with_capacity(request.changes.len());

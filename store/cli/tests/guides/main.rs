@@ -68,6 +68,12 @@ fn a_full_quota_and_a_full_disk_grow_as_the_guide_says() {
 }
 
 #[test]
+fn a_lost_server_is_restored_from_a_continuous_backup_as_the_guide_says() {
+    let Some(mut walk) = Walk::new() else { return };
+    walk.follow(&["docs/use/backups.md"]);
+}
+
+#[test]
 fn patroni_keeps_a_leader_of_postgresql_as_the_guide_says() {
     let programs = ["patroni", "psql", "postgres", "setpriv"];
     if let Some(missing) = programs.iter().find(|it| installed(it).is_none()) {
