@@ -8,9 +8,8 @@ use bytes::Bytes;
 use crate::error::Error;
 use crate::file::DatabaseFile;
 use crate::format::LEVELS_MAX;
-use crate::page::{Leaf, Page, PageKind};
+use crate::page::{Leaf, Page, PageKind, Place};
 use crate::page_set::PageSet;
-use crate::place::Place;
 
 /// A key and its value.
 pub type Entry = (Bytes, Bytes);

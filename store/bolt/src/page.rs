@@ -6,7 +6,6 @@ use bytes::Bytes;
 
 use crate::format::{BRANCH, ELEMENT_BYTES, IS_BUCKET, KEY_BYTES_MAX, LEAF, PAGE_HEADER_BYTES};
 use crate::meta::{u32_at, u64_at};
-use crate::place::Place;
 
 /// Header of a page.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +34,15 @@ impl Header {
 pub(crate) enum PageKind {
     Branch,
     Leaf,
+}
+
+/// Where an entry of a bucket is: its key, and its value right behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// In the file, or in the page of a bucket without pages of its own.
+    pub(crate) offset: u64,
+    pub(crate) key_bytes: u32,
+    pub(crate) value_bytes: u32,
 }
 
 /// A page of a tree with all its bytes. Elements are checked when they are taken.

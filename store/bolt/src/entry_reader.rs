@@ -6,16 +6,7 @@ use crate::bucket::{Bucket, Tree};
 use crate::entries::Entry;
 use crate::error::Error;
 use crate::file::DatabaseFile;
-use crate::page::Page;
-
-/// Where an entry of a bucket is: its key, and its value right behind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
-    /// In the file, or in the page of a bucket without pages of its own.
-    pub(crate) offset: u64,
-    pub(crate) key_bytes: u32,
-    pub(crate) value_bytes: u32,
-}
+use crate::page::{Page, Place};
 
 /// Reads entries of one bucket by their places: their bytes alone, not the pages that they are in.
 #[derive(Debug)]
