@@ -1,4 +1,4 @@
-//! What a place has: histories of clusters, and which revisions each can restore.
+//! The contents of a place: histories of clusters, and the revisions that each can restore.
 
 use std::collections::BTreeMap;
 

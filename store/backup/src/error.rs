@@ -11,7 +11,7 @@ pub enum Error {
     Store {
         /// Path of the object, or of the folder.
         object: String,
-        /// What was asked for, such as `read`.
+        /// The request that failed, such as `read`.
         action: &'static str,
         /// The store's error.
         source: object_store::Error,
@@ -21,7 +21,7 @@ pub enum Error {
     Late {
         /// Path of the object, or of the folder.
         object: String,
-        /// What was asked for.
+        /// The request that was not answered.
         action: &'static str,
         /// The time that was given.
         seconds: u64,
@@ -55,9 +55,9 @@ pub enum Error {
     Different {
         /// The revision that was hashed.
         revision: i64,
-        /// What the cluster said.
+        /// The hash that the cluster gave.
         expected: u32,
-        /// What the rows have.
+        /// The hash of the rows.
         found: u32,
     },
     /// A file of this machine cannot be read or written.

@@ -1,10 +1,10 @@
-//! The header of an object: what it is, of which cluster, and which revisions it has.
+//! The header of an object: its kind, its cluster, and its revisions.
 
 use crate::format::{HEADER_BYTES, KIND_BASE, KIND_CHANGES, MAGIC, SUM_BYTES, VERSION};
 use crate::name::{ObjectKind, ObjectName};
 use crate::{Error, Mark};
 
-/// What an object says about itself.
+/// The description that an object begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub name: ObjectName,

@@ -11,7 +11,7 @@ use crate::batch::ChangeBatch;
 /// stay for ever.
 const UNKNOWN_SECONDS: i64 = 60;
 
-/// What a batch says about leases.
+/// The statements of a batch about leases.
 #[derive(Debug)]
 struct LeaseNews {
     /// First and last revision, and time: the order of batches.
@@ -30,7 +30,7 @@ pub(crate) struct LeasesAt {
 }
 
 impl LeasesAt {
-    /// What the batch says. A lease that ended within its revisions may still be needed at `revision`, if
+    /// Takes the statements of a batch. A lease that ended within its revisions may still be needed at `revision`, if
     /// the batch has later ones.
     pub fn note(&mut self, batch: &ChangeBatch, revision: i64) {
         let ended = match batch.last <= revision {

@@ -113,7 +113,7 @@ impl Run {
     }
 }
 
-/// What a merge has done.
+/// The outcome of a merge.
 #[derive(Debug)]
 pub struct Merged {
     /// The new object.

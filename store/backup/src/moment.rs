@@ -6,7 +6,7 @@ use crate::name::ObjectName;
 use crate::place::BackupPlace;
 use crate::plan::{Gap, reach};
 
-/// What to restore.
+/// The state that is to be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// The newest revision of the newest history.

@@ -25,11 +25,11 @@ pub struct ObjectName {
     pub last: i64,
     /// When the last revision was received, or the base was begun; Unix, in milliseconds.
     pub time_ms: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: ObjectKind,
 }
 
-/// What an object is.
+/// The kinds of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectKind {
     /// A whole snapshot.

@@ -39,7 +39,7 @@ pub struct StoredObject {
     pub bytes: u64,
 }
 
-/// What a base says about itself.
+/// The facts in the header of a base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BaseFacts {
     /// Its compaction; -1: none.
@@ -113,7 +113,7 @@ impl BackupPlace {
         within(path.as_ref(), "read", self.store.get(&path)).await
     }
 
-    /// What the header of a base says. Its SHA-256 is not compared.
+    /// The facts in the header of a base. Its SHA-256 is not compared.
     pub async fn base_facts(&self, name: &ObjectName) -> Result<BaseFacts, Error> {
         let path = self.path(name);
         let begin = reading(|| async {

@@ -43,7 +43,7 @@ pub struct Restored {
     pub replaced: Vec<(ObjectName, Error)>,
 }
 
-/// What was read from the store.
+/// Objects that were read for a restore.
 struct Fetched {
     base: Scratch,
     spool: Spool,

@@ -18,7 +18,7 @@ use crate::{ChangeBatch, Error};
 pub struct BackupSession {
     place: BackupPlace,
     origin: Origin,
-    /// What this process knows to be there.
+    /// The objects that this process knows to be there.
     history: Mutex<BackupHistory>,
 }
 

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The source refuses writes because of an alarm of the type CORRUPT, which etcd keeps in its replicated
-//! state: nothing gets past it, on any member, and reads and watches go on. The alarm names a member that
+//! state: no change of keys or leases gets past it, on any member, and reads and watches go on. The alarm names a member that
 //! no cluster has, so that a later run knows it.
 
 use std::time::Duration;
@@ -18,10 +18,11 @@ use etcd_api::inkstonepb::follow_change::Change;
 use tokio::time::sleep;
 use tonic::Code;
 
+use crate::client::observed_cluster::position;
 use crate::client::signals::EndSignals;
 use crate::client::{Connection, ConnectionArguments, Endpoints, duration};
 use crate::failure::{self, Failure};
-use crate::follow::fence::{self, Fence};
+use crate::follow::fence::Fence;
 use crate::follow::{
     Comparison, FollowedLeases, SourceArguments, Target, compare, different, source as followed,
     take_over_users, target as follower, users_differ,
@@ -48,7 +49,7 @@ allow writes at the source: inkstone alarm disarm --endpoint SOURCE
 
 Examples:
   inkstone cut-over http://etcd:2379
-  inkstone cut-over http://etcd:2379 --source-is-lost        that etcd has burnt down
+  inkstone cut-over http://etcd:2379 --source-is-lost        when the source is gone for good
   inkstone cut-over https://e1:2379 --source-cacert ca.pem --source-user root --endpoint http://n1:2379")]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -60,8 +61,8 @@ pub(crate) struct Arguments {
     /// otherwise right after
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = duration::parse)]
     pause_max: Duration,
-    /// The source is gone for good: let the store accept writes at the revision that it has. What the source
-    /// has acknowledged behind that is lost
+    /// The source is gone for good: let the store accept writes at the revision that it has. Later
+    /// changes, which the source has acknowledged, are lost
     #[arg(long, conflicts_with_all = ["wait", "pause_max"])]
     source_is_lost: bool,
     #[command(flatten)]
@@ -75,9 +76,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let (source, name) = arguments.source.endpoints(&arguments.connection)?;
     let target = Endpoints::new(arguments.connection)?;
     let mut signals = EndSignals::catch()?;
-    let mut move_ = CutOver::open(&source, &target, (arguments.wait, arguments.pause_max)).await?;
+    let mut cut_over =
+        CutOver::open(&source, &target, (arguments.wait, arguments.pause_max)).await?;
     let outcome = tokio::select! {
-        outcome = move_.run() => outcome,
+        outcome = cut_over.run() => outcome,
         _ = signals.next_is_terminate() => Err(Failure::failed("interrupted", "")),
     };
     match outcome {
@@ -88,7 +90,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
             ));
             Ok(())
         }
-        Err(failure) => Err(move_.take_back(failure).await),
+        Err(failure) => Err(cut_over.take_back(failure).await),
     }
 }
 
@@ -272,7 +274,7 @@ impl CutOver {
 
     /// The source's revision behind which none comes.
     async fn last_revision(&self) -> Result<i64, Failure> {
-        fence::linearizable_revision(&self.source).await
+        Ok(position(&self.source).await?.revision)
     }
 
     /// Waits until the store has the source's last revision.

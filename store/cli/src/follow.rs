@@ -13,7 +13,6 @@ pub(crate) mod fence;
 mod leases;
 mod reading;
 mod report;
-mod revisions;
 mod session;
 pub(crate) mod source;
 pub(crate) mod target;
@@ -36,8 +35,10 @@ pub(crate) use self::source::SourceArguments;
 pub(crate) use self::target::Target;
 pub(crate) use self::users::{take_over_users, users_differ};
 
-/// Pause before another attempt to reach a server.
+/// Shortest pause before another attempt to reach a server.
 const PAUSE: Duration = Duration::from_millis(500);
+/// Longest pause: each attempt compares HashKV, which a source in trouble must not be asked for all the time.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// So often the store may stop at one revision before following ends.
 const STANDSTILLS_MAX: u32 = 10;
 
@@ -107,7 +108,7 @@ struct Follower {
 impl Follower {
     /// Follows until the store is cut over, over as many connections as it takes.
     async fn run(&mut self) -> Result<(), Failure> {
-        let (mut said, mut standstills) = (String::new(), 0);
+        let (mut said, mut standstills, mut pause) = (String::new(), 0, PAUSE);
         let mut has_followed = false;
         loop {
             let before = self.report.revision();
@@ -131,7 +132,11 @@ impl Follower {
             if standstills >= STANDSTILLS_MAX {
                 return Err(failure);
             }
-            sleep(PAUSE).await;
+            pause = match self.report.revision() > before {
+                true => PAUSE,
+                false => (pause * 2).min(PAUSE_MAX),
+            };
+            sleep(pause).await;
         }
     }
 

@@ -9,7 +9,6 @@
 
 mod destination;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,10 +16,9 @@ use etcd_api::etcdserverpb::{RangeRequest, WatchCreateRequest, WatchResponse};
 use tokio::time::{Instant, interval_at, sleep};
 
 use self::destination::Destination;
+use crate::client::other_cluster::other_cluster_flags;
 use crate::client::signals::EndSignals;
-use crate::client::{
-    ConnectionArguments, Endpoints, NO_END, Secret, TlsArguments, UserArguments, prefix_end,
-};
+use crate::client::{ConnectionArguments, Endpoints, NO_END, prefix_end};
 use crate::failure::{self, Failure};
 use crate::watch;
 
@@ -30,6 +28,8 @@ const PAGE_PAIRS: i64 = 1000;
 const REPORT_EVERY: Duration = Duration::from_secs(30);
 /// Pause before another attempt to reach a server.
 const PAUSE: Duration = Duration::from_millis(500);
+
+other_cluster_flags!(DestinationFlags, prefix: "dest", cluster: "destination", heading: "Destination");
 
 /// Copy keys to another cluster, and their changes from then on
 #[derive(Debug, clap::Args)]
@@ -73,48 +73,15 @@ pub(crate) struct Arguments {
     /// Leave the prefix out
     #[arg(long)]
     no_dest_prefix: bool,
-    /// File with the certificate to show to the destination, as PEM
-    #[arg(long, value_name = "FILE", help_heading = "Destination")]
-    dest_cert: Option<PathBuf>,
-    /// File with the private key of --dest-cert, as PEM
-    #[arg(long, value_name = "FILE", help_heading = "Destination")]
-    dest_key: Option<PathBuf>,
-    /// File with the authorities that sign the destination's certificate, as PEM
-    #[arg(long, value_name = "FILE", help_heading = "Destination")]
-    dest_cacert: Option<PathBuf>,
-    /// With =false, a destination without a scheme is an https one
-    #[arg(
-        long,
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        default_value = "true",
-        action = clap::ArgAction::Set,
-        hide_default_value = true,
-        hide_possible_values = true,
-        help_heading = "Destination"
-    )]
-    dest_insecure_transport: bool,
-    /// The user at the destination; without :PASSWORD it is asked for
-    #[arg(long, value_name = "NAME[:PASSWORD]", help_heading = "Destination")]
-    dest_user: Option<Secret>,
-    /// Password of --dest-user, which is then a name, even with a colon in it
-    #[arg(long, value_name = "PASSWORD", help_heading = "Destination")]
-    dest_password: Option<Secret>,
+    #[command(flatten)]
+    flags: DestinationFlags,
     #[command(flatten)]
     connection: ConnectionArguments,
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
-    let tls = TlsArguments::of(
-        arguments.dest_cacert,
-        arguments.dest_cert,
-        arguments.dest_key,
-        arguments.dest_insecure_transport,
-    );
-    let user = UserArguments::of(arguments.dest_user, arguments.dest_password);
-    let (url, from) = (arguments.destination, arguments.connection);
-    let to = Endpoints::new(from.for_other(url, tls, user))?;
+    let from = arguments.connection;
+    let to = arguments.flags.endpoints(arguments.destination, &from)?;
     let from = Endpoints::new(from)?;
     // A first connection to each tells a wrong address or password at once.
     drop(from.any().await?);

@@ -9,6 +9,8 @@ use std::ops::ControlFlow;
 
 use etcd_api::etcdserverpb::request_op::Request as Operation;
 use etcd_api::etcdserverpb::{PutRequest, RequestOp, TxnRequest};
+use etcd_api::inkstonepb::FollowChange;
+use etcd_api::inkstonepb::follow_change::Change;
 
 use crate::key_range::KeyRange;
 use crate::view::{Direction, Found, View};
@@ -25,6 +27,10 @@ impl Reader {
         let view = self.view(&snapshot);
         if let Command::Put(request) = command.plain() {
             warm_put(view, request);
+            return true;
+        }
+        if let Command::Follow(change) = command.plain() {
+            warm_given(view, change);
             return true;
         }
         let mut left_bytes = bytes_max;
@@ -53,6 +59,19 @@ fn warm_put(view: View<'_>, request: &PutRequest) {
         true => view.fetch(&request.key, view.revision).map(drop),
         false => view.lineage(&request.key, view.revision).map(drop),
     };
+}
+
+/// Reads the lineages of the versions that a given revision replaces.
+fn warm_given(view: View<'_>, change: &FollowChange) {
+    let Some(Change::Revision(given)) = &change.change else {
+        return;
+    };
+    for pair in given.events.iter().filter_map(|event| event.kv.as_ref()) {
+        if !pair.key().is_empty() {
+            // The evaluation will meet the same error and report it.
+            let _ = view.lineage(pair.key(), view.revision);
+        }
+    }
 }
 
 /// Calls `look` with each range of keys of which the evaluation reads records.

@@ -11,7 +11,7 @@ use etcd_api::inkstonepb::{ChangeRequest, ChangeResponse, SourceRequest, SourceR
 use revisions::{Command, FOLLOW_BYTES_MAX};
 
 use crate::answer_body::{Answered, Handled};
-use crate::backend::answer_of;
+use crate::backend::{Backend, answer_of};
 use crate::callers::Caller;
 
 /// Most bytes of a message.
@@ -22,6 +22,12 @@ pub(crate) async fn change(caller: Caller, request: ChangeRequest) -> Handled<Ch
     for change in request.changes {
         commands.push(caller.sign(Command::Follow(change)).await?);
     }
+    // A batch of revisions may read from many places of the log.
+    let warm = move |backend: &Backend| {
+        let warmed = commands.into_iter().map(|command| backend.warm(command));
+        Ok(warmed.collect())
+    };
+    let commands = caller.backend.aside(warm).await?;
     let last = caller.backend.execute_in_order(commands).await?;
     let answer = last.map(|last| answer_of!(Follow, last));
     Ok(Answered::Small(answer.unwrap_or_else(|| ChangeResponse {

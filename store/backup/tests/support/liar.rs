@@ -18,7 +18,7 @@ use object_store::{
     PutResult, Result, UploadPart,
 };
 
-/// What goes wrong, each as a number of 1,000 requests.
+/// Faults, each as a number of 1,000 requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     /// The request is refused.

@@ -6,9 +6,10 @@ use std::time::Duration;
 use backup::{BaseFile, ClusterHash, Retention, Scratch};
 use etcd_api::etcdserverpb::SnapshotRequest;
 
-use super::history::{HistoryWriter, failure, position};
+use super::history::{HistoryWriter, failure};
 use super::polls;
 use super::queue::{Notes, now_ms};
+use crate::client::observed_cluster::position;
 use crate::failure::{Failure, say};
 use crate::snapshot::download::receive;
 use crate::table::size;

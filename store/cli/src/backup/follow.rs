@@ -8,17 +8,17 @@
 
 use std::time::Duration;
 
-use backup::format::ROW_BYTES;
 use backup::{Anchor, ChangedRow, Marker};
-use bytes::Bytes;
-use etcd_api::etcdserverpb::{WatchCreateRequest, WatchResponse};
-use etcd_api::mvccpb::Event;
+use etcd_api::etcdserverpb::WatchResponse;
+use etcd_api::inkstonepb::GivenRevision;
 use etcd_api::mvccpb::event::EventType;
-use etcd_api::{Error as Refusal, Fields};
+use etcd_api::{EncodedKeyValue, Error as Refusal, Fields};
 use etcd_snapshot::RowKey;
 
-use super::history::{HistoryWriter, position};
-use crate::client::{Connection, NO_END};
+use super::history::HistoryWriter;
+use crate::client::Connection;
+use crate::client::observed_cluster::{position, watch_all};
+use crate::client::revision_assembler::RevisionAssembler;
 use crate::failure::Failure;
 use crate::table::size;
 use crate::watch;
@@ -33,7 +33,7 @@ const REVISION_BYTES_MAX: usize = 512 << 20;
 enum Ended {
     /// The next endpoint may go on.
     Lost(String),
-    /// What follows does not continue what is stored.
+    /// The next changes do not continue those that are stored.
     Broken(String),
 }
 
@@ -72,14 +72,8 @@ async fn follow_at(writer: &HistoryWriter, connection: &Connection) -> Result<En
         )));
     }
     let anchor = writer.reached.anchor.get();
-    let create = WatchCreateRequest {
-        key: Bytes::from_static(NO_END),
-        range_end: Bytes::from_static(NO_END),
-        start_revision: anchor.map_or(received + 1, |anchor| anchor.revision),
-        fragment: true,
-        ..WatchCreateRequest::default()
-    };
-    let mut responses = match watch::begin(connection, create).await {
+    let start = anchor.map_or(received + 1, |anchor| anchor.revision);
+    let mut responses = match watch_all(connection, start).await {
         Ok(responses) => responses,
         Err(failure) => return Ok(Ended::Lost(failure.what())),
     };
@@ -102,7 +96,7 @@ async fn follow_at(writer: &HistoryWriter, connection: &Connection) -> Result<En
             return canceled(&response);
         }
         writer.said.works("watch", "the watch goes on");
-        if let Some(ended) = incoming.take(writer, &response)? {
+        if let Some(ended) = incoming.take(writer, response)? {
             return Ok(ended);
         }
     }
@@ -126,7 +120,7 @@ fn canceled(response: &WatchResponse) -> Result<Ended, Failure> {
 
 /// Rows that have arrived, until their revisions are complete.
 struct IncomingRows {
-    rows: Vec<ChangedRow>,
+    assembler: RevisionAssembler,
     bytes_max: usize,
     /// The revision that must come first, as it was received before.
     proof: Option<Anchor>,
@@ -135,7 +129,7 @@ struct IncomingRows {
 impl IncomingRows {
     fn new(proof: Option<Anchor>) -> IncomingRows {
         IncomingRows {
-            rows: Vec::new(),
+            assembler: RevisionAssembler::default(),
             bytes_max: REVISION_BYTES_MAX,
             proof,
         }
@@ -145,34 +139,30 @@ impl IncomingRows {
     fn take(
         &mut self,
         writer: &HistoryWriter,
-        response: &WatchResponse,
+        response: WatchResponse,
     ) -> Result<Option<Ended>, Failure> {
-        for event in &response.events {
-            self.add(event);
-        }
-        let rows = self.complete(response.fragment)?;
+        let rows = self.complete(response)?;
         Ok(self.pass_on(writer, rows))
     }
 
-    /// Takes the rows of complete revisions out. The rest of the last revision may be in the next fragment.
-    fn complete(&mut self, is_fragment: bool) -> Result<Vec<ChangedRow>, Failure> {
-        let last = self.rows.last().map_or(0, |row| row.key.main);
-        let complete = match is_fragment {
-            true => self.rows.partition_point(|row| row.key.main < last),
-            false => self.rows.len(),
-        };
-        let rest = self.rows.split_off(complete);
-        if rest.iter().map(stored_bytes).sum::<usize>() > self.bytes_max {
+    /// The rows of the revisions that a response completes.
+    fn complete(&mut self, response: WatchResponse) -> Result<Vec<ChangedRow>, Failure> {
+        let mut complete = Vec::new();
+        self.assembler.take(response, &mut complete);
+        if let Some((revision, bytes)) = self.assembler.open()
+            && bytes > self.bytes_max
+        {
             return Err(Failure::failed(
                 format_args!(
-                    "revision {last} has more than {} of changes, which is the most that a backup takes",
+                    "revision {revision} has more than {} of changes, which is the most that a backup takes",
                     size(self.bytes_max as u64)
                 ),
                 "Start `backup run` again once the cluster has compacted that revision: another history \
                  begins behind it.",
             ));
         }
-        Ok(std::mem::replace(&mut self.rows, rest))
+        let complete = complete.into_iter().map(|(revision, _)| revision);
+        Ok(complete.flat_map(rows_of).collect())
     }
 
     /// Adds rows of complete revisions to the queue.
@@ -206,37 +196,37 @@ impl IncomingRows {
         }
         None
     }
-
-    fn add(&mut self, event: &Event) {
-        let Some(pair) = &event.kv else { return };
-        let fields = pair.fields();
-        let main = fields.mod_revision;
-        let before = self.rows.last().filter(|row| row.key.main == main);
-        let sub = before.map_or(0, |row| row.key.sub + 1);
-        let is_deletion = event.r#type() == EventType::Delete;
-        let value = match is_deletion {
-            false => pair.0.clone(),
-            true => {
-                let key = fields.key;
-                let row = Fields {
-                    key,
-                    ..Fields::default()
-                };
-                row.encode().0
-            }
-        };
-        let key = RowKey {
-            main,
-            sub,
-            is_deletion,
-        };
-        self.rows.push(ChangedRow { key, value });
-    }
 }
 
-/// Bytes of a row in an object.
-fn stored_bytes(row: &ChangedRow) -> usize {
-    ROW_BYTES + row.value.len()
+/// The rows of a revision, numbered in the order in which they came.
+fn rows_of(revision: GivenRevision) -> impl Iterator<Item = ChangedRow> {
+    let main = revision.revision;
+    let events = (0..).zip(revision.events);
+    events.filter_map(move |(sub, event)| {
+        Some(row_of(
+            RowKey {
+                main,
+                sub,
+                is_deletion: event.r#type() == EventType::Delete,
+            },
+            event.kv?,
+        ))
+    })
+}
+
+fn row_of(key: RowKey, pair: EncodedKeyValue) -> ChangedRow {
+    let value = match key.is_deletion {
+        false => pair.0,
+        true => {
+            let key = pair.key();
+            let row = Fields {
+                key,
+                ..Fields::default()
+            };
+            row.encode().0
+        }
+    };
+    ChangedRow { key, value }
 }
 
 /// The last revision of rows with its mark.
@@ -252,21 +242,23 @@ fn mark_of(rows: &[ChangedRow]) -> Option<Anchor> {
 
 #[cfg(test)]
 mod tests {
-    use etcd_api::mvccpb::KeyValue;
-    use prost::Message;
+    use etcd_api::mvccpb::Event;
 
     use super::*;
 
-    fn event(revision: i64) -> Event {
-        let pair = KeyValue {
-            key: "key".into(),
+    fn fragment(revision: i64) -> WatchResponse {
+        let pair = Fields {
+            key: b"key",
             mod_revision: revision,
-            ..KeyValue::default()
+            ..Fields::default()
         };
-        let kv = etcd_api::EncodedKeyValue(pair.encode_to_vec().into());
-        Event {
-            kv: Some(kv),
-            ..Event::default()
+        WatchResponse {
+            fragment: true,
+            events: vec![Event {
+                kv: Some(pair.encode()),
+                ..Event::default()
+            }],
+            ..WatchResponse::default()
         }
     }
 
@@ -278,30 +270,24 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_that_continues_in_the_next_fragment_waits() {
+    fn rows_of_a_revision_are_numbered_in_their_order_across_fragments() {
         let mut incoming = incoming(1_000);
-        for revision in [5, 6, 7, 7] {
-            incoming.add(&event(revision));
-        }
-        let mut complete = |is_fragment| {
-            let rows = incoming.complete(is_fragment);
+        let mut complete = |response| {
+            let rows = incoming.complete(response);
             let rows = rows.expect("it is within the bound");
             let keys = rows.iter().map(|row| (row.key.main, row.key.sub));
             keys.collect::<Vec<_>>()
         };
-        assert_eq!(complete(true), [(5, 0), (6, 0)]);
-        assert_eq!(complete(true), []);
-        assert_eq!(complete(false), [(7, 0), (7, 1)]);
+        assert_eq!(complete(fragment(5)), []);
+        assert_eq!(complete(fragment(7)), [(5, 0)]);
+        assert_eq!(complete(fragment(7)), []);
+        assert_eq!(complete(WatchResponse::default()), [(7, 0), (7, 1)]);
     }
 
     #[test]
     fn a_revision_without_an_end_is_refused_at_the_bound() {
         let mut incoming = incoming(100);
-        let mut refused = None;
-        for _ in 0..100 {
-            incoming.add(&event(7));
-            refused = refused.or(incoming.complete(true).err());
-        }
+        let refused = (0..100).find_map(|_| incoming.complete(fragment(7)).err());
         let what = refused.expect("the bound is reached").what();
         assert!(
             what.contains("revision 7 ") && what.contains("100 B"),
@@ -313,8 +299,7 @@ mod tests {
     fn many_revisions_in_fragments_are_not_one() {
         let mut incoming = incoming(100);
         for revision in 1..100 {
-            incoming.add(&event(revision));
-            assert!(incoming.complete(true).is_ok(), "{revision}");
+            assert!(incoming.complete(fragment(revision)).is_ok(), "{revision}");
         }
     }
 }

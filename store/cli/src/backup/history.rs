@@ -6,12 +6,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use backup::{Anchor, BackupSession, Error};
-use etcd_api::etcdserverpb::{RangeRequest, ResponseHeader};
+use etcd_api::etcdserverpb::ResponseHeader;
 use tokio::sync::Notify;
 
 use super::queue::TailQueue;
 use super::said::Said;
-use crate::client::{Connection, Endpoints, NO_END};
+use crate::client::Endpoints;
 use crate::failure::Failure;
 
 /// How often which thing is done.
@@ -100,20 +100,6 @@ impl HistoryWriter {
         seen.set(seen.get().max(header.revision));
         Ok(())
     }
-}
-
-/// Cluster and newest revision, from a read that sees every acknowledged write.
-pub(super) async fn position(connection: &Connection) -> Result<ResponseHeader, Failure> {
-    let range = RangeRequest {
-        key: NO_END.into(),
-        count_only: true,
-        ..RangeRequest::default()
-    };
-    let send = async |request| connection.kv().range(request).await;
-    let answer = connection.call(range, send).await?;
-    answer
-        .header
-        .ok_or_else(|| Failure::failed("the server's answer has no header", ""))
 }
 
 /// The failure for a place or an object.

@@ -1,27 +1,21 @@
 //! Leases, which no event shows: the cluster is asked for them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use etcd_api::EncodedKeyValue;
-use etcd_api::etcdserverpb::{LeaseLeasesRequest, LeaseTimeToLiveRequest};
 use etcd_snapshot::LeaseRecord;
-use futures_util::StreamExt;
 
 use super::history::HistoryWriter;
 use super::queue::Notes;
 use crate::client::Connection;
+use crate::client::observed_cluster::{granted_seconds, lease_ids};
 use crate::failure::Failure;
-
-/// Questions that are under way at once.
-const QUESTIONS: usize = 32;
 
 /// Compares the leases of the cluster with those that are known.
 pub(super) async fn poll(writer: &HistoryWriter, connection: &Connection) -> Result<(), Failure> {
     let is_first = !writer.reached.is_polled.get();
-    let send = async |request| connection.lease().lease_leases(request).await;
-    let listed = connection.call(LeaseLeasesRequest {}, send).await?;
-    writer.check(listed.header.as_ref())?;
-    let ids: BTreeSet<i64> = listed.leases.iter().map(|lease| lease.id).collect();
+    let (ids, header) = lease_ids(connection).await?;
+    writer.check(Some(&header))?;
     let known = writer.leases.borrow().clone();
     let new = ids.iter().filter(|id| !known.contains_key(id));
     let granted = seconds_of(connection, new.copied().collect()).await?;
@@ -55,16 +49,9 @@ fn note(writer: &HistoryWriter, lists_leases: bool, granted: BTreeMap<i64, i64>,
 
 /// Granted seconds of leases; those that have ended are left out.
 async fn seconds_of(connection: &Connection, ids: Vec<i64>) -> Result<BTreeMap<i64, i64>, Failure> {
-    let questions = ids.into_iter().map(|id| async move {
-        let request = LeaseTimeToLiveRequest { id, keys: false };
-        let send = async |request| connection.lease().lease_time_to_live(request).await;
-        let answer = connection.call(request, send).await?;
-        Ok::<_, Failure>((id, answer.granted_ttl))
-    });
-    let answers = futures_util::stream::iter(questions).buffer_unordered(QUESTIONS);
-    let answers: Vec<_> = answers.collect().await;
-    let answers = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
-    Ok(answers.into_iter().filter(|(_, ttl)| *ttl > 0).collect())
+    let mut seconds = granted_seconds(connection, ids).await?;
+    seconds.retain(|_, seconds| *seconds > 0);
+    Ok(seconds)
 }
 
 /// Asks for leases that rows in the queue name and that are not known, so that they are stored with the rows. If

@@ -1,4 +1,4 @@
-//! `inkstone backup list`: what a place has.
+//! `inkstone backup list`: the histories of a place.
 
 use std::io::{self, Write};
 

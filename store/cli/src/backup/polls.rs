@@ -5,13 +5,13 @@ use std::time::Duration;
 use backup::ClusterHash;
 use environment::Clock;
 use environment::real::RealClock;
-use etcd_api::etcdserverpb::{AuthStatusRequest, HashKvRequest};
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::history::{HistoryWriter, position};
+use super::history::HistoryWriter;
 use super::leases;
 use super::queue::Notes;
 use crate::client::Connection;
+use crate::client::observed_cluster::{auth_status, hash_kv, position};
 use crate::failure::{Failure, say};
 
 const POLL_EVERY: Duration = Duration::from_secs(1);
@@ -78,8 +78,7 @@ async fn poll_once(
 
 /// Asks for a base if users or roles have changed since the newest one.
 async fn poll_users(writer: &HistoryWriter, connection: &Connection) -> Polled {
-    let send = async |request| connection.auth().auth_status(request).await;
-    let status = connection.call(AuthStatusRequest {}, send).await?;
+    let status = auth_status(connection).await?;
     writer.reached.cluster_users.set(status.auth_revision);
     // Before the newest base was read, nothing is known to have changed.
     if writer.reached.base_users.get() != 0 && !writer.reached.has_users() {
@@ -116,10 +115,7 @@ pub(super) async fn hashes(writer: &HistoryWriter) -> Result<(), Failure> {
 /// HashKV of a revision; `None` if no member answers, or if it is compacted in the meantime.
 pub(super) async fn hash(writer: &HistoryWriter, revision: i64) -> Option<ClusterHash> {
     let connection = writer.endpoints.any().await.ok()?;
-    let mut maintenance = connection.maintenance();
-    // It takes as long as reading the whole store.
-    let asked = maintenance.hash_kv(connection.request(HashKvRequest { revision }));
-    let answer = asked.await.ok()?.into_inner();
+    let answer = hash_kv(&connection, revision).await.ok()?.ok()?;
     let is_own = answer.header?.cluster_id == writer.cluster;
     let compacted = answer.compact_revision;
     (is_own && compacted < revision).then_some(ClusterHash {

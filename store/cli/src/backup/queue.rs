@@ -43,11 +43,13 @@ struct Waiting {
 #[derive(Debug)]
 struct WaitingBatch {
     batch: ChangeBatch,
+    /// Bytes of the values of its rows.
+    bytes: usize,
     begun_ms: u64,
     arrived: Instant,
 }
 
-/// What polls add.
+/// Additions of the polls.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     /// Whether `granted` has all leases.
@@ -93,10 +95,12 @@ impl TailQueue {
     /// Adds all rows of the revisions up to `last`.
     pub(super) fn add_rows(&self, rows: Vec<ChangedRow>, last: i64) {
         let mut state = self.state.borrow_mut();
-        state.bytes += rows.iter().map(|row| row.value.len()).sum::<usize>();
-        let batch = state.newest();
-        batch.rows.extend(rows);
-        batch.last = last;
+        let bytes = rows.iter().map(|row| row.value.len()).sum::<usize>();
+        state.bytes += bytes;
+        let newest = state.newest();
+        newest.bytes += bytes;
+        newest.batch.rows.extend(rows);
+        newest.batch.last = last;
         state.next = last + 1;
         self.arrived.notify_one();
     }
@@ -104,7 +108,7 @@ impl TailQueue {
     /// Adds what no row shows.
     pub(super) fn add_notes(&self, notes: Notes) {
         let mut state = self.state.borrow_mut();
-        let batch = state.newest();
+        let batch = &mut state.newest().batch;
         if notes.lists_leases {
             batch.lists_leases = true;
             batch.granted.clear();
@@ -148,11 +152,10 @@ impl TailQueue {
             if bytes > OBJECT_BYTES_MAX && !taken.is_empty() {
                 break;
             }
-            taken.extend(state.batches.pop_front().map(|waiting| waiting.batch));
+            let waiting = state.batches.pop_front().expect("it was seen above");
+            state.bytes -= waiting.bytes;
+            taken.push(waiting.batch);
         }
-        let rows = taken.iter().flat_map(|batch| &batch.rows);
-        let removed = rows.map(|row| row.value.len()).sum::<usize>();
-        state.bytes -= removed;
         self.taken.notify_one();
         taken
     }
@@ -160,10 +163,10 @@ impl TailQueue {
 
 impl Waiting {
     /// The batch to which something that arrives now is added.
-    fn newest(&mut self) -> &mut ChangeBatch {
+    fn newest(&mut self) -> &mut WaitingBatch {
         let now_ms = now_ms();
         let is_old = |waiting: &WaitingBatch| {
-            let is_large = waiting.batch.encoded_bytes() >= OBJECT_BYTES_MAX / 4;
+            let is_large = waiting.bytes >= OBJECT_BYTES_MAX / 4;
             now_ms.saturating_sub(waiting.begun_ms) >= BATCH_TIME_MS || is_large
         };
         if self.batches.back().is_none_or(is_old) {
@@ -174,13 +177,14 @@ impl Waiting {
             };
             self.batches.push_back(WaitingBatch {
                 batch,
+                bytes: 0,
                 begun_ms: now_ms,
                 arrived: RealClock.now(),
             });
         }
         let newest = self.batches.back_mut().expect("it was added above");
         newest.batch.time_ms = now_ms;
-        &mut newest.batch
+        newest
     }
 }
 

@@ -80,7 +80,7 @@ async fn find(
     }
 }
 
-/// What was read, and what it was compared with.
+/// A line about the objects that were read, and the hash that was compared.
 pub(super) fn describe(restored: &Restored) -> String {
     let (base, changes) = (restored.base, restored.changes);
     let time = shown(restored.time_ms);

@@ -21,10 +21,11 @@ use environment::randomness::Random;
 
 use super::destination;
 use super::follow::follow;
-use super::history::{HistoryWriter, Reached, Rhythm, Wanted, failure, position};
+use super::history::{HistoryWriter, Reached, Rhythm, Wanted, failure};
 use super::queue::{Notes, TailQueue, now_ms};
 use super::said::Said;
 use super::{bases, moments, polls, tail};
+use crate::client::observed_cluster::position;
 use crate::client::signals::EndSignals;
 use crate::client::{ConnectionArguments, Endpoints};
 use crate::failure::{Failure, say};

@@ -11,9 +11,9 @@ use etcd_api::inkstonepb::follow_change::Change;
 use tokio::time::sleep;
 use tonic::Status;
 
-use super::source;
 use super::target::Target;
 use crate::client::Connection;
+use crate::client::observed_cluster::hash_kv;
 use crate::failure::Failure;
 
 /// How often a comparison is tried again while one of the sides compacts.
@@ -43,7 +43,7 @@ pub(crate) async fn compare(
     revision: i64,
 ) -> Result<Comparison, Failure> {
     for _ in 0..ATTEMPTS_MAX {
-        let theirs = match source::hash(source, revision).await? {
+        let theirs = match hash_kv(source, revision).await? {
             Ok(theirs) => theirs,
             Err(status) if is(&status, Refusal::Compacted) => {
                 return Ok(Comparison::CompactedThere);
@@ -77,7 +77,7 @@ pub(crate) async fn compare(
 
 /// `None` while the member does not have the revision, or has compacted it.
 async fn hash_here(target: &Target, revision: i64) -> Result<Option<HashKvResponse>, Failure> {
-    match source::hash(&target.connection, revision).await? {
+    match hash_kv(&target.connection, revision).await? {
         Ok(ours) => Ok(Some(ours)),
         Err(status) if is(&status, Refusal::Compacted) || is(&status, Refusal::FutureRevision) => {
             Ok(None)

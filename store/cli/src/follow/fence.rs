@@ -1,10 +1,9 @@
 //! Makes the source refuse writes, and accept them again.
 
-use bytes::Bytes;
 use etcd_api::etcdserverpb::alarm_request::AlarmAction;
-use etcd_api::etcdserverpb::{AlarmMember, AlarmRequest, AlarmType, RangeRequest};
+use etcd_api::etcdserverpb::{AlarmMember, AlarmRequest, AlarmType};
 
-use crate::client::{Connection, NO_END};
+use crate::client::Connection;
 use crate::failure::Failure;
 
 /// The member of the alarm, which no cluster has: the letters `inkstone`.
@@ -74,17 +73,4 @@ async fn alarm(
     };
     let send = async |request| connection.maintenance().alarm(request).await;
     Ok(connection.call(message, send).await?.alarms)
-}
-
-/// The newest revision of a cluster, which all of its members have agreed on.
-pub(crate) async fn linearizable_revision(connection: &Connection) -> Result<i64, Failure> {
-    let message = RangeRequest {
-        key: Bytes::from_static(NO_END),
-        limit: 1,
-        count_only: true,
-        ..RangeRequest::default()
-    };
-    let send = async |request| connection.kv().range(request).await;
-    let answer = connection.call(message, send).await?;
-    Ok(answer.header.map_or(0, |header| header.revision))
 }

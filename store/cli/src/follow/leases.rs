@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use etcd_api::inkstonepb::follow_change::Change;
-use etcd_api::inkstonepb::{GivenLeases, GivenRevision};
+use etcd_api::inkstonepb::{GivenLease, GivenLeases, GivenRevision};
 
-use super::source::{lease, lease_ids};
 use super::target::Target;
 use crate::client::Connection;
+use crate::client::observed_cluster::{granted_seconds, lease_ids};
 use crate::failure::Failure;
 
 /// The leases that the store has.
@@ -18,10 +18,8 @@ pub(crate) struct FollowedLeases {
 
 impl FollowedLeases {
     pub(crate) async fn of(target: &Target) -> Result<FollowedLeases, Failure> {
-        let ids = lease_ids(&target.connection).await?;
-        Ok(FollowedLeases {
-            known: ids.into_iter().collect(),
-        })
+        let (known, _) = lease_ids(&target.connection).await?;
+        Ok(FollowedLeases { known })
     }
 
     /// Grants for the leases that these revisions name and the store does not have.
@@ -38,9 +36,9 @@ impl FollowedLeases {
         self.grants(source, missing).await
     }
 
-    /// What has changed in the source's list of leases.
+    /// The changes of the source's list of leases.
     pub(crate) async fn changes(&mut self, source: &Connection) -> Result<Option<Change>, Failure> {
-        let theirs: BTreeSet<i64> = lease_ids(source).await?.into_iter().collect();
+        let (theirs, _) = lease_ids(source).await?;
         let missing = theirs.difference(&self.known).copied().collect();
         let revoked: Vec<i64> = self.known.difference(&theirs).copied().collect();
         let granted = self.grants(source, missing).await?;
@@ -69,11 +67,14 @@ impl FollowedLeases {
         if missing.is_empty() {
             return Ok(None);
         }
-        let mut leases = GivenLeases::default();
-        for &id in &missing {
-            leases.granted.push(lease(source, id).await?);
-        }
+        // One that has ended in the meantime gets the shortest time: its end is taken over later.
+        let granted = granted_seconds(source, missing.iter().copied()).await?;
+        let granted = granted.into_iter().map(|(id, ttl)| GivenLease { id, ttl });
+        let granted = granted.collect();
         self.known.extend(missing);
-        Ok(Some(Change::Leases(leases)))
+        Ok(Some(Change::Leases(GivenLeases {
+            granted,
+            ..GivenLeases::default()
+        })))
     }
 }

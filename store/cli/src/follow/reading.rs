@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tonic::{Status, Streaming};
 
-use super::revisions::RevisionAssembler;
+use crate::client::revision_assembler::RevisionAssembler;
 
 /// Bytes of revisions that wait to be written.
 const WAITING_BYTES_MAX: usize = 32 << 20;

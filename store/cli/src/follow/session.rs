@@ -17,6 +17,7 @@ use super::report::FollowReport;
 use super::source;
 use super::target::{self, Target, TargetState};
 use super::users::{take_over_users, users_differ};
+use crate::client::observed_cluster::watch_all;
 use crate::client::{Connection, Endpoints};
 use crate::failure::Failure;
 
@@ -55,6 +56,8 @@ pub(crate) struct FollowSession {
     /// The newest revision that the store has acknowledged.
     revision: i64,
     comparison: Option<PendingComparison>,
+    /// Whether the histories were compared when the session was opened.
+    is_compared: bool,
 }
 
 impl FollowSession {
@@ -97,7 +100,7 @@ impl FollowSession {
             },
         }
         let leases = FollowedLeases::of(&target).await?;
-        let responses = source::watch_all(&source, here.revision + 1).await?;
+        let responses = watch_all(&source, here.revision + 1).await?;
         let mut session = FollowSession {
             reader: RevisionReader::start(responses),
             source,
@@ -105,6 +108,7 @@ impl FollowSession {
             leases,
             revision: here.revision,
             comparison: None,
+            is_compared: name.is_some(),
         };
         session.take_over_users(report).await?;
         report.connected(here.revision, there.revision);
@@ -120,7 +124,9 @@ impl FollowSession {
         let mut looks = ticks(LOOK_EVERY);
         let mut users = ticks(USERS_EVERY);
         let mut checks = ticks(check_every);
-        self.begin_comparison();
+        if !self.is_compared {
+            self.begin_comparison();
+        }
         loop {
             let outcome = tokio::select! {
                 batch = self.reader.batch() => match batch {
@@ -278,7 +284,7 @@ async fn begin(
     target
         .must_change(Change::Begin(FollowBegin { revision, name }))
         .await?;
-    let failure = match is_itself(source).await {
+    let failure = match is_itself(source, target.cluster_id).await {
         true => Some(Failure::wrong_use(
             "the source and the store are the same cluster",
             "Name the store that follows with --endpoint.",
@@ -304,10 +310,12 @@ async fn begin(
     Err(Interruption::Final(failure))
 }
 
-/// Whether the source follows a cluster, which it does a moment after the store began if they are the same.
-async fn is_itself(source: &Connection) -> bool {
+/// Whether the source follows itself, as it does from the moment on in which the store began, if they are the
+/// same.
+async fn is_itself(source: &Connection, cluster_id: u64) -> bool {
     let state = target::state(source).await;
-    state.is_ok_and(|state| state.source.is_some())
+    let followed = state.ok().and_then(|state| state.source);
+    followed.is_some_and(|followed| followed.cluster_id == cluster_id)
 }
 
 fn empty(name: &str) -> Failure {

@@ -98,7 +98,7 @@ pub(crate) async fn download(
     Ok((file, received))
 }
 
-/// What a server has sent.
+/// A snapshot that was received.
 pub(crate) struct Received {
     pub(crate) bytes: u64,
     pub(crate) version: String,

@@ -33,7 +33,7 @@ pub struct Store {
     channel: Channel,
     random: Random,
     granted: Vec<i64>,
-    /// What the server said about each revision when it was the newest.
+    /// The server's HashKV of each revision when it was the newest.
     pub said: BTreeMap<i64, ClusterHash>,
 }
 

@@ -61,7 +61,11 @@ impl As {
     {
         let mut grpc = Grpc::new(self.channel.clone());
         grpc.ready().await.unwrap();
-        let path = PathAndQuery::try_from(format!("/etcdserverpb.{path}")).unwrap();
+        let path = match path.starts_with("inkstonepb.") {
+            true => format!("/{path}"),
+            false => format!("/etcdserverpb.{path}"),
+        };
+        let path = PathAndQuery::try_from(path).unwrap();
         let codec = ProstCodec::<Q, A>::default();
         let answer = grpc.unary(self.request(message), path, codec).await?;
         Ok(answer.into_inner())
@@ -201,6 +205,9 @@ async fn no_call_but_the_open_ones_is_served_without_an_identity() {
         "Maintenance/MoveLeader",
         "Maintenance/Downgrade",
         "Maintenance/Snapshot",
+        "inkstonepb.Follow/Change",
+        "inkstonepb.Follow/Source",
+        "inkstonepb.Snapshots/Compressed",
         "Auth/AuthEnable",
         "Auth/AuthDisable",
         "Auth/UserAdd",
@@ -266,6 +273,9 @@ async fn calls_of_administrators_are_refused_to_users() {
         "Maintenance/MoveLeader",
         "Maintenance/Downgrade",
         "Maintenance/Snapshot",
+        "inkstonepb.Follow/Change",
+        "inkstonepb.Follow/Source",
+        "inkstonepb.Snapshots/Compressed",
         "Auth/AuthEnable",
         "Auth/AuthDisable",
         "Auth/UserAdd",
