@@ -6,6 +6,7 @@ mod endpoints;
 mod keep_alive;
 mod key_range;
 mod login;
+mod loss;
 pub(crate) mod observed_cluster;
 pub(crate) mod other_cluster;
 mod output;

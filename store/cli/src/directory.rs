@@ -62,7 +62,7 @@ impl DataDirectory {
 fn holds_no_log(path: &Path, files: &Directory) -> Failure {
     let shown = path.display();
     let remedy = if path.join("member").join("snap").is_dir() {
-        "It looks like a data directory of etcd, which this program cannot read."
+        "It looks like a data directory of etcd: only `inkstone snapshot save --data-dir` reads it."
     } else if files.others.is_empty() && files.spares.is_empty() {
         "It is empty: name the server's data directory (inkstone serve --data-dir)."
     } else {

@@ -5,6 +5,7 @@
 //!   anything else  a plain line every ten seconds, for logs
 //! ```
 
+use std::cell::RefCell;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
@@ -17,6 +18,23 @@ use crate::table::size;
 const BAR_AFTER: Duration = Duration::from_secs(2);
 const LINE_EVERY: Duration = Duration::from_secs(10);
 const TEMPLATE: &str = "{prefix} [{bar:32}] {binary_bytes} of {binary_total_bytes}, {msg}";
+
+/// Progress of work of which the bytes are not known at first.
+#[derive(Debug, Default)]
+pub(crate) struct LateProgress(RefCell<Option<Progress>>);
+
+impl LateProgress {
+    /// Begins to show this, in place of what was shown before.
+    pub(crate) fn begin(&self, what: &'static str, total_bytes: u64) {
+        *self.0.borrow_mut() = Some(Progress::new(what, total_bytes));
+    }
+
+    pub(crate) fn advance(&self, bytes: u64) {
+        if let Some(progress) = &mut *self.0.borrow_mut() {
+            progress.advance(bytes);
+        }
+    }
+}
 
 /// Bytes done out of a total.
 #[derive(Debug)]

@@ -2,18 +2,20 @@
 //! hold.
 
 pub(crate) mod download;
+mod etcd_directory;
+mod opened;
+mod own_directory;
 mod restore;
 mod save;
 
 use std::fmt::Display;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 
-use bolt::DatabaseFile;
 use clap::{Subcommand, ValueEnum};
-use etcd_snapshot::Error;
+use etcd_snapshot::{FileHash, FileStatus};
 use serde_json::{Value, json};
 
+use self::opened::{Opened, failure, open};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::table::{Table, size};
@@ -26,10 +28,12 @@ use crate::table::{Table, size};
     disable_help_subcommand = true,
     after_help = "\
 Files are those of `etcdctl snapshot save`. They are read from etcd and from Inkstone, and both
-read what is saved here; status and hashkv also read member/snap/db of an etcd that has stopped.
+read what is saved here; status and hashkv also read member/snap/db of an etcd that has stopped,
+without the newest entries, which stand in its write-ahead log: save --data-dir has them all.
 
 Examples:
   inkstone snapshot save backup.db                 the state of the server at 127.0.0.1:2379
+  inkstone snapshot save x.db --data-dir DIR       the state of a stopped Inkstone or etcd
   inkstone snapshot status backup.db               checks every page; hash, revision, keys
   inkstone snapshot status backup.db -w json       the same for programs
   inkstone snapshot hashkv backup.db               HashKV of the newest revision
@@ -54,20 +58,9 @@ pub(crate) struct Arguments {
     write_out: Form,
 }
 
-/// The file of an action.
-#[derive(Debug, clap::Args)]
-struct Opened {
-    /// The file
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-    /// Read it although the SHA-256 at its end does not fit its bytes
-    #[arg(long)]
-    skip_hash_check: bool,
-}
-
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Save the state of a running server, Inkstone or etcd, or of a stopped member of Inkstone
+    /// Save the state of a running server, Inkstone or etcd, or of one that has stopped
     Save(Box<save::Arguments>),
     /// Make a new data directory from a file
     Restore(Box<restore::Arguments>),
@@ -111,11 +104,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 fn status(opened: &Opened, form: Form) -> Result<(), Failure> {
-    let (path, file) = (&opened.file, open(opened)?);
-    let mut progress = Progress::new("reading", 2 * file.size_bytes());
-    let status = etcd_snapshot::status(&file, |bytes| progress.advance(bytes));
-    drop(progress);
-    let status = status.map_err(|error| failure(path, error))?;
+    let status = match opened.file.is_dir() {
+        true => own_directory::status(&opened.file)?,
+        false => file_status(opened)?,
+    };
     let cells = [
         Cell::shown_as("hash", "Hash", status.hash, format!("{:x}", status.hash)),
         Cell::new("revision", "Revision", status.revision),
@@ -139,12 +131,25 @@ fn status(opened: &Opened, form: Form) -> Result<(), Failure> {
     })
 }
 
-fn hash(opened: &Opened, revision: i64, form: Form) -> Result<(), Failure> {
+fn file_status(opened: &Opened) -> Result<FileStatus, Failure> {
+    let (path, file) = (&opened.file, open(opened)?);
+    let mut progress = Progress::new("reading", 2 * file.size_bytes());
+    let status = etcd_snapshot::status(&file, |bytes| progress.advance(bytes));
+    status.map_err(|error| failure(path, error))
+}
+
+fn file_hash(opened: &Opened, revision: i64) -> Result<FileHash, Failure> {
     let (path, file) = (&opened.file, open(opened)?);
     let mut progress = Progress::new("hashing", 2 * file.size_bytes());
     let hash = etcd_snapshot::hash(&file, revision, |bytes| progress.advance(bytes));
-    drop(progress);
-    let hash = hash.map_err(|error| failure(path, error))?;
+    hash.map_err(|error| failure(path, error))
+}
+
+fn hash(opened: &Opened, revision: i64, form: Form) -> Result<(), Failure> {
+    let hash = match opened.file.is_dir() {
+        true => own_directory::hash(&opened.file, revision)?,
+        false => file_hash(opened, revision)?,
+    };
     let cells = [
         Cell::new("hash", "Hash", hash.hash),
         Cell::new("hash revision", "Hash revision", hash.hash_revision),
@@ -161,24 +166,6 @@ fn hash(opened: &Opened, revision: i64, form: Form) -> Result<(), Failure> {
             "compactRevision": hash.compact_revision,
         })
     })
-}
-
-fn open(opened: &Opened) -> Result<DatabaseFile, Failure> {
-    let mut shown = None;
-    let progress = |bytes, total| {
-        let progress = shown.get_or_insert_with(|| Progress::new("SHA-256", total));
-        progress.advance(bytes);
-    };
-    let file = etcd_snapshot::open(&opened.file, opened.skip_hash_check, progress);
-    file.map_err(|error| failure(&opened.file, error))
-}
-
-/// A failure that names the file once.
-fn failure(path: &Path, error: Error) -> Failure {
-    match error {
-        Error::File(_) | Error::Changed(_) => Failure::failed(error, ""),
-        error => Failure::failed(format_args!("{}: {error}", path.display()), ""),
-    }
 }
 
 /// A number or text of a file.

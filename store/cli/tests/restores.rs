@@ -59,10 +59,31 @@ fn a_restored_directory_has_the_hash_of_the_file() {
         let restored = restore(&small(), target, &[]);
         assert!(restored.status.success(), "{}", error(&restored));
         assert_eq!(hash_of(target, &folder), "2313101890, 7, 4\n");
+        check_as_a_directory(target, &folder);
         let checked = inkstone(&["check", target]);
         assert!(checked.status.success(), "{}", error(&checked));
     }
     assert_eq!(names(&folder), ["a", "b"]);
+}
+
+/// `status` and `hashkv` say of a directory what they say of a snapshot of it.
+fn check_as_a_directory(directory: &str, folder: &TempDir) {
+    let file = folder.path().join("same.db");
+    let file = file.to_str().unwrap();
+    let saved = inkstone(&["snapshot", "save", file, "--data-dir", directory]);
+    assert!(saved.status.success(), "{}", error(&saved));
+    let verbs = [&["status"][..], &["hashkv"], &["hashkv", "--rev=6"]];
+    for verb in verbs {
+        let of = |path: &str| {
+            let words = [&["snapshot"], verb, &[path, "-w", "json"]].concat();
+            let output = inkstone(&words);
+            assert!(output.status.success(), "{}", error(&output));
+            output.stdout
+        };
+        let (theirs, ours) = (of(file), of(directory));
+        assert_eq!(String::from_utf8(theirs), String::from_utf8(ours));
+    }
+    std::fs::remove_file(file).unwrap();
 }
 
 #[test]

@@ -41,7 +41,7 @@ pub use row::{RowKey, rows};
 pub use sorted::{FileVersion, SortedVersions};
 pub use state::{FileState, LeaseRecord};
 pub use status::{FileStatus, status};
-pub use write::{SUM_BYTES, SnapshotPlan};
+pub use write::{FileRow, SUM_BYTES, SnapshotPlan};
 
 /// Opens a file. Refuses one that is not what `etcdctl snapshot save` wrote, unless
 /// `skips_hash_check`. `progress` gets the bytes that were read for that, and how many there are.

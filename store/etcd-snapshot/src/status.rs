@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use bolt::DatabaseFile;
-use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, Digest};
 
 use crate::row::{self, RowKey};
@@ -28,36 +27,67 @@ pub struct FileStatus {
 /// are read, all of them twice. Memory grows with the keys that exist.
 pub fn status(file: &DatabaseFile, mut progress: impl FnMut(u64)) -> Result<FileStatus, Error> {
     file.check(&mut progress)?;
-    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
-    let (mut keys, mut revision) = (HashSet::<Box<[u8]>>::new(), 0);
+    let mut tally = Tally::default();
     for bucket in file.buckets()? {
-        digest.update(&bucket.name);
+        tally.bucket(&bucket.name);
         for entry in file.entries(&bucket) {
             let (key, value) = entry?;
-            digest.update(&key);
-            digest.update(&value);
+            tally.entry(&key, &value);
             progress((key.len() + value.len()) as u64);
             if bucket.name == row::BUCKET {
-                revision = count(&mut keys, &key, value)?;
+                let revision = RowKey::decode(&key)?;
+                tally.count(revision, &row::key_of(&key, value)?);
             }
         }
     }
-    Ok(FileStatus {
-        hash: u32::try_from(digest.finalize()).expect("a CRC of 32 bits"),
-        revision,
-        keys: keys.len() as u64,
-        size_bytes: file.size_bytes(),
-        version: meta::read(file)?.version,
-    })
+    Ok(tally.status(file.size_bytes(), meta::read(file)?.version))
 }
 
-/// Counts a row, and returns its revision.
-fn count(keys: &mut HashSet<Box<[u8]>>, row: &[u8], value: Bytes) -> Result<i64, Error> {
-    let revision = RowKey::decode(row)?;
-    let key = row::key_of(row, value)?;
-    match revision.is_deletion {
-        true => keys.remove(&key[..]),
-        false => keys.insert(key[..].into()),
-    };
-    Ok(revision.main)
+/// The numbers of a file, as its entries are read or written.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    digest: Digest,
+    /// Keys that exist.
+    keys: HashSet<Box<[u8]>>,
+    revision: i64,
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally {
+            digest: Digest::new(CrcAlgorithm::Crc32Iscsi),
+            keys: HashSet::new(),
+            revision: 0,
+        }
+    }
+}
+
+impl Tally {
+    pub fn bucket(&mut self, name: &[u8]) {
+        self.digest.update(name);
+    }
+
+    pub fn entry(&mut self, key: &[u8], value: &[u8]) {
+        self.digest.update(key);
+        self.digest.update(value);
+    }
+
+    /// Counts a row of a key.
+    pub fn count(&mut self, row: RowKey, key: &[u8]) {
+        match row.is_deletion {
+            true => self.keys.remove(key),
+            false => self.keys.insert(key.into()),
+        };
+        self.revision = row.main;
+    }
+
+    pub fn status(self, size_bytes: u64, version: String) -> FileStatus {
+        FileStatus {
+            hash: u32::try_from(self.digest.finalize()).expect("a CRC of 32 bits"),
+            revision: self.revision,
+            keys: self.keys.len() as u64,
+            size_bytes,
+            version,
+        }
+    }
 }

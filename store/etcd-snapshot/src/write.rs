@@ -6,12 +6,22 @@ use sha2::{Digest, Sha256};
 
 use crate::row::{self, RowKey};
 use crate::state::{FileState, NamedPairs};
+use crate::status::{FileStatus, Tally};
 
 /// A file that is going to be written: its state, and where everything will be.
 #[derive(Debug)]
 pub struct SnapshotPlan {
     buckets: Vec<NamedPairs>,
     file: FilePlan,
+}
+
+/// A version of a key.
+#[derive(Clone, Debug)]
+pub struct FileRow {
+    pub row: RowKey,
+    pub key: Bytes,
+    /// The encoded `mvccpb.KeyValue`.
+    pub kv: Bytes,
 }
 
 /// Bytes of the checksum behind the pages.
@@ -54,6 +64,41 @@ impl SnapshotPlan {
     /// Bytes of the file with the checksum at its end.
     pub fn file_bytes(&self) -> u64 {
         self.pages_bytes() + SUM_BYTES
+    }
+
+    /// What `status` would say of the file, without writing it. `rows`: those of the plan, each with its
+    /// key. `None` if they were not those.
+    pub fn status<E>(
+        &self,
+        rows: impl Iterator<Item = Result<FileRow, E>>,
+    ) -> Result<Option<FileStatus>, E> {
+        let mut tally = Tally::default();
+        let mut written = Measure::default();
+        let add_all = |tally: &mut Tally, written: &mut Measure, buckets: &[NamedPairs]| {
+            for (name, pairs) in buckets {
+                tally.bucket(name.as_bytes());
+                written.bucket(name);
+                for (key, value) in pairs {
+                    tally.entry(key, value);
+                    written.entry(key, value.len());
+                }
+            }
+        };
+        let (before, after) = around_keys(&self.buckets);
+        add_all(&mut tally, &mut written, before);
+        tally.bucket(row::BUCKET.as_bytes());
+        written.bucket(row::BUCKET);
+        for row in rows {
+            let FileRow { row, key, kv } = row?;
+            let encoded = row.encode();
+            tally.entry(&encoded, &kv);
+            tally.count(row, &key);
+            written.entry(&encoded, kv.len());
+        }
+        add_all(&mut tally, &mut written, after);
+        let is_as_planned = written.finish().file_bytes() == self.pages_bytes();
+        let version = etcd_api::STORAGE_VERSION.to_owned();
+        Ok(is_as_planned.then(|| tally.status(self.pages_bytes(), version)))
     }
 
     /// Writes the file, and behind it the SHA-256 of its pages, which is a piece of its own. False,

@@ -12,7 +12,7 @@ use auth::Auth;
 use bytes::Bytes;
 use engine::{HeldVersions, KeyChange, Revision, VersionSize};
 use etcd_api::{Error as Refusal, authpb};
-use etcd_snapshot::{FileState, LeaseRecord, RowKey, SnapshotPlan};
+use etcd_snapshot::{FileRow, FileState, FileStatus, LeaseRecord, RowKey, SnapshotPlan};
 
 use crate::apply::AppliedState;
 use crate::machine_state::MachineState;
@@ -105,12 +105,35 @@ impl HeldState {
         let rows = versions.map(|version| Ok(row(version.map_err(Error::from)?)));
         match plan.write(rows, output)? {
             true => Ok(()),
-            false => Err(Error::NoSnapshot(
-                "its versions have changed in between: try again".into(),
-            )
-            .into()),
+            false => Err(changed().into()),
         }
     }
+
+    /// The numbers that the file of that plan would have. `progress` gets the bytes of versions as they
+    /// are read. Memory grows with the keys that exist.
+    pub fn status(
+        &self,
+        plan: &SnapshotPlan,
+        mut progress: impl FnMut(u64),
+    ) -> Result<FileStatus, Error> {
+        let rows = self
+            .versions
+            .versions()?
+            .map(|version| -> Result<_, Error> {
+                let version = version?;
+                progress(version.kv.len() as u64);
+                Ok(FileRow {
+                    row: row_key(version.revision, version.tombstone),
+                    key: version.key,
+                    kv: version.kv,
+                })
+            });
+        plan.status(rows)?.ok_or_else(changed)
+    }
+}
+
+fn changed() -> Error {
+    Error::NoSnapshot("its versions have changed in between: try again".into())
 }
 
 fn row_key(revision: Revision, is_deletion: bool) -> RowKey {

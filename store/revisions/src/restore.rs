@@ -22,7 +22,7 @@ use etcd_snapshot::{FileState, FileVersion, SortedVersions};
 use crate::alarm::Alarm;
 use crate::apply::AppliedState;
 use crate::decide::TTL_MAX_SECONDS;
-use crate::{Error, Machine, Options, checkpoint, foreign_users};
+use crate::{Error, Machine, Options, Reader, checkpoint, foreign_users};
 
 /// Bytes of a piece.
 const PIECE_BYTES: usize = 1 << 20;
@@ -34,7 +34,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// above it.
 const REVISION_MAX: i64 = 1 << 62;
 /// Raft's term of the state.
-const TERM: u64 = 1;
+pub(crate) const TERM: u64 = 1;
 
 /// Why a file was not restored.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +42,9 @@ pub enum RestoreError {
     /// The file cannot be read, or is not what etcd writes.
     #[error(transparent)]
     File(#[from] etcd_snapshot::Error),
+    /// The log beside it cannot be read, or is not what etcd writes.
+    #[error(transparent)]
+    Log(#[from] etcd_wal::Error),
     /// The directory cannot be written.
     #[error(transparent)]
     Directory(#[from] Error),
@@ -85,11 +88,25 @@ pub struct RevisionBump {
 pub fn restore(
     disk: Arc<dyn Disk>,
     directory: &Path,
+    options: Options,
+    clock: Arc<dyn Clock>,
+    source: (&DatabaseFile, RevisionBump),
+    progress: &mut dyn FnMut(u64),
+) -> Result<Restored, RestoreError> {
+    let (mut machine, _reader, restored) = fill(disk, directory, options, clock, source, progress)?;
+    machine.close()?;
+    Ok(restored)
+}
+
+/// [`restore`] with the machine, which does not lead.
+pub(crate) fn fill(
+    disk: Arc<dyn Disk>,
+    directory: &Path,
     mut options: Options,
     clock: Arc<dyn Clock>,
     (file, bump): (&DatabaseFile, RevisionBump),
     progress: &mut dyn FnMut(u64),
-) -> Result<Restored, RestoreError> {
+) -> Result<(Machine, Reader, Restored), RestoreError> {
     let mut state = FileState::read(file)?;
     let compacted_before = state.compacted;
     let compacted = |newest: i64| match bump.revisions {
@@ -108,7 +125,7 @@ pub fn restore(
     }
     let index = options.initial_members.len() as u64 + 1;
     options.engine.commitment = Commitment::Quorum;
-    let (mut machine, _reader, _recovered) =
+    let (mut machine, reader, _recovered) =
         Machine::open(disk, directory, options, Arc::clone(&clock))?;
     let mut applied = applied_state(&machine, &state, clock)?;
     attach(&machine, &mut applied, &sorted)?;
@@ -127,12 +144,12 @@ pub fn restore(
         progress,
     )?;
     machine.install(import)?;
-    machine.close()?;
-    Ok(Restored {
+    let restored = Restored {
         revision: sorted.revision(),
         compacted: state.compacted,
         versions: sorted.count(),
-    })
+    };
+    Ok((machine, reader, restored))
 }
 
 /// The state for the checkpoint of a member, without keys. The members are those of the new cluster.

@@ -63,8 +63,9 @@ pub enum Error {
     Member(String),
     /// The directory belongs to etcd: serving an empty store from it would look like lost data.
     #[error(
-        "{} is a data directory of etcd (it holds {holds}/), which Inkstone does not read; \
-         name another one with --data-dir and copy the keys with `etcdctl make-mirror`",
+        "{} is a data directory of etcd (it holds {holds}/), which Inkstone does not serve; \
+         make a snapshot of it (`inkstone snapshot save FILE --data-dir DIR`), restore that \
+         (`inkstone snapshot restore FILE`) and serve the new directory",
         directory.display()
     )]
     EtcdDirectory {

@@ -63,6 +63,7 @@ mod resources;
 mod restore;
 mod run;
 mod save;
+mod scratch;
 mod server;
 mod snapshot;
 mod spans;
@@ -85,7 +86,10 @@ pub use files::read_text;
 pub use repair::plan_repair;
 pub use restore::{RestoreError, Restored, RevisionBump, restore};
 pub use run::run;
-pub use save::{SaveError, Saved, save_directory};
+pub use save::{
+    Replayed, SaveError, Saved, SavedEtcd, directory_hash, directory_status, save_directory,
+    save_etcd,
+};
 pub use server::Server;
 
 /// Locks data that a panic of one request leaves as they are.

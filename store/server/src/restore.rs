@@ -18,8 +18,8 @@ use environment::real::RealDisk;
 pub use revisions::{Restored, RevisionBump};
 use thiserror::Error;
 
-use crate::begin;
 use crate::config::{self, Config};
+use crate::{begin, scratch};
 
 /// Why no directory was made.
 #[derive(Debug, Error)]
@@ -82,12 +82,12 @@ pub fn restore(
     let target = &config.node.directory;
     refuse_taken(target)?;
     let (folder, unfinished) = place_of(target)?;
-    remove_left_over(&unfinished)?;
+    scratch::remove_left_over(&unfinished).map_err(disk_error("remove", &unfinished))?;
     let restored = fill(config, file, bump, &unfinished, progress)
         .and_then(|restored| finish(config, (&unfinished, target, &folder)).map(|()| restored));
     if restored.is_err() {
         // The failure that is reported is the one before; the next attempt tries again.
-        let _ = remove(&unfinished);
+        let _ = fs::remove_dir_all(&unfinished);
     }
     restored
 }
@@ -117,21 +117,6 @@ fn refuse_taken(target: &Path) -> Result<(), RestoreError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(disk_error("list", target)(error)),
     }
-}
-
-/// Removes what a restore that was interrupted has left.
-fn remove_left_over(unfinished: &Path) -> Result<(), RestoreError> {
-    if !unfinished.exists() {
-        return Ok(());
-    }
-    // Held by the process that fills it.
-    let lock = RealDisk.lock_directory(unfinished);
-    drop(lock.map_err(disk_error("lock", unfinished))?);
-    remove(unfinished).map_err(disk_error("remove", unfinished))
-}
-
-fn remove(unfinished: &Path) -> io::Result<()> {
-    fs::remove_dir_all(unfinished)
 }
 
 fn fill(

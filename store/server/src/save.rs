@@ -1,12 +1,19 @@
-//! Writes the state of a stopped member as a file of etcd.
+//! Writes the state of a stopped member as a file of etcd: of one of Inkstone, or of an etcd with what
+//! stands in its write-ahead log alone.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bolt::DatabaseFile;
 use environment::real::{RealClock, RealDisk};
-use revisions::{Commitment, HeldState, Machine, Options, Reader};
+use etcd_snapshot::FileStatus;
+use etcd_wal::Tail;
+pub use revisions::Replayed;
+use revisions::{Commitment, HeldState, KeyValueHash, Machine, Options, Reader};
 use thiserror::Error;
+
+use crate::scratch::Scratch;
 
 /// Why no file was written.
 #[derive(Debug, Error)]
@@ -14,6 +21,16 @@ pub enum SaveError {
     /// The directory cannot be opened or read.
     #[error(transparent)]
     Directory(#[from] revisions::Error),
+    /// The state of an etcd cannot be read.
+    #[error(transparent)]
+    Etcd(#[from] revisions::RestoreError),
+    /// The directory for its state cannot be made.
+    #[error("cannot make {}, which is needed until the file is written: {source}", path.display())]
+    Scratch {
+        /// The directory.
+        path: PathBuf,
+        source: io::Error,
+    },
     /// The file cannot be written.
     #[error(transparent)]
     Output(io::Error),
@@ -35,18 +52,9 @@ pub fn save_directory(
     planned: impl FnOnce(u64),
     output: &mut dyn FnMut(&[u8]) -> io::Result<()>,
 ) -> Result<Saved, SaveError> {
-    let (mut machine, mut reader, mut uncommitted) = open(directory, Commitment::Quorum)?;
-    if uncommitted > 0 && is_only_voter(&reader) {
-        // Its log alone is a majority.
-        machine.close()?;
-        drop((machine, reader));
-        (machine, reader, uncommitted) = open(directory, Commitment::Alone)?;
-    }
+    let (mut machine, reader, uncommitted) = open(directory)?;
     let held = HeldState::of(&reader);
-    let plan = held.plan(|| true)?;
-    planned(plan.file_bytes());
-    held.write(&plan, &mut |piece| output(piece).map_err(SaveError::Output))?;
-    let revision = held.revision();
+    let revision = write(&held, planned, output)?;
     drop(held);
     machine.close()?;
     Ok(Saved {
@@ -55,8 +63,93 @@ pub fn save_directory(
     })
 }
 
+/// The numbers of the file that [`save_directory`] would write, and what that would leave out.
+pub fn directory_status(
+    directory: &Path,
+    planned: impl FnOnce(u64),
+    progress: impl FnMut(u64),
+) -> Result<(FileStatus, usize), revisions::Error> {
+    let (mut machine, reader, uncommitted) = open(directory)?;
+    let held = HeldState::of(&reader);
+    let plan = held.plan(|| true)?;
+    planned(plan.pages_bytes());
+    let status = held.status(&plan, progress)?;
+    drop(held);
+    machine.close()?;
+    Ok((status, uncommitted))
+}
+
+/// etcd's HashKV of a stopped member at a revision; 0: the newest. Also returns the number of entries
+/// that are left out as by [`save_directory`].
+pub fn directory_hash(
+    directory: &Path,
+    revision: i64,
+) -> Result<(KeyValueHash, usize), revisions::Error> {
+    let (mut machine, reader, uncommitted) = open(directory)?;
+    let hash = reader.hash_kv(revision)?;
+    machine.close()?;
+    Ok((hash, uncommitted))
+}
+
+/// Returns the revision of the file.
+fn write(
+    held: &HeldState,
+    planned: impl FnOnce(u64),
+    output: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> Result<i64, SaveError> {
+    let plan = held.plan(|| true)?;
+    planned(plan.file_bytes());
+    held.write(&plan, &mut |piece| output(piece).map_err(SaveError::Output))?;
+    Ok(held.revision())
+}
+
+/// What became of the log of an etcd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavedEtcd {
+    /// The newest revision.
+    pub revision: i64,
+    /// The requests of its log.
+    pub replayed: Replayed,
+}
+
+/// Writes the state of an etcd that has stopped: its database file, and on top what its log asks for.
+/// A directory at `scratch` takes that state until the file is written. `restoring` gets the bytes of
+/// rows as they are read, all of them twice; then `planned` gets the bytes of the file.
+pub fn save_etcd(
+    (file, tail): (&DatabaseFile, &Tail),
+    scratch: &Path,
+    restoring: &mut dyn FnMut(u64),
+    planned: impl FnOnce(u64),
+    output: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> Result<SavedEtcd, SaveError> {
+    let scratch = Scratch::make(scratch).map_err(|source| SaveError::Scratch {
+        path: scratch.to_owned(),
+        source,
+    })?;
+    let (disk, clock) = (Arc::new(RealDisk), Arc::new(RealClock));
+    let source = (file, tail);
+    let options = Options::default();
+    let (mut machine, held, replayed) =
+        revisions::replay_etcd(disk, scratch.path(), options, clock, source, restoring)?;
+    let revision = write(&held, planned, output)?;
+    drop(held);
+    machine.close()?;
+    Ok(SavedEtcd { revision, replayed })
+}
+
 /// Also returns the number of entries that are not applied.
-fn open(
+fn open(directory: &Path) -> Result<(Machine, Reader, usize), revisions::Error> {
+    let (mut machine, reader, uncommitted) = open_with(directory, Commitment::Quorum)?;
+    if uncommitted == 0 || !is_only_voter(&reader) {
+        return Ok((machine, reader, uncommitted));
+    }
+    // Its log alone is a majority.
+    machine.close()?;
+    drop((machine, reader));
+    open_with(directory, Commitment::Alone)
+}
+
+fn open_with(
     directory: &Path,
     commitment: Commitment,
 ) -> Result<(Machine, Reader, usize), revisions::Error> {

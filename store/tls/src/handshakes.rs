@@ -35,6 +35,10 @@ use crate::{addresses, words};
 
 /// A handshake that takes longer is ended; etcd's limit.
 pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long a refused side may take to read why.
+const FAREWELL_TIME_MAX: Duration = Duration::from_secs(1);
+/// Bytes of a refused side that are read and dropped.
+const FAREWELL_BYTES_MAX: u64 = 64 * 1024;
 /// Handshakes that are under way at a time.
 const HANDSHAKES_MAX: usize = 1024;
 /// Threads that look up names for one thread of handshakes.
@@ -235,7 +239,13 @@ async fn shake(
         };
     }
     let shaking = TlsAcceptor::from(acceptor.config()).accept(socket);
-    let stream = shaking.await?;
+    let stream = match shaking.into_fallible().await {
+        Ok(stream) => stream,
+        Err((error, socket)) => {
+            let _ = timeout(FAREWELL_TIME_MAX, read_off(socket)).await;
+            return Err(error.into());
+        }
+    };
     let session = stream.get_ref().1;
     if let Some(from) = from.filter(|_| acceptor.checks_addresses())
         && let Some(certificate) = session.peer_certificates().and_then(|all| all.first())
@@ -261,6 +271,15 @@ async fn is_plain(tcp: &TcpStream) -> io::Result<bool> {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),
         _ => Ok(first[0] != TLS_RECORD),
     }
+}
+
+/// Ends the sending direction and reads what the other side still sends, a little at most: unread
+/// bytes would reset the connection before the other side has read why it was refused.
+async fn read_off(mut socket: Socket) -> io::Result<()> {
+    socket.shutdown().await?;
+    let mut rest = tokio::io::AsyncReadExt::take(socket, FAREWELL_BYTES_MAX);
+    tokio::io::copy(&mut rest, &mut tokio::io::sink()).await?;
+    Ok(())
 }
 
 /// Answers a client that speaks HTTP where HTTPS is spoken, as Go's servers do.

@@ -23,6 +23,7 @@ use tonic::{Code, Request, Response, Status};
 
 use super::endpoints::{ConnectionArguments, Endpoints};
 use super::login::Login;
+use super::loss::Loss;
 use crate::failure::Failure;
 
 const HTTPS: &str = "https://";
@@ -33,6 +34,7 @@ const RENEWALS_MAX: u32 = 2;
 #[derive(Debug)]
 pub(crate) struct Connection {
     channel: Channel,
+    loss: Loss,
     endpoint: String,
     timeout: Duration,
     login: Option<Rc<Login>>,
@@ -49,12 +51,14 @@ impl Connection {
     /// A connection that has not proved its user yet.
     pub(super) fn new(
         channel: Channel,
+        loss: Loss,
         endpoint: String,
         timeout: Duration,
         login: Option<Rc<Login>>,
     ) -> Connection {
         Connection {
             channel,
+            loss,
             endpoint,
             timeout,
             login,
@@ -230,7 +234,8 @@ impl Connection {
         match status.code() {
             // Statuses that the server sent have no source.
             _ if status.source().is_some() => {
-                let (endpoint, cause) = (&self.endpoint, why(status));
+                let endpoint = &self.endpoint;
+                let cause = self.loss.reason().unwrap_or_else(|| why(status));
                 let remedy = lost_remedy(endpoint, &cause);
                 Failure::failed(
                     format_args!("lost the connection to {endpoint}: {cause}"),

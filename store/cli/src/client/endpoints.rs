@@ -9,6 +9,7 @@ use tonic::transport::Endpoint;
 use super::connection::{Connection, tls_remedy, why};
 use super::duration;
 use super::login::{Login, UserArguments};
+use super::loss::Loss;
 use super::page;
 use super::tls::{Secure, TlsArguments};
 use crate::failure::Failure;
@@ -220,12 +221,18 @@ impl Endpoints {
             .connect_timeout(self.dial_time_max)
             .tcp_nodelay(true)
             .http2_keep_alive_interval(PING_EVERY);
-        let channel = match self.secure.as_ref().filter(|_| to.is_secure()) {
-            None => endpoint.connect().await?,
+        let (channel, loss) = match self.secure.as_ref().filter(|_| to.is_secure()) {
+            None => (endpoint.connect().await?, Loss::default()),
             Some(secure) => secure.connect(endpoint).await?,
         };
         let (url, login) = (to.url.clone(), self.login.clone());
-        Ok(Connection::new(channel, url, self.answer_time_max, login))
+        Ok(Connection::new(
+            channel,
+            loss,
+            url,
+            self.answer_time_max,
+            login,
+        ))
     }
 
     /// The page `path` that this endpoint shows over plain HTTP.

@@ -13,6 +13,7 @@ use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint, Error};
 use tower::service_fn;
 
+use super::loss::{Loss, Recorded};
 use crate::failure::Failure;
 
 /// The flags below, for remedies.
@@ -180,10 +181,14 @@ impl Secure {
         connector.connect(host, socket).await
     }
 
-    pub(crate) async fn connect(&self, endpoint: Endpoint) -> Result<Channel, Error> {
+    /// Connects, with the reason of a later end of the connection.
+    pub(crate) async fn connect(&self, endpoint: Endpoint) -> Result<(Channel, Loss), Error> {
         let connector = Arc::clone(&self.calls);
-        let connect = move |uri: Uri| dial(Arc::clone(&connector), uri);
-        endpoint.connect_with_connector(service_fn(connect)).await
+        let loss = Loss::default();
+        let of_calls = loss.clone();
+        let connect = move |uri: Uri| dial(Arc::clone(&connector), uri, of_calls.clone());
+        let channel = endpoint.connect_with_connector(service_fn(connect)).await?;
+        Ok((channel, loss))
     }
 }
 
@@ -192,12 +197,13 @@ pub(crate) fn remedy(error: &io::Error) -> Option<String> {
     ::tls::dial_remedy(error, &FLAGS)
 }
 
-async fn dial(connector: Arc<Connector>, uri: Uri) -> io::Result<TokioIo<SecureStream>> {
+async fn dial(connector: Arc<Connector>, uri: Uri, loss: Loss) -> io::Result<TokioIo<Recorded>> {
     const HTTPS_PORT: u16 = 443;
     let host = uri.host().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let port = uri.port_u16().unwrap_or(HTTPS_PORT);
     let socket = TcpStream::connect((host, port)).await?;
     socket.set_nodelay(true)?;
-    Ok(TokioIo::new(connector.connect(host, socket).await?))
+    let stream = connector.connect(host, socket).await?;
+    Ok(TokioIo::new(Recorded::new(stream, loss)))
 }

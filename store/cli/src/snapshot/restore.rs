@@ -6,7 +6,7 @@ use bolt::{Checksum, DatabaseFile};
 use server::config::{Config, Request, Surroundings, resolve};
 use server::{RestoreError, RevisionBump};
 
-use super::{Opened, failure, open};
+use super::opened::{Opened, failure, open};
 use crate::failure::Failure;
 use crate::progress::Progress;
 
@@ -124,8 +124,10 @@ fn check_pages(opened: &Opened, file: &DatabaseFile) -> Result<(), Failure> {
     if !opened.skip_hash_check {
         return Err(Failure::failed(
             format_args!("{} has no SHA-256 at its end", path.display()),
-            "If it is member/snap/db of an etcd that has stopped, add --skip-hash-check; entries that\n\
-             are in its write-ahead log alone are not in this file.",
+            "If it is member/snap/db of an etcd that has stopped, make a snapshot of the whole directory,\n\
+             which has the entries of its write-ahead log, too:\n  \
+             inkstone snapshot save FILE --data-dir DIR\n\
+             or add --skip-hash-check to restore this file alone.",
         ));
     }
     let mut progress = Progress::new("checking pages", file.size_bytes());

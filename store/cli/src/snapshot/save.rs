@@ -1,17 +1,17 @@
 //! `inkstone snapshot save`: the state of a running server, or of a stopped one, as a file of etcd.
 
-use std::cell::RefCell;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use server::SaveError;
 
 use super::download::{Unfinished, download, unwritten};
+use super::etcd_directory::EtcdArguments;
+use super::{etcd_directory, own_directory};
 use crate::client::signals::EndSignals;
 use crate::client::{Connection, ConnectionArguments, run_to_end};
-use crate::directory::DataDirectory;
 use crate::failure::Failure;
-use crate::progress::Progress;
+use crate::progress::LateProgress;
 use crate::table::size;
 
 #[derive(Debug, clap::Args)]
@@ -19,9 +19,11 @@ pub(crate) struct Arguments {
     /// The file to write; it appears when it is complete, in place of an earlier one
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Save the state of a stopped member of Inkstone, which has this data directory
+    /// Save the state of a stopped member, Inkstone or etcd, which has this data directory
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    etcd: EtcdArguments,
     /// Let the server compress what it sends, for a network that is slower than 100 MB/s or so; an etcd
     /// does not do it
     #[arg(long, conflicts_with = "data_dir")]
@@ -32,6 +34,14 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     match &arguments.data_dir {
+        Some(directory) if etcd_directory::is_etcd(directory) => {
+            etcd_directory::save(directory, &arguments.etcd, &arguments.file)
+        }
+        Some(_) if arguments.etcd.are_given() => Err(Failure::wrong_use(
+            "--wal-dir and --with-uncommitted are for data directories of etcd, which have a file \
+                 member/snap/db",
+            "Leave them out for a directory of Inkstone.",
+        )),
         Some(directory) => save_directory(directory, &arguments.file),
         None => run_to_end(save_or_interrupted(arguments)),
     }
@@ -49,26 +59,18 @@ async fn save_or_interrupted(arguments: Arguments) -> Result<(), Failure> {
 }
 
 fn save_directory(directory: &Path, target: &Path) -> Result<(), Failure> {
-    let opened = DataDirectory::open(directory)?;
-    if let Some(process) = opened.holder {
-        return Err(Failure::wrong_use(
-            format_args!("process {process} serves {}", directory.display()),
-            "Leave --data-dir out, and name the server with --endpoint; or stop it first.",
-        ));
-    }
+    own_directory::check_stopped(directory)?;
     let unwritten = |error: io::Error| unwritten(target, &error);
     let mut file = Unfinished::create(target).map_err(unwritten)?;
-    let progress = RefCell::new(None);
-    let planned = |bytes| *progress.borrow_mut() = Some(Progress::new("saving", bytes));
+    let shown = LateProgress::default();
+    let planned = |bytes| shown.begin("saving", bytes);
     let saved = server::save_directory(directory, planned, &mut |piece| {
-        if let Some(progress) = &mut *progress.borrow_mut() {
-            progress.advance(piece.len() as u64);
-        }
+        shown.advance(piece.len() as u64);
         file.output.write_all(piece)
     });
     let saved = saved.map_err(|error| match error {
-        SaveError::Directory(error) => Failure::failed(error, ""),
         SaveError::Output(error) => unwritten(error),
+        error => Failure::failed(error, ""),
     })?;
     file.complete(target).map_err(unwritten)?;
     println!(

@@ -7,6 +7,7 @@ use std::path::Path;
 
 mod changes;
 mod following;
+mod killed;
 mod store;
 
 use changes::Changes;

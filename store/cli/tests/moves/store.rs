@@ -36,11 +36,16 @@ pub struct Store {
 
 impl Store {
     pub async fn start(kind: Kind, config: MemberConfig) -> Store {
+        Store::start_with(kind, config, &[]).await
+    }
+
+    /// Starts it with more flags.
+    pub async fn start_with(kind: Kind, config: MemberConfig, flags: &[&str]) -> Store {
         let binary = match kind {
             Kind::Inkstone => PathBuf::from(env!("CARGO_BIN_EXE_inkstone")),
             Kind::Etcd => etcd().unwrap(),
         };
-        let mut member = Member::new(Program::new(binary), config);
+        let mut member = Member::new(Program::new(binary).with(flags), config);
         member.start_and_wait().unwrap();
         let endpoint = Channel::from_shared(member.client_url()).unwrap();
         let channel = endpoint.connect().await.unwrap();
