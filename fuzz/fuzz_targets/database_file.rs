@@ -53,7 +53,7 @@ fn restore(file: &bolt::DatabaseFile) {
         options.clone(),
         Arc::clone(&clock) as _,
         source,
-        &mut |_| (),
+        &mut |_| true,
     );
     let Ok(restored) = restored else { return };
     options.engine.commitment = engine::Commitment::Quorum;

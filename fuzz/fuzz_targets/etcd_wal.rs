@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use environment::simulated::{SimulatedClock, SimulatedDisk};
 use etcd_snapshot::FileState;
-use etcd_wal::Tail;
+use etcd_wal::{Base, Tail};
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
 use revisions::Options;
@@ -39,11 +39,15 @@ fuzz_target!(|data: &[u8]| {
     };
     let database = Path::new(env!("CARGO_MANIFEST_DIR")).join("../store/etcd-snapshot/tests/small.db");
     let database = etcd_snapshot::open(&database, false, |_, _| ()).expect("a sound file");
-    let base = FileState::read(&database).expect("a sound file").index;
+    let state = FileState::read(&database).expect("a sound file");
+    let base = Base {
+        index: state.index,
+        term: 0,
+    };
     let folder = folder();
     let bytes = match first % 4 {
         0 => data.to_owned(),
-        _ => framed(base, data),
+        _ => framed(base.index, data),
     };
     let file = folder.join("0000000000000000-0000000000000000.wal");
     std::fs::write(file, bytes).expect("a temporary file");
@@ -103,7 +107,7 @@ fn replay(database: &bolt::DatabaseFile, tail: &Tail) {
         options,
         clock,
         (database, tail),
-        &mut |_| (),
+        &mut |_| true,
     );
     let Ok((mut machine, held, _)) = replayed else {
         return;

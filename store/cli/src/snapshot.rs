@@ -3,6 +3,7 @@
 
 pub(crate) mod download;
 mod etcd_directory;
+mod flushed_file;
 mod opened;
 mod own_directory;
 mod restore;

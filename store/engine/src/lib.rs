@@ -148,5 +148,5 @@ pub use transfer::{
     Export, HoldNotice, Import, ImportNotice, ImportProgress, Installed, Piece, PieceWriter,
     SnapshotInfo,
 };
-pub use value_log::{Appended, Body, Position, Sequence};
+pub use value_log::{Appended, Body, Position, SEGMENT_BYTES_MAX, Sequence};
 pub use versions::{HeldVersions, VersionSize, Versions};

@@ -39,6 +39,9 @@ pub enum Error {
         /// The newest compaction.
         compacted: i64,
     },
+    /// The caller has asked to stop.
+    #[error("interrupted")]
+    Interrupted,
     /// The revision is newer than the file.
     #[error("revision {asked} is in the future: the file ends at {newest}")]
     Future {

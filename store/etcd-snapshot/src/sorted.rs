@@ -58,11 +58,11 @@ pub struct FileVersion {
 impl<'f> SortedVersions<'f> {
     /// Reads the keys of a file and sorts them. Of versions up to `compacted`, which may be beyond the
     /// file's own compaction, only those stay that the compaction keeps. `progress` gets the bytes of
-    /// rows as they are read.
+    /// rows as they are read, and tells whether to go on.
     pub fn read(
         file: &'f DatabaseFile,
         compacted: impl FnOnce(i64) -> i64,
-        mut progress: impl FnMut(u64),
+        mut progress: impl FnMut(u64) -> bool,
     ) -> Result<SortedVersions<'f>, Error> {
         let bucket = file.bucket(row::BUCKET)?;
         let bucket = bucket.ok_or(Error::NoBucket(row::BUCKET))?;
@@ -77,7 +77,9 @@ impl<'f> SortedVersions<'f> {
         let mut entries = file.entries(&sorted.bucket);
         while let Some(entry) = entries.next_placed() {
             let (place, (row, value)) = entry?;
-            progress((row.len() + value.len()) as u64);
+            if !progress((row.len() + value.len()) as u64) {
+                return Err(Error::Interrupted);
+            }
             let (row, version) = (RowKey::decode(&row)?, version_of(&row, value)?);
             sorted.revision = sorted.revision.max(row.main);
             if let Some(version) = version {

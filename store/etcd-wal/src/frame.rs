@@ -97,7 +97,7 @@ impl Records {
             return Ok(None);
         };
         let read = match self.body(bytes, padding) {
-            Ok(body) => self.record(&body, bytes, sum)?,
+            Ok(body) => self.record(body.into(), bytes, sum)?,
             Err(Unread::Torn) => Err(Unread::Torn),
             Err(Unread::Damaged(problem)) => Err(Unread::Damaged(problem)),
         };
@@ -127,7 +127,11 @@ impl Records {
         let mut length = [0; LENGTH_BYTES as usize];
         match self.file.read_exact(&mut length) {
             Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                let is_cut = self.is_last && self.file_bytes > self.offset;
+                self.cut_off = is_cut.then_some(self.offset);
+                return Ok(None);
+            }
             Err(source) => return Err(self.disk(source)),
         }
         let length = u64::from_le_bytes(length);
@@ -159,16 +163,15 @@ impl Records {
     /// Checks a record. One that fails and has a sector of zeros was not written whole.
     fn record(
         &self,
-        body: &[u8],
+        body: Bytes,
         bytes: u64,
         sum: &mut Sum,
     ) -> Result<Result<LoggedRecord, Unread>, Error> {
-        let unread = |problem: String| match self.is_last && self.has_empty_sector(body) {
+        let unread = |problem: String| match self.is_last && self.has_empty_sector(&body) {
             true => Ok(Err(Unread::Torn)),
             false => Ok(Err(Unread::Damaged(problem))),
         };
-        let encoded = Bytes::copy_from_slice(&body[..bytes as usize]);
-        let record = match LoggedRecord::decode(encoded) {
+        let record = match LoggedRecord::decode(body.slice(..bytes as usize)) {
             Ok(record) => record,
             Err(error) => return unread(format!("a record that cannot be read: {error}")),
         };

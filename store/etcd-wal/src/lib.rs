@@ -16,14 +16,15 @@
 //! that was killed has entries here that its `member/snap/db` lacks. [`Tail`] is these entries.
 //!
 //! A file may come from anywhere: lengths, checksums, indexes and their order are checked before
-//! they are used. Memory grows with the number of entries of the tail, 24 bytes each, and with the
+//! they are used. Memory grows with the number of entries of the tail, 32 bytes each, and with the
 //! largest record, which may have [`RECORD_BYTES_MAX`].
 //!
 //! Source: etcd 3.7's `server/storage/wal` and `api/etcdserverpb/raft_internal.proto`.
 //!
 //! ```no_run
-//! // 4711: the newest entry that member/snap/db has.
-//! let tail = etcd_wal::Tail::read("default.etcd/member/wal".as_ref(), 4711)?;
+//! // The newest entry that member/snap/db has.
+//! let base = etcd_wal::Base { index: 4711, term: 2 };
+//! let tail = etcd_wal::Tail::read("default.etcd/member/wal".as_ref(), base)?;
 //! for request in tail.requests() {
 //!     println!("{}", request?.number());
 //! }
@@ -39,4 +40,4 @@ mod tail;
 pub use error::Error;
 pub use frame::RECORD_BYTES_MAX;
 pub use request::{DowngradeInfo, InternalRaftRequest, Request, RequestHeader};
-pub use tail::Tail;
+pub use tail::{Base, Tail};

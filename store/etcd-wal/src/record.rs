@@ -22,6 +22,16 @@ pub(crate) struct LoggedRecord {
     pub data: Option<Bytes>,
 }
 
+/// `etcdserverpb.Metadata`: the owner of the log.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub(crate) struct Owner {
+    /// The member's id.
+    #[prost(uint64, tag = "1")]
+    pub member: u64,
+    #[prost(uint64, tag = "2")]
+    pub cluster: u64,
+}
+
 /// `walpb.Snapshot` without the members: an entry up to which the database file has everything.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct SnapshotMark {

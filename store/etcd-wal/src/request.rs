@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use etcd_api::etcdserverpb::{
     AlarmRequest, AuthDisableRequest, AuthEnableRequest, AuthRoleAddRequest, AuthRoleDeleteRequest,
     AuthRoleGrantPermissionRequest, AuthRoleRevokePermissionRequest, AuthUserAddRequest,
@@ -139,13 +139,47 @@ impl InternalRaftRequest {
     }
 
     /// Reads the data of an entry. `None` without anything that changes keys, leases or users.
-    pub(crate) fn read(data: &Bytes) -> Result<Option<InternalRaftRequest>, prost::DecodeError> {
+    pub(crate) fn read(data: &Bytes) -> Result<Option<InternalRaftRequest>, RequestError> {
         if data.is_empty() || is_old(data) {
             return Ok(None);
+        }
+        if let Some(tag) = unknown_field(data)? {
+            return Err(RequestError::Unknown(tag));
         }
         let request = InternalRaftRequest::decode(data.clone())?;
         Ok(Some(request).filter(|request| request.v2.is_none()))
     }
+}
+
+/// Why the data of an entry is no request.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestError {
+    #[error("it is no request of etcd 3: {0}")]
+    Unreadable(#[from] prost::DecodeError),
+    #[error("it is a request of a kind that releases up to 3.7 do not have (field {0})")]
+    Unknown(u32),
+}
+
+/// Fields of requests that are not read: reads, remaining times of leases, proofs of users, and what
+/// members tell of themselves.
+const UNREAD: [u32; 11] = [3, 11, 1012, 1013, 1102, 1106, 1107, 1202, 1300, 1301, 9900];
+const READ: [u32; 22] = [
+    1, 2, 4, 5, 6, 7, 8, 9, 10, 100, 1000, 1011, 1100, 1101, 1103, 1104, 1105, 1200, 1201, 1203,
+    1204, 1302,
+];
+
+/// The first field that this release does not know: what it asks for would be missing.
+fn unknown_field(data: &Bytes) -> Result<Option<u32>, prost::DecodeError> {
+    let mut rest = data.clone();
+    while rest.has_remaining() {
+        let (tag, kind) = prost::encoding::decode_key(&mut rest)?;
+        if !READ.contains(&tag) && !UNREAD.contains(&tag) {
+            return Ok(Some(tag));
+        }
+        let context = prost::encoding::DecodeContext::default();
+        prost::encoding::skip_field(kind, tag, &mut rest, context)?;
+    }
+    Ok(None)
 }
 
 fn is_old(data: &Bytes) -> bool {

@@ -10,23 +10,31 @@ use prost::Message;
 use crate::Error;
 use crate::frame::{RecordPlace, Records, Sum};
 use crate::record::{
-    CRC, ENTRY, HARD_STATE, LoggedEntry, LoggedRecord, LoggedState, METADATA, SNAPSHOT,
+    CRC, ENTRY, HARD_STATE, LoggedEntry, LoggedRecord, LoggedState, METADATA, Owner, SNAPSHOT,
     SnapshotMark,
 };
 use crate::request::InternalRaftRequest;
+
+/// The newest entry that a database file has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Base {
+    pub index: u64,
+    /// 0 in a file that does not tell it.
+    pub term: u64,
+}
 
 /// The entries behind one, up to the end of the log.
 #[derive(Debug)]
 pub struct Tail {
     directory: PathBuf,
     files: Vec<PathBuf>,
-    /// The newest entry before the tail.
-    base: u64,
-    /// The entry `base + 1` and those that follow.
+    base: Base,
+    /// The term of the base in this log, if it has that entry.
+    base_term: Option<u64>,
+    /// The entries behind the base.
     entries: Vec<PlacedEntry>,
-    /// The newest entry of which the member knew that a majority has it.
-    committed: u64,
-    term: u64,
+    owner: Option<Owner>,
+    state: LoggedState,
     /// The newest snapshot that the log names.
     snapshot: u64,
     /// Where the last file has a record that was not written whole.
@@ -38,18 +46,21 @@ pub struct Tail {
 struct PlacedEntry {
     file: u32,
     place: RecordPlace,
+    /// Whether it holds a request, and does not change the members.
+    is_request: bool,
 }
 
 impl Tail {
-    /// Reads all files of a log. `base`: the newest entry that the database file has.
-    pub fn read(directory: &Path, base: u64) -> Result<Tail, Error> {
+    /// Reads all files of a log.
+    pub fn read(directory: &Path, base: Base) -> Result<Tail, Error> {
         let mut tail = Tail {
             directory: directory.to_owned(),
             files: files_of(directory)?,
             base,
+            base_term: None,
             entries: Vec::new(),
-            committed: 0,
-            term: 0,
+            owner: None,
+            state: LoggedState::default(),
             snapshot: 0,
             cut_off: None,
         };
@@ -59,7 +70,7 @@ impl Tail {
             let mut records = Records::open(path, is_last)?;
             while let Some((place, record)) = records.next(&mut sum)? {
                 let file = u32::try_from(number).expect("a folder has fewer files");
-                let taken = tail.take(&record, PlacedEntry { file, place }, &mut sum);
+                let taken = tail.take(&record, (file, place), &mut sum);
                 taken.map_err(|problem| records.damaged(problem))?;
             }
             tail.cut_off = records.cut_off;
@@ -72,20 +83,19 @@ impl Tail {
     fn take(
         &mut self,
         record: &LoggedRecord,
-        place: PlacedEntry,
+        place: (u32, RecordPlace),
         sum: &mut Sum,
     ) -> Result<(), String> {
         let data = record.data.clone().unwrap_or_default();
         let unreadable = |error: prost::DecodeError| format!("data that cannot be read: {error}");
         match record.kind {
-            METADATA => {}
+            METADATA => self.belong_to(Owner::decode(data).map_err(unreadable)?)?,
             ENTRY => {
                 let entry = LoggedEntry::decode(data).map_err(unreadable)?;
-                self.enter(entry.index, place)?;
+                self.enter(&entry, place)?;
             }
             HARD_STATE => {
-                let state = LoggedState::decode(data).map_err(unreadable)?;
-                (self.committed, self.term) = (state.commit, state.term);
+                self.state = LoggedState::decode(data).map_err(unreadable)?;
             }
             CRC => {
                 let before = sum.checksum();
@@ -107,21 +117,44 @@ impl Tail {
         Ok(())
     }
 
+    fn belong_to(&mut self, owner: Owner) -> Result<(), String> {
+        match self.owner.replace(owner) {
+            Some(before) if before != owner => Err(format!(
+                "it belongs to member {:x} of cluster {:x}, and the files before it to member {:x} of \
+                 cluster {:x}",
+                owner.member, owner.cluster, before.member, before.cluster
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Notes the place of an entry. It replaces one of the same index and all behind that, which were
     /// of a leader that has lost its office.
-    fn enter(&mut self, index: u64, place: PlacedEntry) -> Result<(), String> {
-        let Some(ahead) = index.checked_sub(self.base + 1) else {
+    fn enter(
+        &mut self,
+        entry: &LoggedEntry,
+        (file, place): (u32, RecordPlace),
+    ) -> Result<(), String> {
+        let (index, base) = (entry.index, self.base.index);
+        if index <= base {
+            if index == base {
+                self.base_term = Some(entry.term);
+            }
             return Ok(());
-        };
-        let known = self.entries.len() as u64;
+        }
+        let (ahead, known) = (index - base - 1, self.entries.len() as u64);
         if ahead > known {
-            let last = self.base + known;
+            let last = base + known;
             return Err(format!(
                 "entry {index} follows entry {last}: those between them are missing"
             ));
         }
         self.entries.truncate(ahead as usize);
-        self.entries.push(place);
+        self.entries.push(PlacedEntry {
+            file,
+            place,
+            is_request: entry.is_request(),
+        });
         Ok(())
     }
 
@@ -133,16 +166,24 @@ impl Tail {
                 problem,
             })
         };
-        if self.snapshot > last {
-            let (snapshot, base) = (self.snapshot, self.base);
+        let Base { index: base, term } = self.base;
+        let committed = self.state.commit;
+        if let Some(logged) = self.base_term.filter(|&logged| term != 0 && logged != term) {
             return gap(format!(
-                "the log begins behind a snapshot of entry {snapshot}, and member/snap/db ends at \
+                "entry {base} is of term {logged} in this log and of term {term} in member/snap/db: \
+                 they belong to different servers, or were copied at different times"
+            ));
+        }
+        // A server writes its database file before it notes a snapshot of its own.
+        if self.snapshot > base && self.snapshot <= committed {
+            let snapshot = self.snapshot;
+            return gap(format!(
+                "the log continues a snapshot of entry {snapshot}, and member/snap/db ends at \
                  entry {base}: the etcd stopped while it took over another member's state. Take the \
                  directory of another member, or start this one once"
             ));
         }
-        if self.committed > last {
-            let committed = self.committed;
+        if committed > last {
             return gap(format!(
                 "entry {committed} was committed, and the log ends at entry {last}: its end is \
                  missing. Copy the whole directory, or take that of another member"
@@ -153,17 +194,27 @@ impl Tail {
 
     /// Index of the newest entry of the log; that of the database file if the log has no newer one.
     pub fn last(&self) -> u64 {
-        self.base + self.entries.len() as u64
+        self.base.index + self.entries.len() as u64
     }
 
     /// The term in which the member was last.
     pub fn term(&self) -> u64 {
-        self.term
+        self.state.term
+    }
+
+    /// Id of the member that wrote the log; 0 if it does not tell.
+    pub fn member_id(&self) -> u64 {
+        self.owner.map_or(0, |owner| owner.member)
+    }
+
+    /// Whether an entry of the tail changes the members of the cluster.
+    pub fn changes_members(&self) -> bool {
+        self.entries.iter().any(|entry| !entry.is_request)
     }
 
     /// Number of entries at the end of which the member did not know that a majority has them.
     pub fn uncommitted(&self) -> u64 {
-        self.last() - self.committed.clamp(self.base, self.last())
+        self.last() - self.state.commit.clamp(self.base.index, self.last())
     }
 
     /// Leaves the entries out of which the member did not know that a majority has them.
@@ -182,7 +233,7 @@ impl Tail {
     /// The requests of the entries, in order; entries without one are left out.
     pub fn requests(&self) -> impl Iterator<Item = Result<InternalRaftRequest, Error>> {
         let mut open: Option<(u32, File)> = None;
-        let entries = self.entries.iter();
+        let entries = self.entries.iter().filter(|entry| entry.is_request);
         entries.filter_map(move |place| self.request(*place, &mut open).transpose())
     }
 
@@ -201,12 +252,9 @@ impl Tail {
         let entry = LoggedRecord::decode(body)
             .and_then(|record| LoggedEntry::decode(record.data.unwrap_or_default()))
             .map_err(|error| damaged(format!("it has changed while it was read: {error}")))?;
-        if !entry.is_request() {
-            return Ok(None);
-        }
         let index = entry.index;
         let request = InternalRaftRequest::read(&entry.data.unwrap_or_default());
-        request.map_err(|error| damaged(format!("entry {index} is no request of etcd 3: {error}")))
+        request.map_err(|error| damaged(format!("entry {index}: {error}")))
     }
 
     #[expect(
@@ -267,8 +315,10 @@ fn files_of(directory: &Path) -> Result<Vec<PathBuf>, Error> {
 fn number_of(name: &str) -> Option<u64> {
     let (number, index) = name.strip_suffix(".wal")?.split_once('-')?;
     let parsed = |text: &str| {
-        let digits = Some(text).filter(|text| text.len() == 16)?;
-        u64::from_str_radix(digits, 16).ok()
+        let is_hexadecimal = text.len() == 16 && text.bytes().all(|it| it.is_ascii_hexdigit());
+        u64::from_str_radix(text, 16)
+            .ok()
+            .filter(|_| is_hexadecimal)
     };
     parsed(index)?;
     parsed(number).filter(|number| *number < u64::MAX)

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use crc_fast::{CrcAlgorithm, Digest};
 use etcd_api::etcdserverpb::PutRequest;
-use etcd_wal::{Error, InternalRaftRequest, Request, RequestHeader, Tail};
+use etcd_wal::{Base, Error, InternalRaftRequest, Request, RequestHeader, Tail};
 use prost::Message;
 use tempfile::TempDir;
 
@@ -39,7 +39,7 @@ struct Entry {
     data: Option<Vec<u8>>,
 }
 
-/// `raftpb.HardState` or `walpb.Snapshot`, by which numbers are set.
+/// `raftpb.HardState`, `walpb.Snapshot` or `etcdserverpb.Metadata`, by which numbers are set.
 #[derive(Clone, Copy, PartialEq, Message)]
 struct Numbers {
     #[prost(uint64, tag = "1")]
@@ -56,6 +56,7 @@ struct Log {
     sum: Digest,
     bytes: Vec<u8>,
     files: u64,
+    member: u64,
 }
 
 impl Log {
@@ -65,6 +66,7 @@ impl Log {
             sum: Digest::new(CrcAlgorithm::Crc32Iscsi),
             bytes: Vec::new(),
             files: 0,
+            member: 7,
         };
         log.begin_file();
         log
@@ -77,7 +79,12 @@ impl Log {
             crc,
             data: None,
         });
-        self.record(METADATA, b"node and cluster".to_vec());
+        let owner = Numbers {
+            first: self.member,
+            second: 9,
+            third: 0,
+        };
+        self.record(METADATA, owner.encode_to_vec());
     }
 
     fn record(&mut self, kind: i64, data: Vec<u8>) {
@@ -153,6 +160,10 @@ impl Log {
     }
 
     fn tail(&self, base: u64) -> Result<Tail, Error> {
+        let base = Base {
+            index: base,
+            term: 2,
+        };
         Tail::read(self.folder.path(), base)
     }
 
@@ -190,6 +201,8 @@ fn the_requests_behind_an_entry_are_read_over_all_files() {
     assert_eq!(log.keys(7), [""; 0]);
     let mut tail = log.tail(2).unwrap();
     assert_eq!((tail.last(), tail.uncommitted(), tail.term()), (7, 1, 2));
+    assert!(tail.changes_members() && !log.tail(3).unwrap().changes_members());
+    assert_eq!(tail.member_id(), 7);
     tail.drop_uncommitted();
     assert_eq!((tail.last(), tail.uncommitted()), (6, 0));
     assert_eq!(keys(&tail), ["b"]);
@@ -215,16 +228,24 @@ fn a_log_that_does_not_continue_the_database_file_is_refused() {
     let error = log.tail(3).unwrap_err().to_string();
     assert!(error.contains("entry 5 follows entry 3"), "{error}");
 
+    // Entries of a leader that was cut off from the others, whose snapshot follows.
     let mut log = Log::new();
+    log.put(8, "a");
+    log.put(9, "b");
     let mark = Numbers {
-        first: 90,
+        first: 9,
         second: 2,
         third: 0,
     };
     log.record(SNAPSHOT, mark.encode_to_vec());
+    log.commit(8);
+    log.end_file();
+    assert_eq!(log.keys(7), ["a", "b"], "a mark that does not count yet");
+    log.begin_file();
+    log.commit(9);
     log.end_file();
     let error = log.tail(7).unwrap_err().to_string();
-    assert!(error.contains("behind a snapshot of entry 90"), "{error}");
+    assert!(error.contains("continues a snapshot of entry 9"), "{error}");
 
     let mut log = Log::new();
     log.put(1, "a");
@@ -232,6 +253,41 @@ fn a_log_that_does_not_continue_the_database_file_is_refused() {
     log.end_file();
     let error = log.tail(0).unwrap_err().to_string();
     assert!(error.contains("entry 2 was committed"), "{error}");
+}
+
+#[test]
+fn a_log_of_another_server_is_refused() {
+    let mut log = Log::new();
+    log.put(1, "a");
+    log.next_file();
+    log.put(2, "b");
+    log.end_file();
+    let of_another_term = Base { index: 1, term: 3 };
+    let error = Tail::read(log.folder.path(), of_another_term).unwrap_err();
+    assert!(error.to_string().contains("different servers"), "{error}");
+    let without_term = Base { index: 1, term: 0 };
+    Tail::read(log.folder.path(), without_term).unwrap();
+    log.member = 8;
+    log.begin_file();
+    log.end_file();
+    let error = log.tail(1).unwrap_err().to_string();
+    assert!(
+        error.contains("belongs to member 8 of cluster 9"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_request_of_a_later_release_is_refused() {
+    let mut log = Log::new();
+    log.entry(0, 1, Some(b"\xfa\x7f\x00".to_vec()));
+    log.end_file();
+    let tail = log.tail(0).unwrap();
+    let error = tail.requests().next().unwrap().unwrap_err().to_string();
+    assert!(
+        error.contains("entry 1: it is a request of a kind"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! They have the effects that they had in etcd, because both evaluate the same requests on the same
-//! state: a request that etcd refused is refused here, too. The quota is the exception in both: etcd
-//! carries out a request over its quota, and raises an alarm by another request.
+//! state: a request that etcd refused is refused here, too. Two rules are etcd's alone: a request over
+//! the quota is carried out, and another one raises the alarm; and only changes of keys and users and
+//! revocations of leases are checked for their user.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use auth::{AuthCommand, AuthRequest, EnableRequest, Identity, Proof, SECRET_BYTES};
 use bolt::DatabaseFile;
-use engine::HardState;
+use engine::{HardState, SEGMENT_BYTES_MAX};
 use environment::randomness::secret_bytes;
 use environment::{Clock, Disk};
 use etcd_api::etcdserverpb::downgrade_request::DowngradeAction;
@@ -42,7 +43,7 @@ pub struct Replayed {
 /// Restores the database file of an etcd to a directory that has nothing in it, carries out the
 /// requests of its log, and returns the state after all of them, with the machine that has it. The
 /// members are those of the file. `progress` gets the bytes of rows as they are read, all of them
-/// twice.
+/// twice, and tells whether to go on; it is also asked before each request.
 ///
 /// The directory must be removed afterwards: its member is none of a cluster.
 pub fn replay_etcd(
@@ -51,22 +52,27 @@ pub fn replay_etcd(
     mut options: Options,
     clock: Arc<dyn Clock>,
     (file, tail): (&DatabaseFile, &Tail),
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<(Machine, HeldState, Replayed), RestoreError> {
     let members = FileState::read(file)?.members;
     options.initial_members = members.iter().map(member).collect();
     options.checks_callers = true;
     options.quota_bytes = None;
+    // An etcd may have larger requests than a member takes.
+    options.engine.log.segment_bytes = SEGMENT_BYTES_MAX;
+    options.engine.batch_bytes_max = SEGMENT_BYTES_MAX;
     let source = (file, RevisionBump::default());
     let (mut machine, reader, _) = fill(disk, directory, options, clock, source, progress)?;
     machine.promote(Duration::ZERO);
     for member in &members {
-        // A member without a name has not started yet.
         evaluate(&mut machine, &publication(member), &mut Replayed::default())?;
     }
     let mut replayed = Replayed::default();
     for request in tail.requests() {
         let request = request?;
+        if !progress(0) {
+            return Err(etcd_snapshot::Error::Interrupted.into());
+        }
         let number = request.number();
         let Some(command) = command_of(request)? else {
             continue;
@@ -83,7 +89,8 @@ pub fn replay_etcd(
                     .to_owned(),
             ));
         }
-        evaluate(&mut machine, &command, &mut replayed)?;
+        let evaluated = evaluate(&mut machine, &command, &mut replayed);
+        evaluated.map_err(|error| unfit(error.to_string()))?;
     }
     write_and_apply(&mut machine)?;
     let held = HeldState::of(&reader);
@@ -146,11 +153,25 @@ fn command_of(request: InternalRaftRequest) -> Result<Option<Command>, RestoreEr
     let Some(plain) = request.request else {
         return Ok(None);
     };
+    let is_checked = is_checked(&plain);
     let plain = plain_of(plain)?;
     Ok(Some(match request.header {
+        _ if !is_checked => plain.by_member(),
         Some(header) if header.auth_revision > 0 => plain.by_user(&identity(header)),
         _ => plain,
     }))
+}
+
+/// Whether etcd asks for the user when it carries a request out; for the others it did so before it
+/// wrote them to its log, unless the server itself asked.
+fn is_checked(request: &Request) -> bool {
+    !matches!(
+        request,
+        Request::Compaction(_)
+            | Request::LeaseGrant(_)
+            | Request::Alarm(_)
+            | Request::DowngradeInfoSet(_)
+    )
 }
 
 fn identity(header: RequestHeader) -> Arc<Identity> {
@@ -222,7 +243,7 @@ fn downgrade(info: DowngradeInfo) -> Command {
 
 #[cfg(test)]
 mod tests {
-    use etcd_api::etcdserverpb::{AuthUserAddRequest, PutRequest};
+    use etcd_api::etcdserverpb::{AuthUserAddRequest, CompactionRequest, PutRequest};
 
     use super::*;
 
@@ -251,6 +272,12 @@ mod tests {
         assert_eq!(put(Some(header)), Some(of_user));
         assert_eq!(put(Some(RequestHeader::default())), Some(plain.clone()));
         assert_eq!(put(None), Some(plain));
+        let compaction = InternalRaftRequest {
+            request: Some(Request::Compaction(CompactionRequest::default())),
+            ..InternalRaftRequest::default()
+        };
+        let by_server = Command::Compact(CompactionRequest::default()).by_member();
+        assert_eq!(command_of(compaction).unwrap(), Some(by_server));
         let of_nothing = InternalRaftRequest::default();
         assert_eq!(command_of(of_nothing).unwrap(), None);
     }

@@ -82,7 +82,8 @@ pub struct RevisionBump {
 }
 
 /// Fills a directory that has nothing in it. `options.initial_members` are the founders of the new
-/// cluster. `progress` gets the bytes of rows as they are read, all of them twice.
+/// cluster. `progress` gets the bytes of rows as they are read, all of them twice, and tells whether to
+/// go on.
 ///
 /// A failure leaves a directory that must be removed.
 pub fn restore(
@@ -91,7 +92,7 @@ pub fn restore(
     options: Options,
     clock: Arc<dyn Clock>,
     source: (&DatabaseFile, RevisionBump),
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Restored, RestoreError> {
     let (mut machine, _reader, restored) = fill(disk, directory, options, clock, source, progress)?;
     machine.close()?;
@@ -105,7 +106,7 @@ pub(crate) fn fill(
     mut options: Options,
     clock: Arc<dyn Clock>,
     (file, bump): (&DatabaseFile, RevisionBump),
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<(Machine, Reader, Restored), RestoreError> {
     let mut state = FileState::read(file)?;
     let compacted_before = state.compacted;
@@ -236,7 +237,7 @@ fn import(
     machine: &Machine,
     mut pieces: PieceWriter,
     sorted: &SortedVersions<'_>,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Import, RestoreError> {
     let written = Arc::new(Written::default());
     let noting = Arc::clone(&written);
@@ -252,13 +253,13 @@ fn import(
         Ok(())
     };
     for version in sorted.versions() {
-        let change = change_of(version?, progress);
+        let change = change_of(version?, progress)?;
         let stored = pieces.version(&change);
         stored.map_err(|what| unfit_version(&change, &what))?;
         give(&mut pieces.ready())?;
     }
     for version in sorted.hidden() {
-        let change = change_of(version?, progress);
+        let change = change_of(version?, progress)?;
         let stored = pieces.hidden(&change);
         stored.map_err(|what| unfit_version(&change, &what))?;
         give(&mut pieces.ready())?;
@@ -282,9 +283,14 @@ fn unfit_version(change: &KeyChange, what: &str) -> RestoreError {
     RestoreError::Unfit(format!("the version of revision {main}.{sub}: {what}"))
 }
 
-fn change_of(version: FileVersion, progress: &mut dyn FnMut(u64)) -> KeyChange {
-    progress(version.kv.len() as u64);
-    KeyChange {
+fn change_of(
+    version: FileVersion,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<KeyChange, etcd_snapshot::Error> {
+    if !progress(version.kv.len() as u64) {
+        return Err(etcd_snapshot::Error::Interrupted);
+    }
+    Ok(KeyChange {
         revision: Revision {
             main: version.row.main,
             sub: version.row.sub,
@@ -295,5 +301,5 @@ fn change_of(version: FileVersion, progress: &mut dyn FnMut(u64)) -> KeyChange {
         created: version.created,
         version: version.version,
         lease: version.lease,
-    }
+    })
 }

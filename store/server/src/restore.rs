@@ -18,8 +18,8 @@ use environment::real::RealDisk;
 pub use revisions::{Restored, RevisionBump};
 use thiserror::Error;
 
+use crate::begin;
 use crate::config::{self, Config};
-use crate::{begin, scratch};
 
 /// Why no directory was made.
 #[derive(Debug, Error)]
@@ -72,22 +72,22 @@ fn disk_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Re
 
 /// Makes the data directory of the configuration from a file. The member and its cluster are those
 /// that the flags describe, as at the first start of a new cluster. `progress` gets the bytes of
-/// rows as they are read, all of them twice.
+/// rows as they are read, all of them twice, and tells whether to go on.
 pub fn restore(
     config: &Config,
     file: &DatabaseFile,
     bump: RevisionBump,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Restored, RestoreError> {
     let target = &config.node.directory;
     refuse_taken(target)?;
     let (folder, unfinished) = place_of(target)?;
-    scratch::remove_left_over(&unfinished).map_err(disk_error("remove", &unfinished))?;
+    remove_left_over(&unfinished)?;
     let restored = fill(config, file, bump, &unfinished, progress)
         .and_then(|restored| finish(config, (&unfinished, target, &folder)).map(|()| restored));
     if restored.is_err() {
         // The failure that is reported is the one before; the next attempt tries again.
-        let _ = fs::remove_dir_all(&unfinished);
+        let _ = remove(&unfinished);
     }
     restored
 }
@@ -119,12 +119,27 @@ fn refuse_taken(target: &Path) -> Result<(), RestoreError> {
     }
 }
 
+/// Removes what a restore that was interrupted has left.
+fn remove_left_over(unfinished: &Path) -> Result<(), RestoreError> {
+    if !unfinished.exists() {
+        return Ok(());
+    }
+    // Held by the process that fills it.
+    let lock = RealDisk.lock_directory(unfinished);
+    drop(lock.map_err(disk_error("lock", unfinished))?);
+    remove(unfinished).map_err(disk_error("remove", unfinished))
+}
+
+fn remove(unfinished: &Path) -> io::Result<()> {
+    fs::remove_dir_all(unfinished)
+}
+
 fn fill(
     config: &Config,
     file: &DatabaseFile,
     bump: RevisionBump,
     unfinished: &Path,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Restored, RestoreError> {
     let founding = begin::founding_of(config).map_err(RestoreError::Config)?;
     let mut options = config.node.replica.machine.clone();

@@ -1,5 +1,5 @@
-//! Writes the state of a stopped member as a file of etcd: of one of Inkstone, or of an etcd with what
-//! stands in its write-ahead log alone.
+//! Writes the state of a stopped server as a file of etcd: of a member of Inkstone, or of an etcd,
+//! from its database file and its write-ahead log.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -113,12 +113,12 @@ pub struct SavedEtcd {
 }
 
 /// Writes the state of an etcd that has stopped: its database file, and on top what its log asks for.
-/// A directory at `scratch` takes that state until the file is written. `restoring` gets the bytes of
-/// rows as they are read, all of them twice; then `planned` gets the bytes of the file.
+/// A new directory at `scratch` takes that state until the file is written. `restoring` gets the bytes of
+/// rows as they are read, all of them twice, and tells whether to go on; then `planned` gets the bytes of the file.
 pub fn save_etcd(
     (file, tail): (&DatabaseFile, &Tail),
     scratch: &Path,
-    restoring: &mut dyn FnMut(u64),
+    restoring: &mut dyn FnMut(u64) -> bool,
     planned: impl FnOnce(u64),
     output: &mut dyn FnMut(&[u8]) -> io::Result<()>,
 ) -> Result<SavedEtcd, SaveError> {

@@ -2,20 +2,18 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use environment::Disk;
-use environment::real::RealDisk;
-
-/// A directory that is removed with this.
+/// A new directory that is removed with this.
 #[derive(Debug)]
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Takes the path for a directory that is going to be made. What an earlier process has left there
-    /// is removed.
+    /// Makes the directory, which must not exist.
     pub fn make(path: &Path) -> io::Result<Scratch> {
-        remove_left_over(path)?;
+        // It has the hashes of passwords.
+        fs::DirBuilder::new().mode(0o700).create(path)?;
         Ok(Scratch(path.to_owned()))
     }
 
@@ -26,16 +24,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // The next process that takes the path tries again.
+        // A failure leaves a directory with a name that says what it was.
         let _ = fs::remove_dir_all(&self.0);
     }
-}
-
-/// Removes a directory that a process which was killed has left. Fails if a process holds its lock.
-pub(crate) fn remove_left_over(path: &Path) -> io::Result<()> {
-    if !path.exists() {
-        return Ok(());
-    }
-    drop(RealDisk.lock_directory(path)?);
-    fs::remove_dir_all(path)
 }

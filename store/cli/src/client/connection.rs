@@ -23,7 +23,7 @@ use tonic::{Code, Request, Response, Status};
 
 use super::endpoints::{ConnectionArguments, Endpoints};
 use super::login::Login;
-use super::loss::Loss;
+use super::loss::{ALERT, Loss};
 use crate::failure::Failure;
 
 const HTTPS: &str = "https://";
@@ -235,7 +235,7 @@ impl Connection {
             // Statuses that the server sent have no source.
             _ if status.source().is_some() => {
                 let endpoint = &self.endpoint;
-                let cause = self.loss.reason().unwrap_or_else(|| why(status));
+                let cause = self.loss.alert().unwrap_or_else(|| why(status));
                 let remedy = lost_remedy(endpoint, &cause);
                 Failure::failed(
                     format_args!("lost the connection to {endpoint}: {cause}"),
@@ -300,7 +300,7 @@ pub(crate) fn why(error: &(dyn Error + 'static)) -> String {
 /// The remedy for a connection that broke; may be empty. In TLS 1.3 a server refuses a certificate, or
 /// that there is none, after the connection was made.
 fn lost_remedy(endpoint: &str, cause: &str) -> &'static str {
-    if cause.starts_with("remote error: tls: ") {
+    if cause.starts_with(ALERT) {
         "The server asks for a certificate that it accepts: name yours with --cert and --key."
     } else if !endpoint.starts_with(HTTPS) {
         "If the server speaks TLS, write https:// in its URL and name its authority with --cacert."

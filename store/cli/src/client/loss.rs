@@ -12,16 +12,23 @@ use std::task::{Context, Poll};
 use ::tls::SecureStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+/// How the reason begins if the server has told it.
+pub(super) const ALERT: &str = "remote error: tls: ";
+
 /// The reason why the last connection of a channel broke, if it did.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Loss(Arc<Mutex<Option<String>>>);
 
 impl Loss {
-    pub(crate) fn reason(&self) -> Option<String> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    /// The alert by which the server ended the last connection.
+    pub(crate) fn alert(&self) -> Option<String> {
+        let reason = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        reason.clone().filter(|reason| reason.starts_with(ALERT))
+    }
+
+    /// Forgets the connection before, when another one is made.
+    pub(super) fn forget(&self) {
+        self.set(None);
     }
 
     fn set(&self, reason: Option<String>) {
@@ -34,12 +41,17 @@ impl Loss {
 pub(super) struct Recorded {
     stream: SecureStream,
     loss: Loss,
+    /// A byte that was read in search of an alert.
+    ahead: Option<u8>,
 }
 
 impl Recorded {
     pub(super) fn new(stream: SecureStream, loss: Loss) -> Recorded {
-        loss.set(None);
-        Recorded { stream, loss }
+        Recorded {
+            stream,
+            loss,
+            ahead: None,
+        }
     }
 
     fn note<T>(&self, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -58,11 +70,17 @@ impl Recorded {
         if !matches!(outcome, Poll::Ready(Err(_))) {
             return outcome;
         }
-        let mut unread = [0; 1];
-        let mut unread = ReadBuf::new(&mut unread);
+        if self.ahead.is_some() {
+            return self.note(outcome);
+        }
+        let mut byte = [0];
+        let mut unread = ReadBuf::new(&mut byte);
         match Pin::new(&mut self.stream).poll_read(context, &mut unread) {
             Poll::Ready(Err(alert)) => self.note(Poll::Ready(Err(alert))),
-            _ => self.note(outcome),
+            _ => {
+                self.ahead = unread.filled().first().copied();
+                self.note(outcome)
+            }
         }
     }
 }
@@ -73,6 +91,12 @@ impl AsyncRead for Recorded {
         context: &mut Context<'_>,
         out: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if out.remaining() > 0
+            && let Some(byte) = self.ahead.take()
+        {
+            out.put_slice(&[byte]);
+            return Poll::Ready(Ok(()));
+        }
         let outcome = Pin::new(&mut self.stream).poll_read(context, out);
         self.note(outcome)
     }

@@ -199,6 +199,7 @@ pub(crate) fn remedy(error: &io::Error) -> Option<String> {
 
 async fn dial(connector: Arc<Connector>, uri: Uri, loss: Loss) -> io::Result<TokioIo<Recorded>> {
     const HTTPS_PORT: u16 = 443;
+    loss.forget();
     let host = uri.host().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let port = uri.port_u16().unwrap_or(HTTPS_PORT);

@@ -1,7 +1,7 @@
 //! Receives the snapshot of a running server into a file.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,6 +16,7 @@ use futures_util::{Stream, StreamExt};
 use sha2::{Digest, Sha256};
 use tonic::{Code, Status};
 
+use super::flushed_file::FlushedFile;
 use crate::client::Connection;
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -26,7 +27,8 @@ const BLOCK_BYTES_MAX: u32 = 1 << 20;
 /// A file that is not complete yet. Dropping it removes it.
 pub(crate) struct Unfinished {
     pub(crate) path: PathBuf,
-    pub(super) output: BufWriter<File>,
+    /// `None` when it is complete.
+    output: Option<FlushedFile>,
     is_complete: bool,
 }
 
@@ -43,21 +45,37 @@ impl Unfinished {
         // It has the hashes of passwords.
         options.write(true).create_new(true).mode(0o600);
         Ok(Unfinished {
-            output: BufWriter::with_capacity(1 << 20, options.open(&path)?),
+            output: Some(FlushedFile::new(options.open(&path)?)?),
             path,
             is_complete: false,
         })
     }
 
+    fn output(&mut self) -> io::Result<&mut FlushedFile> {
+        let complete = || io::Error::other("it is complete");
+        self.output.as_mut().ok_or_else(complete)
+    }
+
     /// Gives it the name of the target, once it is on stable storage.
     #[expect(clippy::disallowed_methods, reason = "a file that an operator names")]
     pub(super) fn complete(mut self, target: &Path) -> io::Result<()> {
-        self.output.flush()?;
-        self.output.get_ref().sync_all()?;
+        if let Some(output) = self.output.take() {
+            output.complete()?;
+        }
         fs::rename(&self.path, target)?;
         self.is_complete = true;
         let folder = target.parent().filter(|it| !it.as_os_str().is_empty());
         File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    }
+}
+
+impl Write for Unfinished {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.output()?.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output()?.flush()
     }
 }
 
@@ -85,16 +103,17 @@ pub(crate) async fn download(
             let opened = connection.snapshots().compressed(request).await;
             let blocks = opened.map_err(|status| uncompressed(connection, &status))?;
             let messages = blocks.into_inner().map(|block| inflate(block?));
-            receive(connection, messages, &mut file.output, target).await?
+            receive(connection, messages, &mut file, target).await?
         }
         false => {
             let request = connection.request(SnapshotRequest {});
             let opened = connection.maintenance().snapshot(request).await;
             let messages = opened.map_err(|status| connection.refused(&status))?;
-            receive(connection, messages.into_inner(), &mut file.output, target).await?
+            receive(connection, messages.into_inner(), &mut file, target).await?
         }
     };
-    file.output.flush().map_err(unwritten)?;
+    // It may be read before it is complete.
+    file.flush().map_err(unwritten)?;
     Ok((file, received))
 }
 

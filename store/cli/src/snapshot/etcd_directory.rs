@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use bolt::DatabaseFile;
 use etcd_snapshot::FileState;
-use etcd_wal::Tail;
+use etcd_wal::{Base, Tail};
 use server::{SaveError, SavedEtcd};
 
 use super::download::{Unfinished, unwritten};
 use super::opened::failure;
+use crate::client::signals::Interruption;
 use crate::failure::Failure;
 use crate::progress::{LateProgress, Progress};
 
@@ -20,8 +21,8 @@ pub(super) struct EtcdArguments {
     /// DIR/member/wal]
     #[arg(long, value_name = "DIR", requires = "data_dir")]
     wal_dir: Option<PathBuf>,
-    /// Of a stopped etcd with several voters, take also the entries of which it did not know that a
-    /// majority has them. Right for the member with the newest log, if all have stopped
+    /// Take also the uncommitted entries of a stopped etcd: those of which it did not know that a majority
+    /// has them. Right for the member with the newest log, if all have stopped for good
     #[arg(long, requires = "data_dir")]
     with_uncommitted: bool,
 }
@@ -57,10 +58,23 @@ pub(super) fn save(
     let state = FileState::read(&file).map_err(|error| failure(&path, error))?;
     let log = directory.join("member").join("wal");
     let log = arguments.wal_dir.as_ref().unwrap_or(&log);
-    let mut tail = Tail::read(log, state.index).map_err(|error| Failure::failed(error, ""))?;
-    let voters = state.members.iter().filter(|member| !member.is_learner);
-    // The log of an only voter is a majority by itself.
-    let takes_all = arguments.with_uncommitted || voters.count() == 1;
+    let base = Base {
+        index: state.index,
+        term: state.term,
+    };
+    let mut tail = Tail::read(log, base).map_err(|error| Failure::failed(error, ""))?;
+    let member = tail.member_id();
+    if !state.members.iter().any(|it| it.id == member) {
+        return Err(Failure::failed(
+            format_args!(
+                "{} is the log of member {member:x}, which is no member of the cluster of {}",
+                log.display(),
+                path.display()
+            ),
+            "Name the log of the same server with --wal-dir, or take the directory of another member.",
+        ));
+    }
+    let takes_all = arguments.with_uncommitted || is_majority(&state, &tail);
     let uncommitted = tail.uncommitted();
     if !takes_all {
         tail.drop_uncommitted();
@@ -80,19 +94,31 @@ pub(super) fn save(
     Ok(())
 }
 
+/// Whether the member that wrote the log is the only voter, so that its log is a majority by itself.
+fn is_majority(state: &FileState, tail: &Tail) -> bool {
+    let voters = state.members.iter().filter(|member| !member.is_learner);
+    let voters: Vec<u64> = voters.map(|voter| voter.id).collect();
+    voters == [tail.member_id()] && !tail.changes_members()
+}
+
 fn write(file: &DatabaseFile, tail: &Tail, target: &Path) -> Result<SavedEtcd, Failure> {
     let unwritten = |error: io::Error| unwritten(target, &error);
     let mut output = Unfinished::create(target).map_err(unwritten)?;
+    let interruption = Interruption::catch()?;
     let progress = LateProgress::default();
     progress.begin("reading", 2 * file.size_bytes());
     let saved = server::save_etcd(
         (file, tail),
         &scratch_of(target),
-        &mut |bytes| progress.advance(bytes),
+        &mut |bytes| {
+            progress.advance(bytes);
+            interruption.goes_on()
+        },
         |bytes| progress.begin("saving", bytes),
         &mut |piece| {
             progress.advance(piece.len() as u64);
-            output.output.write_all(piece)
+            interruption.check()?;
+            output.write_all(piece)
         },
     );
     let saved = saved.map_err(|error| match error {
@@ -106,7 +132,7 @@ fn write(file: &DatabaseFile, tail: &Tail, target: &Path) -> Result<SavedEtcd, F
 /// The directory for the state until the file is written.
 fn scratch_of(target: &Path) -> PathBuf {
     let mut name = target.as_os_str().to_owned();
-    name.push(".replaying");
+    name.push(format!(".{}.replaying", std::process::id()));
     name.into()
 }
 

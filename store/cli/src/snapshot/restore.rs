@@ -7,6 +7,7 @@ use server::config::{Config, Request, Surroundings, resolve};
 use server::{RestoreError, RevisionBump};
 
 use super::opened::{Opened, failure, open};
+use crate::client::signals::Interruption;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
@@ -90,8 +91,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let bump = RevisionBump {
         revisions: arguments.bump_revision.unwrap_or(0),
     };
+    let interruption = Interruption::catch()?;
     let mut progress = Progress::new("restoring", 2 * file.size_bytes());
-    let restored = server::restore(&config, &file, bump, &mut |bytes| progress.advance(bytes));
+    let restored = server::restore(&config, &file, bump, &mut |bytes| {
+        progress.advance(bytes);
+        interruption.goes_on()
+    });
     drop(progress);
     let restored = restored.map_err(|error| restore_failure(path, error))?;
     let (directory, revision) = (config.node.directory.display(), restored.revision);

@@ -8,7 +8,7 @@ use server::SaveError;
 use super::download::{Unfinished, download, unwritten};
 use super::etcd_directory::EtcdArguments;
 use super::{etcd_directory, own_directory};
-use crate::client::signals::EndSignals;
+use crate::client::signals::{EndSignals, Interruption};
 use crate::client::{Connection, ConnectionArguments, run_to_end};
 use crate::failure::Failure;
 use crate::progress::LateProgress;
@@ -62,11 +62,13 @@ fn save_directory(directory: &Path, target: &Path) -> Result<(), Failure> {
     own_directory::check_stopped(directory)?;
     let unwritten = |error: io::Error| unwritten(target, &error);
     let mut file = Unfinished::create(target).map_err(unwritten)?;
+    let interruption = Interruption::catch()?;
     let shown = LateProgress::default();
     let planned = |bytes| shown.begin("saving", bytes);
     let saved = server::save_directory(directory, planned, &mut |piece| {
         shown.advance(piece.len() as u64);
-        file.output.write_all(piece)
+        interruption.check()?;
+        file.write_all(piece)
     });
     let saved = saved.map_err(|error| match error {
         SaveError::Output(error) => unwritten(error),
