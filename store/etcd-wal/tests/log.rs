@@ -228,7 +228,7 @@ fn a_log_that_does_not_continue_the_database_file_is_refused() {
     let error = log.tail(3).unwrap_err().to_string();
     assert!(error.contains("entry 5 follows entry 3"), "{error}");
 
-    // Entries of a leader that was cut off from the others, whose snapshot follows.
+    // Entries of a leader that was cut off, and then the snapshot of its successor.
     let mut log = Log::new();
     log.put(8, "a");
     log.put(9, "b");
@@ -387,7 +387,7 @@ fn a_record_that_was_not_written_whole_ends_the_last_file_only() {
     log.end_file();
     let error = log.tail(0).unwrap_err().to_string();
     assert!(
-        error.contains("byte 96: a record with the checksum"),
+        error.contains(&format!("byte {begin}: a record with the checksum")),
         "{error}"
     );
     let file = std::fs::File::options().write(true).open(log.path(0));

@@ -65,7 +65,7 @@ impl Flusher {
         let (asks, asked) = sync_channel(1);
         let (ends, ended) = sync_channel(1);
         threads::spawn("flush", move || {
-            // A failure is told to one flush alone, so the first one counts.
+            // The kernel reports a failure to one flush alone, so the first one counts.
             let flushed = asked.iter().try_for_each(|()| file.sync_data());
             // The writer may have given up.
             let _ = ends.send(flushed);
@@ -75,7 +75,7 @@ impl Flusher {
 
     fn ask(&self) {
         match self.asks.try_send(()) {
-            // The end tells why the thread is gone.
+            // The end has the reason why the thread is gone.
             Ok(()) | Err(TrySendError::Full(()) | TrySendError::Disconnected(())) => {}
         }
     }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_flush_is_told() {
+    fn a_failed_flush_fails_the_file() {
         // A pipe takes bytes, and cannot be flushed.
         let (_reader, writer) = io::pipe().unwrap();
         let mut file = FlushedFile::new(File::from(std::os::fd::OwnedFd::from(writer))).unwrap();
