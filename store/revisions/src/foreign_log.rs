@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use auth::{AuthCommand, AuthRequest, EnableRequest, Identity, Proof, SECRET_BYTES};
 use bolt::DatabaseFile;
-use engine::{HardState, SEGMENT_BYTES_MAX};
+use engine::HardState;
 use environment::randomness::secret_bytes;
 use environment::{Clock, Disk};
 use etcd_api::etcdserverpb::downgrade_request::DowngradeAction;
@@ -58,9 +58,6 @@ pub fn replay_etcd(
     options.initial_members = members.iter().map(member).collect();
     options.checks_callers = true;
     options.quota_bytes = None;
-    // An etcd may have larger requests than a member takes.
-    options.engine.log.segment_bytes = SEGMENT_BYTES_MAX;
-    options.engine.batch_bytes_max = SEGMENT_BYTES_MAX;
     let source = (file, RevisionBump::default());
     let (mut machine, reader, _) = fill(disk, directory, options, clock, source, progress)?;
     machine.promote(Duration::ZERO);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bolt::DatabaseFile;
+use engine::SEGMENT_BYTES_MAX;
 use environment::real::{RealClock, RealDisk};
 use etcd_snapshot::FileStatus;
 use etcd_wal::Tail;
@@ -128,7 +129,10 @@ pub fn save_etcd(
     })?;
     let (disk, clock) = (Arc::new(RealDisk), Arc::new(RealClock));
     let source = (file, tail);
-    let options = Options::default();
+    let mut options = Options::default();
+    // An etcd may have larger requests than a member takes.
+    options.engine.log.segment_bytes = SEGMENT_BYTES_MAX;
+    options.engine.batch_bytes_max = SEGMENT_BYTES_MAX;
     let (mut machine, held, replayed) =
         revisions::replay_etcd(disk, scratch.path(), options, clock, source, restoring)?;
     let revision = write(&held, planned, output)?;
