@@ -464,10 +464,24 @@ impl<'a> Walker<'a> {
         }
     }
 
+    /// The place up to which everything was found, if all frames before `end` of a segment were. No frame
+    /// lies between the end of a segment that was left and the first place in the next one, which a
+    /// flush of an empty segment promises.
+    fn bound_of(&self, index: usize, end: u64) -> Position {
+        let segment = &self.contents.log[index];
+        let extent = segment.extent();
+        match self.contents.log.get(index + 1) {
+            Some(next) if extent.sealed && extent.end == end => {
+                Position::new(next.id(), FRAMES_START)
+            }
+            _ => end_of(segment.id(), end),
+        }
+    }
+
     /// Looks behind the end for a frame that promises more than was found; that is damage.
     /// Returns whether there are frames of an unfinished write.
     fn check_nothing_promised(&self, index: usize, end: u64) -> Result<bool, Error> {
-        let here = end_of(self.contents.log[index].id(), end);
+        let here = self.bound_of(index, end);
         let epoch = self.last.map_or(0, |last| last.epoch);
         let torn = Cell::new(false);
         let promise = |header: &FrameHeader| {

@@ -336,6 +336,32 @@ fn flushed_groups_in_the_page_cache_survive_a_loss_of_power() {
 }
 
 #[test]
+fn a_flush_of_a_segment_that_was_just_entered_promises_no_group_in_it() {
+    let options = Options {
+        durability: Durability::Os,
+        ..explicit()
+    };
+    let mut lost = 0;
+    for seed in 0..40 {
+        let disk = SimulatedDisk::new(seed);
+        let (log, _, _) = open(&disk, options.clone()).unwrap();
+        put(&log, 1, b"flushed").unwrap();
+        log.rotate().unwrap();
+        log.flush().unwrap();
+        // Blocks of the second may be kept without those of the first.
+        put(&log, 2, &payload(2, 6000)).unwrap();
+        put(&log, 3, &payload(3, 6000)).unwrap();
+        disk.crash();
+        drop(log);
+        let disk = disk.restart(Restart::power_loss());
+        let (_log, recovered, seen) = open(&disk, options.clone()).unwrap();
+        assert!(seen.len() >= 1, "seed {seed}");
+        lost += usize::from(recovered.torn && seen.len() == 1);
+    }
+    assert!(lost > 0, "the first group was never lost alone");
+}
+
+#[test]
 fn foreign_files_wrong_versions_and_cut_files_are_named() {
     let (disk, _) = killed(3, 100);
     let header = bytes_of(&disk, &segment_path(1), 0, 48);
