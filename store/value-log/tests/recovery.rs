@@ -355,7 +355,7 @@ fn a_flush_of_a_segment_that_was_just_entered_promises_no_group_in_it() {
         drop(log);
         let disk = disk.restart(Restart::power_loss());
         let (_log, recovered, seen) = open(&disk, options.clone()).unwrap();
-        assert!(seen.len() >= 1, "seed {seed}");
+        assert!(!seen.is_empty(), "seed {seed}");
         lost += usize::from(recovered.torn && seen.len() == 1);
     }
     assert!(lost > 0, "the first group was never lost alone");
