@@ -66,7 +66,7 @@ impl SnapshotPlan {
         self.pages_bytes() + SUM_BYTES
     }
 
-    /// What `status` would say of the file, without writing it. `rows`: those of the plan, each with its
+    /// The numbers that `status` would find in the file, without writing it. `rows`: those of the plan, each with its
     /// key. `None` if they were not those.
     pub fn status<E>(
         &self,

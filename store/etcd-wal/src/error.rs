@@ -51,7 +51,7 @@ pub enum Error {
     Gap {
         /// The folder.
         directory: PathBuf,
-        /// What is missing, and what to do.
+        /// The missing part, and the remedy.
         problem: String,
     },
 }

@@ -66,6 +66,7 @@ enum Unread {
     /// The rest of a record that a crash has cut off.
     Torn,
     Damaged(String),
+    Disk(io::Error),
 }
 
 impl Records {
@@ -96,12 +97,8 @@ impl Records {
         let Some((bytes, padding)) = self.length()? else {
             return Ok(None);
         };
-        let read = match self.body(bytes, padding) {
-            Ok(body) => self.record(body.into(), bytes, sum)?,
-            Err(Unread::Torn) => Err(Unread::Torn),
-            Err(Unread::Damaged(problem)) => Err(Unread::Damaged(problem)),
-        };
-        match read {
+        let body = self.body(bytes, padding);
+        match body.and_then(|body| self.record(&body, bytes, sum)) {
             Ok(record) => {
                 let place = RecordPlace {
                     offset: self.offset + LENGTH_BYTES,
@@ -114,11 +111,11 @@ impl Records {
                 self.cut_off = Some(self.offset);
                 Ok(None)
             }
-            Err(Unread::Torn) => Err(self.damaged(
-                "its last record is cut off, and another file \
-                 follows",
-            )),
+            Err(Unread::Torn) => {
+                Err(self.damaged("its last record is cut off, and another file follows"))
+            }
             Err(Unread::Damaged(problem)) => Err(self.damaged(problem)),
+            Err(Unread::Disk(source)) => Err(self.disk(source)),
         }
     }
 
@@ -143,7 +140,7 @@ impl Records {
         Ok((length != 0).then_some((bytes, padding)))
     }
 
-    fn body(&mut self, bytes: u64, padding: u64) -> Result<Vec<u8>, Unread> {
+    fn body(&mut self, bytes: u64, padding: u64) -> Result<Bytes, Unread> {
         let left = self.file_bytes.saturating_sub(self.offset + LENGTH_BYTES);
         if bytes.checked_add(padding).is_none_or(|all| all > left) {
             return Err(Unread::Torn);
@@ -154,29 +151,22 @@ impl Records {
             )));
         }
         let mut body = vec![0; (bytes + padding) as usize];
-        match self.file.read_exact(&mut body) {
-            Ok(()) => Ok(body),
-            Err(error) => Err(Unread::Damaged(error.to_string())),
-        }
+        self.file.read_exact(&mut body).map_err(Unread::Disk)?;
+        Ok(body.into())
     }
 
     /// Checks a record. One that fails and has a sector of zeros was not written whole.
-    fn record(
-        &self,
-        body: Bytes,
-        bytes: u64,
-        sum: &mut Sum,
-    ) -> Result<Result<LoggedRecord, Unread>, Error> {
-        let unread = |problem: String| match self.is_last && self.has_empty_sector(&body) {
-            true => Ok(Err(Unread::Torn)),
-            false => Ok(Err(Unread::Damaged(problem))),
+    fn record(&self, body: &Bytes, bytes: u64, sum: &mut Sum) -> Result<LoggedRecord, Unread> {
+        let unread = |problem: String| match self.is_last && self.has_empty_sector(body) {
+            true => Err(Unread::Torn),
+            false => Err(Unread::Damaged(problem)),
         };
         let record = match LoggedRecord::decode(body.slice(..bytes as usize)) {
             Ok(record) => record,
             Err(error) => return unread(format!("a record that cannot be read: {error}")),
         };
         if record.kind == CRC {
-            return Ok(Ok(record));
+            return Ok(record);
         }
         let (stored, computed) = (record.crc, sum.add(record.data.as_deref().unwrap_or(&[])));
         if stored != computed {
@@ -184,7 +174,7 @@ impl Records {
                 "a record with the checksum {stored:08x}, and its bytes have {computed:08x}"
             ));
         }
-        Ok(Ok(record))
+        Ok(record)
     }
 
     fn has_empty_sector(&self, body: &[u8]) -> bool {

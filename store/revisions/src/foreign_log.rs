@@ -31,7 +31,7 @@ use crate::{
     RevisionBump, validate,
 };
 
-/// What became of the requests of a log.
+/// Numbers of the requests of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
     /// Requests that were carried out.

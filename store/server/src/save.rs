@@ -104,7 +104,7 @@ fn write(
     Ok(held.revision())
 }
 
-/// What became of the log of an etcd.
+/// A saved etcd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SavedEtcd {
     /// The newest revision.
@@ -114,8 +114,9 @@ pub struct SavedEtcd {
 }
 
 /// Writes the state of an etcd that has stopped: its database file, and on top what its log asks for.
-/// A new directory at `scratch` takes that state until the file is written. `restoring` gets the bytes of
-/// rows as they are read, all of them twice, and tells whether to go on; then `planned` gets the bytes of the file.
+/// A new directory at `scratch` takes that state until the file is written. `restoring` gets the bytes
+/// of rows as they are read, all of them twice, and tells whether to go on; then `planned` gets the
+/// bytes of the file.
 pub fn save_etcd(
     (file, tail): (&DatabaseFile, &Tail),
     scratch: &Path,

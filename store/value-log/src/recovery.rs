@@ -471,7 +471,7 @@ impl<'a> Walker<'a> {
         let segment = &self.contents.log[index];
         let extent = segment.extent();
         match self.contents.log.get(index + 1) {
-            Some(next) if extent.sealed && extent.end == end => {
+            Some(next) if extent.sealed && extent.end == end && self.is_linked(index + 1) => {
                 Position::new(next.id(), FRAMES_START)
             }
             _ => end_of(segment.id(), end),

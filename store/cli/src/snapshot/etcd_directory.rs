@@ -84,7 +84,7 @@ pub(super) fn save(
     if let Some((file, offset)) = tail.cut_off() {
         println!(
             "{} ends at byte {offset} with a record that was not written whole, as after a crash.\n\
-             What may follow it is not read.",
+             The bytes behind it are not read.",
             file.display()
         );
     }
@@ -103,8 +103,8 @@ fn is_majority(state: &FileState, tail: &Tail) -> bool {
 
 fn write(file: &DatabaseFile, tail: &Tail, target: &Path) -> Result<SavedEtcd, Failure> {
     let unwritten = |error: io::Error| unwritten(target, &error);
-    let mut output = Unfinished::create(target).map_err(unwritten)?;
     let interruption = Interruption::catch()?;
+    let mut output = Unfinished::create(target).map_err(unwritten)?;
     let progress = LateProgress::default();
     progress.begin("reading", 2 * file.size_bytes());
     let saved = server::save_etcd(

@@ -61,8 +61,8 @@ async fn save_or_interrupted(arguments: Arguments) -> Result<(), Failure> {
 fn save_directory(directory: &Path, target: &Path) -> Result<(), Failure> {
     own_directory::check_stopped(directory)?;
     let unwritten = |error: io::Error| unwritten(target, &error);
-    let mut file = Unfinished::create(target).map_err(unwritten)?;
     let interruption = Interruption::catch()?;
+    let mut file = Unfinished::create(target).map_err(unwritten)?;
     let shown = LateProgress::default();
     let planned = |bytes| shown.begin("saving", bytes);
     let saved = server::save_directory(directory, planned, &mut |piece| {

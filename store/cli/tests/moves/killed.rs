@@ -90,6 +90,7 @@ async fn compare_after_restart(etcd: &mut Store, file: &Path, target: MemberConf
 }
 
 #[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "files of the tests' own")]
 async fn the_directory_of_a_killed_etcd_has_all_that_it_acknowledged() {
     if etcd().is_none() {
         eprintln!("SKIPPED: there is no etcd to kill; `cargo xtask etcd` builds one");
@@ -124,8 +125,14 @@ async fn the_directory_of_a_killed_etcd_has_all_that_it_acknowledged() {
         let is_replayed = output.contains("of the write-ahead log were not in member/snap/db")
             && output.contains(" and 1 refused");
         assert!(is_replayed || flags.is_empty(), "{output}");
-        // A second time, over the first file.
-        assert_eq!(saved(&save(&data, &file, &[])), output);
+        // A second time, over the first file, with the log elsewhere.
+        let moved = folder.path().join("wal");
+        std::fs::rename(data.join("member/wal"), &moved).unwrap();
+        let error = save(&data, &file, &[]).stderr;
+        assert!(String::from_utf8_lossy(&error).contains("cannot read"));
+        let wal_dir = format!("--wal-dir={}", moved.display());
+        assert_eq!(saved(&save(&data, &file, &[&wal_dir])), output);
+        std::fs::rename(&moved, data.join("member/wal")).unwrap();
         let target = config("target", folder.path());
         compare_after_restart(&mut source, &file, target).await;
     }
@@ -182,4 +189,41 @@ async fn requests_in_the_log_of_a_killed_etcd_are_those_of_their_users() {
         let found = target.kv().range(as_user(range, &root)).await.unwrap();
         assert_eq!(found.into_inner().count, 1, "{key}");
     }
+}
+
+#[tokio::test]
+async fn uncommitted_entries_of_a_killed_etcd_are_left_out_unless_they_are_asked_for() {
+    if etcd().is_none() {
+        eprintln!("SKIPPED: there is no etcd to kill; `cargo xtask etcd` builds one");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let config_of_source = config("source", folder.path());
+    let data = config_of_source.data.clone();
+    let mut source = Store::start(Kind::Etcd, config_of_source).await;
+    source.kv().put(put("committed")).await.unwrap();
+    let add = MemberAddRequest {
+        peer_ur_ls: vec!["http://127.0.0.1:1".into()],
+        is_learner: false,
+    };
+    source.cluster().member_add(add).await.unwrap();
+    // From now on a majority has two members, and the second one is never started.
+    let mut kv = source.kv();
+    let unanswered = kv.put(put("uncommitted"));
+    let second = Duration::from_secs(1);
+    let answer = tokio::time::timeout(second, unanswered).await;
+    assert!(answer.is_err(), "{answer:?}");
+    source.member.kill().unwrap();
+
+    let file = folder.path().join("killed.db");
+    let output = saved(&save(&data, &file, &[]));
+    assert!(
+        output.contains("are left out") && output.contains("revision 2\n"),
+        "{output}"
+    );
+    let output = saved(&save(&data, &file, &["--with-uncommitted"]));
+    assert!(
+        !output.contains("left out") && output.contains("revision 3\n"),
+        "{output}"
+    );
 }

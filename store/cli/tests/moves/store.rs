@@ -6,6 +6,7 @@ use std::process::Command;
 
 use etcd_api::authpb::Permission;
 use etcd_api::etcdserverpb::auth_client::AuthClient;
+use etcd_api::etcdserverpb::cluster_client::ClusterClient;
 use etcd_api::etcdserverpb::kv_client::KvClient;
 use etcd_api::etcdserverpb::lease_client::LeaseClient;
 use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
@@ -72,6 +73,10 @@ impl Store {
 
     pub fn kv(&self) -> KvClient<Channel> {
         KvClient::new(self.channel.clone())
+    }
+
+    pub fn cluster(&self) -> ClusterClient<Channel> {
+        ClusterClient::new(self.channel.clone())
     }
 
     pub fn leases(&self) -> LeaseClient<Channel> {
