@@ -80,7 +80,7 @@ impl Interruption {
     pub(crate) fn check(&self) -> io::Result<()> {
         match self.goes_on() {
             true => Ok(()),
-            false => Err(io::Error::other("interrupted")),
+            false => Err(io::ErrorKind::Interrupted.into()),
         }
     }
 

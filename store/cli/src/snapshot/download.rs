@@ -201,6 +201,9 @@ fn inflate(block: CompressedBlock) -> Result<SnapshotResponse, Status> {
 }
 
 pub(super) fn unwritten(target: &Path, error: &io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::Interrupted {
+        return Failure::failed("interrupted: nothing was saved", "");
+    }
     Failure::failed(
         format_args!("cannot write {}: {error}", target.display()),
         "Name a file in a folder with room that this user may write.",

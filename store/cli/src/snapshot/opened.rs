@@ -32,7 +32,7 @@ pub(super) fn open(opened: &Opened) -> Result<DatabaseFile, Failure> {
 /// A failure that names the file once.
 pub(super) fn failure(path: &Path, error: Error) -> Failure {
     match error {
-        Error::File(_) | Error::Changed(_) => Failure::failed(error, ""),
+        Error::File(_) | Error::Changed(_) | Error::Interrupted => Failure::failed(error, ""),
         error => Failure::failed(format_args!("{}: {error}", path.display()), ""),
     }
 }
