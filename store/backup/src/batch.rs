@@ -73,7 +73,7 @@ impl ChangeBatch {
         marker.finish()
     }
 
-    /// Bytes that [`ChangeBatch::encode`] writes.
+    /// Bytes that `ChangeBatch::encode` writes.
     pub fn encoded_bytes(&self) -> usize {
         let rows = self.rows.iter().map(|row| ROW_BYTES + row.value.len());
         BATCH_BYTES

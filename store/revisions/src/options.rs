@@ -23,9 +23,9 @@ pub struct Options {
     pub learners_max: usize,
     /// Shorter leases are lengthened to this.
     pub lease_ttl_min_seconds: i64,
-    /// Expired leases handed out by [`crate::Machine::expired`] per second.
+    /// Expired leases given out per second, to be revoked.
     pub lease_revocations_per_second: u32,
-    /// Delay after which [`crate::Machine::expired`] returns an expired lease again if it has not
+    /// Delay after which an expired lease is given out again if it has not
     /// been revoked.
     pub lease_revocation_retry: Duration,
     /// Seed of the lease ids that the machine picks; `None` takes a seed from the kernel.
