@@ -124,6 +124,16 @@ impl Applier {
         self.maintenance.checkpoint(&mut self.applied, state)
     }
 
+    /// Before [`Applier::close`]: writes a checkpoint if the next opening would replay much of the
+    /// log without it. An error leaves the store as it is, for the opening to replay.
+    pub fn checkpoint_for_opening(
+        &mut self,
+        state: &mut dyn FnMut() -> Vec<u8>,
+    ) -> Result<(), Error> {
+        self.maintenance
+            .checkpoint_for_opening(&mut self.applied, state)
+    }
+
     /// Has [`Applier::maintain`] release all that is garbage at this moment, for
     /// stores of any size. One that is under way starts over.
     pub fn begin_defragmentation(&mut self) {

@@ -44,6 +44,9 @@ const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_DOUBLINGS_MAX: u32 = 5;
 /// Pointers swapped in one step.
 const SWAPS_PER_STEP: usize = 4096;
+/// A log that has grown by less than this since its last checkpoint is replayed in the time that
+/// another checkpoint would take.
+const CLOSING_BYTES_MIN: u64 = 4 << 20;
 
 /// Work that is under way beside the applying thread.
 #[derive(Debug)]
@@ -275,13 +278,36 @@ impl Maintenance {
     }
 
     fn checkpoint_is_due(&self, applied: &Applied) -> bool {
-        let options = &applied.parts.options;
+        let due_bytes = applied.parts.options.checkpoint_bytes.max(self.last_bytes);
+        self.wanted || self.bytes_to_replay(applied) >= due_bytes
+    }
+
+    /// Bytes that the log has grown by since the last checkpoint was begun.
+    fn bytes_to_replay(&self, applied: &Applied) -> u64 {
+        let segment_bytes = applied.parts.options.log.segment_bytes;
         let (now, then) = (applied.index.applied_position, self.last_begun);
         let segments = u64::from(now.segment().saturating_sub(then.segment()));
-        let bytes =
-            (segments * options.log.segment_bytes + now.offset()).saturating_sub(then.offset());
-        let due_bytes = options.checkpoint_bytes.max(self.last_bytes);
-        self.wanted || bytes >= due_bytes
+        (segments * segment_bytes + now.offset()).saturating_sub(then.offset())
+    }
+
+    /// Writes a checkpoint before the engine is closed, if the next opening takes much longer
+    /// without it: replaying costs more for each byte than loading a checkpoint. Work that is
+    /// under way ends without a result.
+    pub(crate) fn checkpoint_for_opening(
+        &mut self,
+        applied: &mut Applied,
+        state: &mut dyn FnMut() -> Vec<u8>,
+    ) -> Result<(), Error> {
+        let log_view = &applied.parts.records.log_view;
+        let few_bytes = CLOSING_BYTES_MIN.min(applied.parts.options.checkpoint_bytes);
+        let pays = self.bytes_to_replay(applied) >= few_bytes.max(self.last_bytes / 2);
+        if !pays || log_view.log.status().failed.is_some() {
+            return Ok(());
+        }
+        if matches!(&self.work, Work::Running(task) if !task.is_finished()) {
+            self.cancel(&applied.parts.records.lifecycle);
+        }
+        self.checkpoint(applied, &state())
     }
 
     /// Swaps at most `at_most` pointers. After the last one a checkpoint is wanted.

@@ -68,3 +68,64 @@ fn a_checkpoint_is_due_when_the_log_has_grown_by_as_much_as_the_last_one_took() 
         store = open(&disk);
     }
 }
+
+/// A store with checkpoints that are not due in this test.
+fn open_with_rare_checkpoints(disk: &SimulatedDisk) -> Store {
+    let options = Options {
+        log: engine::LogOptions {
+            segment_bytes: 1 << 20,
+            ..options().log
+        },
+        checkpoint_bytes: 128 << 20,
+        ..options()
+    };
+    Store::open(disk, options, Model::default()).unwrap()
+}
+
+fn write(store: &mut Store, bytes: usize) {
+    const VALUE_BYTES: usize = 20_000;
+    for _ in 0..bytes.div_ceil(VALUE_BYTES) {
+        store.write(&[put("k", [7; VALUE_BYTES])]).unwrap();
+    }
+}
+
+/// Checkpoints that are written before the store is closed.
+fn checkpoints_before_the_end(store: &mut Store) -> u64 {
+    let before = store.engine.status().upkeep.checkpoints;
+    let state = store.state();
+    let written = store.applier.checkpoint_for_opening(&mut || state.clone());
+    written.unwrap();
+    store.engine.status().upkeep.checkpoints - before
+}
+
+#[test]
+fn the_end_of_a_store_writes_a_checkpoint_if_much_of_the_log_would_be_replayed() {
+    let disk = SimulatedDisk::new(2);
+    let mut store = open_with_rare_checkpoints(&disk);
+    write(&mut store, 1 << 20);
+    assert_eq!(checkpoints_before_the_end(&mut store), 0);
+    write(&mut store, 4 << 20);
+    assert_eq!(checkpoints_before_the_end(&mut store), 1);
+    assert_eq!(
+        checkpoints_before_the_end(&mut store),
+        0,
+        "nothing was written since"
+    );
+    let model = store.model.clone();
+    drop(store);
+    let disk = disk.restart(environment::simulated::Restart::ProcessCrash);
+    let mut store = open_with_rare_checkpoints(&disk);
+    assert_eq!(store.recovered.batches, 0, "nothing is replayed");
+    store.model = model;
+    store.check_reads();
+}
+
+#[test]
+fn the_end_of_a_store_on_a_failed_device_writes_no_checkpoint() {
+    let disk = SimulatedDisk::new(3);
+    let mut store = open_with_rare_checkpoints(&disk);
+    write(&mut store, 5 << 20);
+    disk.inject(disk.io_count(), environment::simulated::Fault::FailedFlush);
+    store.write(&[put("k", "v")]).unwrap_err();
+    assert_eq!(checkpoints_before_the_end(&mut store), 0);
+}

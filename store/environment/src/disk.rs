@@ -89,4 +89,9 @@ pub trait File: Send + Sync + Debug + 'static {
     fn keep_size(&self);
     /// Cuts or extends the file; the new bytes of an extended file read as zero.
     fn set_size(&self, size: u64) -> io::Result<()>;
+    /// Extends the file to `size` bytes, which read as zero, and takes room for all of them, so
+    /// that no later write below `size` meets a full disk. Nothing is written: the first durable
+    /// write to a block costs a journal commit. A file that is as long or longer keeps its size.
+    /// `Unsupported` where the file system cannot do this; then nothing has changed.
+    fn reserve(&self, size: u64) -> io::Result<()>;
 }

@@ -98,6 +98,37 @@ fn a_size_can_be_cut_and_extended_with_zeros() {
 }
 
 #[test]
+fn reserved_bytes_read_as_zeros_and_keep_what_was_written() {
+    on_both(|disk, directory| {
+        let path = directory.join("file");
+        let file = disk.open(&path, OpenMode::CreateNew).unwrap();
+        file.write_at(&[&[9; 5_000]], 0).unwrap();
+        file.reserve(100_000).unwrap();
+        file.reserve(50_000).unwrap();
+        file.write_at(&[&[8; 10]], 60_000).unwrap();
+        file.sync_data().unwrap();
+        let mut expected = vec![9; 5_000];
+        expected.resize(100_000, 0);
+        expected[60_000..60_010].fill(8);
+        assert_eq!(contents(disk, &path, OpenMode::Read), expected);
+        assert_eq!(contents(disk, &path, OpenMode::ReadDevice), expected);
+    });
+}
+
+#[test]
+fn a_handle_for_reading_reserves_nothing() {
+    on_both(|disk, directory| {
+        let path = directory.join("file");
+        disk.open(&path, OpenMode::CreateNew).unwrap();
+        for mode in [OpenMode::Read, OpenMode::ReadDevice] {
+            let file = disk.open(&path, mode).unwrap();
+            assert!(file.reserve(4_096).is_err());
+            assert_eq!(file.size().unwrap(), 0);
+        }
+    });
+}
+
+#[test]
 fn a_file_that_keeps_its_size_is_not_cut() {
     on_both(|disk, directory| {
         let path = directory.join("file");
@@ -287,7 +318,7 @@ fn random_call(
 ) -> String {
     let path = directory.join(format!("f{}", random.below(4)));
     let other = directory.join(format!("f{}", random.below(4)));
-    let (choice, offset) = (random.below(9), random.below(20_000));
+    let (choice, offset) = (random.below(10), random.below(20_000));
     let bytes = vec![random.next_u64() as u8; random.below(9_000) as usize];
     let kind = |error: std::io::Error| error.kind();
     let open = |mode| disk.open(&path, mode).map_err(kind);
@@ -311,6 +342,10 @@ fn random_call(
         7 => format!(
             "{:?}",
             open(OpenMode::Read).map(|_| contents(disk, &path, OpenMode::Read))
+        ),
+        8 => format!(
+            "{:?}",
+            open(OpenMode::ReadWrite).map(|it| it.reserve(offset + 1).unwrap())
         ),
         _ => format!(
             "{:?}",

@@ -358,6 +358,35 @@ fn a_full_disk_takes_overwrites_and_refuses_growth() {
 }
 
 #[test]
+fn a_full_disk_takes_writes_to_reserved_bytes() {
+    let (disk, file) = disk_with_file(16, &[1; 4_096]);
+    let available = |disk: &SimulatedDisk| {
+        let space = disk.space(Path::new(DIRECTORY)).unwrap();
+        space.available_bytes
+    };
+    disk.set_capacity(4 * 4_096);
+    let error = file.reserve(5 * 4_096).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+    assert_eq!(file.size().unwrap(), 4_096, "a refusal changes nothing");
+    file.reserve(4 * 4_096).unwrap();
+    assert_eq!(available(&disk), 0);
+    file.write_durable_at(&[&[2; 4_096]], 8_192).unwrap();
+    file.write_at(&[&[3; 4_096]], 12_288).unwrap();
+    let after = disk.restart(Restart::power_loss());
+    assert_eq!(contents(&after, OpenMode::Read)[8_192..12_288], [2; 4_096]);
+    assert_eq!(available(&after), 0, "the room survives with the size");
+}
+
+#[test]
+fn a_quota_refuses_a_reservation_as_it_refuses_a_write() {
+    let (disk, file) = disk_with_file(16, &[1; 4_096]);
+    disk.set_quota(Some(2 * 4_096));
+    let error = file.reserve(3 * 4_096).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::QuotaExceeded);
+    file.reserve(2 * 4_096).unwrap();
+}
+
+#[test]
 fn a_flipped_bit_is_seen_by_everyone_and_stays() {
     let (disk, _file) = disk_with_file(17, &[0; 5_000]);
     disk.flip_bit(Path::new(PATH), 4_321, 3);

@@ -99,6 +99,7 @@ fn run_once(
             while core.step()? == Left::Step {}
         }
     }
+    core.checkpoint_for_opening()?;
     story.checkpoints += core.engine.status().upkeep.checkpoints;
     Ok(())
 }

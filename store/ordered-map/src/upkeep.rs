@@ -111,6 +111,14 @@ impl Core {
         })?
     }
 
+    /// Shortens the next opening. There are no writers any more.
+    pub(crate) fn checkpoint_for_opening(&self) -> Result<(), Error> {
+        self.at_work(|work| {
+            let state = &mut || STAMP.to_vec();
+            Ok(work.applier.checkpoint_for_opening(state)?)
+        })?
+    }
+
     /// Body of the upkeep thread.
     fn run_upkeep(&self) {
         let mut last_error = String::new();
@@ -163,6 +171,9 @@ impl Drop for Upkeep {
         self.core.bell.end();
         if let Some(Err(_panic)) = self.thread.take().map(JoinHandle::join) {
             tracing::warn!("upkeep ended in a panic before the map was closed");
+        }
+        if let Err(error) = self.core.checkpoint_for_opening() {
+            tracing::warn!("the next opening replays the log: {error}");
         }
     }
 }

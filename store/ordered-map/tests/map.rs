@@ -287,6 +287,31 @@ fn at_the_limit_of_memory_only_deletions_pass() {
 }
 
 #[test]
+fn closing_a_map_that_was_filled_leaves_its_index_for_the_next_opening() {
+    const KEYS: u64 = 30_000;
+    let (directory, map) = a_map();
+    for number in 0..KEYS {
+        map.put(number.to_be_bytes(), [7; 100]).unwrap();
+    }
+    assert_eq!(map.status().upkeep.checkpoints, 0, "none is due yet");
+    drop(map);
+    let files = std::fs::read_dir(directory.path().join("data")).unwrap();
+    let sizes = files.map(Result::unwrap).filter_map(|file| {
+        let name = file.file_name().into_string().unwrap();
+        let is_checkpoint = name.ends_with(".checkpoint");
+        is_checkpoint.then(|| file.metadata().unwrap().len())
+    });
+    let largest = sizes.max().unwrap();
+    assert!(largest > KEYS * 16, "{largest} bytes");
+    let map = options(&directory).open().unwrap();
+    assert_eq!(map.len(), KEYS);
+    assert_eq!(
+        map.get(29_999_u64.to_be_bytes()).unwrap().unwrap(),
+        [7; 100][..]
+    );
+}
+
+#[test]
 fn a_directory_in_use_or_of_another_program_is_refused() {
     let (directory, map) = a_map();
     let error = options(&directory).open().unwrap_err().to_string();

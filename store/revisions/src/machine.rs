@@ -183,6 +183,11 @@ impl Machine {
     pub fn close(&mut self) -> Result<(), Error> {
         self.demote();
         self.end_hashing();
+        let shared = &self.shared;
+        let state = &mut || shared.checkpoint_state();
+        if let Err(error) = self.applier.checkpoint_for_opening(state) {
+            tracing::warn!(%error, "the next start replays the log, because no checkpoint was written");
+        }
         Ok(self.applier.close()?)
     }
 

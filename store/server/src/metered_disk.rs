@@ -102,4 +102,8 @@ impl File for MeteredFile {
     fn set_size(&self, size: u64) -> io::Result<()> {
         self.inner.set_size(size)
     }
+
+    fn reserve(&self, size: u64) -> io::Result<()> {
+        self.inner.reserve(size)
+    }
 }

@@ -27,7 +27,7 @@ use crate::ledger::{UNIT_BYTES, Want, gap_before, would_fit};
 use crate::log_state::{Control, LargeFrame, LogState, NO_BUFFER};
 use crate::position::end_of;
 use crate::segment::{Extent, Segment};
-use crate::{Durability, Error, Position, Seal, Sequence};
+use crate::{Blocks, Durability, Error, Position, Seal, Sequence};
 
 /// The flush thread's state. A log has one: it alone opens and drains the buffers.
 #[derive(Debug)]
@@ -77,7 +77,8 @@ impl Committer {
     }
 
     /// Writes and flushes the frame that every opening starts with, entering
-    /// the next segment when this one has no room for it.
+    /// the next segment when this one has no room for it. The frame overwrites what a torn write
+    /// may have left, so it is in this segment where there is room.
     pub fn write_opening(&mut self) -> Result<(), Error> {
         let frame = empty_frame(FrameKind::Opening);
         if !self.fits(frame.len()) {
@@ -85,7 +86,17 @@ impl Committer {
         }
         self.write_alone(frame, Durability::Durable)?;
         self.chain.synced_up_to = self.end();
+        if self.is_slow() && self.can_enter_next() {
+            self.enter_next()?;
+        }
         Ok(())
+    }
+
+    /// Each group is going to be flushed, and the segment was begun by an opening that flushed
+    /// none.
+    fn is_slow(&self) -> bool {
+        let wanted = self.shared.options.durability.blocks();
+        (wanted, self.active.header.blocks) == (Blocks::Written, Blocks::Reserved)
     }
 
     /// Lets producers in, and returns the buffer that they fill. The opening

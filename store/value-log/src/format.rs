@@ -28,7 +28,7 @@
 //! What makes a frame inside a value no frame: its header would have to know
 //! the log's [`Salt`], which is in segment headers only.
 
-use crate::{Position, SegmentKind, Sequence, Tag};
+use crate::{Blocks, Position, SegmentKind, Sequence, Tag};
 
 /// Version of everything below.
 pub(crate) const VERSION: u32 = 2;
@@ -111,7 +111,8 @@ pub(crate) enum Unreadable {
 ///  20  4  epoch of the opening that prepared it
 ///  24  8  size of the segment in bytes
 ///  32  1  kind: 1 log, 2 sorted
-///  33  3  zero
+///  33  1  blocks: 0 written, 1 reserved
+///  34  2  zero
 ///  36  8  salt of the log
 ///  44  4  CRC of bytes 0 to 43
 /// ```
@@ -128,6 +129,8 @@ pub struct SegmentHeader {
     pub segment_bytes: u64,
     /// What the segment is for.
     pub kind: SegmentKind,
+    /// How its blocks were made ready.
+    pub blocks: Blocks,
     /// The salt of its log.
     pub salt: Salt,
 }
@@ -144,6 +147,7 @@ impl SegmentHeader {
         put_u32(&mut bytes, 20, self.epoch);
         put_u64(&mut bytes, 24, self.segment_bytes);
         bytes[32] = self.kind as u8;
+        bytes[33] = self.blocks as u8;
         put_u64(&mut bytes, SALT_START, self.salt.0);
         seal_crc(&mut bytes);
         bytes
@@ -163,6 +167,10 @@ impl SegmentHeader {
             kind: [SegmentKind::Log, SegmentKind::Sorted]
                 .into_iter()
                 .find(|&kind| kind as u8 == bytes[32])
+                .ok_or(Unreadable::Nonsense)?,
+            blocks: [Blocks::Written, Blocks::Reserved]
+                .into_iter()
+                .find(|&blocks| blocks as u8 == bytes[33])
                 .ok_or(Unreadable::Nonsense)?,
             salt: Salt(get_u64(bytes, SALT_START)),
         })

@@ -57,6 +57,7 @@
 
 #![warn(missing_docs)]
 
+mod blocks;
 mod body;
 mod buffer;
 mod commit_progress;
@@ -94,6 +95,7 @@ mod tag;
 mod window;
 mod work;
 
+pub use blocks::Blocks;
 pub use body::{Body, BodyBuilder};
 pub use error::Error;
 pub use group::{Appended, Group, GroupBuffer};

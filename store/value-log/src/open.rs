@@ -16,10 +16,10 @@ use crate::log::{Log, Threads};
 use crate::log_state::LogState;
 use crate::position::end_of;
 use crate::recovery::{Visit, Walked, Walker};
-use crate::segment::{Extent, FileName, Segment};
+use crate::segment::{Extent, FileName, Segment, SpareFile};
 use crate::segment_pool::{PoolParameters, PoolState, SegmentPool};
 use crate::window::FileWindow;
-use crate::{Error, Group, Options, Position, Recovered, Sequence, Worker};
+use crate::{Blocks, Error, Group, Options, Position, Recovered, Sequence, Worker};
 
 /// The epoch of the first opening.
 const FIRST_EPOCH: u32 = 1;
@@ -105,7 +105,12 @@ fn resume(
     let beyond = contents.log.split_off(walked.tail + 1);
     let active = Arc::clone(&contents.log[walked.tail]);
     flush_accepted(&contents.log, &walked)?;
-    let next = retire_beyond(&*disk, path, &mut contents, &active, beyond)?;
+    let retiring = Retiring {
+        disk: &*disk,
+        path,
+        blocks: options.durability.blocks(),
+    };
+    let next = retiring.retire(&mut contents, &active, beyond)?;
     let segment_bytes = active.header.segment_bytes;
     let state = state(&*disk, path, segment_bytes, &contents, next, active.id())?;
     let log = (walked.epoch + 1, active.header.salt);
@@ -139,38 +144,59 @@ fn flush_accepted(log: &[Arc<Segment>], walked: &Walked) -> Result<(), Error> {
     Ok(())
 }
 
-/// Segments behind the tail hold nothing that counts: the one that follows it
-/// is kept as the next, others become spares. One that begins with a frame is
-/// never the next: if a replay began there before anything else was
-/// written to it, that frame would pass for the first. As a spare it gets a
-/// new number, so that its old frames are recognised as stale.
-fn retire_beyond(
-    disk: &dyn Disk,
-    path: &Path,
-    contents: &mut Contents,
-    active: &Segment,
-    beyond: Vec<Arc<Segment>>,
-) -> Result<Option<Arc<Segment>>, Error> {
-    let mut next = None;
-    for segment in beyond {
-        let follows = segment.header.previous == active.id()
-            && segment.header.segment_bytes == active.header.segment_bytes
-            && !begins_with_a_frame(&segment)?;
-        if follows && next.is_none() {
-            segment.set_extent(Extent::EMPTY);
-            next = Some(segment);
-            continue;
+/// What becomes of the segments behind the tail, which hold nothing that counts.
+struct Retiring<'a> {
+    disk: &'a dyn Disk,
+    path: &'a Path,
+    /// What the log wants of its segments from now on.
+    blocks: Blocks,
+}
+
+impl Retiring<'_> {
+    /// The segment that follows the tail is kept as the next, others become spares. One that
+    /// begins with a frame is never the next: if a replay began there before anything else was
+    /// written to it, that frame would pass for the first. As a spare it gets a
+    /// new number, so that its old frames are recognised as stale.
+    fn retire(
+        &self,
+        contents: &mut Contents,
+        active: &Segment,
+        beyond: Vec<Arc<Segment>>,
+    ) -> Result<Option<Arc<Segment>>, Error> {
+        let mut next = None;
+        for segment in beyond {
+            let follows = segment.header.previous == active.id()
+                && segment.header.segment_bytes == active.header.segment_bytes
+                && (self.blocks, segment.header.blocks) != (Blocks::Written, Blocks::Reserved)
+                && !begins_with_a_frame(&segment)?;
+            if follows && next.is_none() {
+                segment.set_extent(Extent::EMPTY);
+                next = Some(segment);
+                continue;
+            }
+            self.take_out_of_use(&segment, contents)?;
+        }
+        self.disk
+            .sync_directory(self.path)
+            .map_err(Error::io("sync directory", self.path))?;
+        Ok(next)
+    }
+
+    /// A spare that later openings find has written blocks.
+    fn take_out_of_use(&self, segment: &Segment, contents: &mut Contents) -> Result<(), Error> {
+        let path = &segment.path;
+        if segment.header.blocks == Blocks::Reserved {
+            return self.disk.remove(path).map_err(Error::io("remove", path));
         }
         let number = contents.spare_number;
         contents.spare_number += 1;
-        let to = FileName::Spare(number).in_directory(path);
-        disk.rename(&segment.path, &to)
-            .map_err(Error::io("rename", &segment.path))?;
+        let to = FileName::Spare(number).in_directory(self.path);
+        self.disk
+            .rename(path, &to)
+            .map_err(Error::io("rename", path))?;
         contents.spares.push(number);
+        Ok(())
     }
-    disk.sync_directory(path)
-        .map_err(Error::io("sync directory", path))?;
-    Ok(next)
 }
 
 fn begins_with_a_frame(segment: &Arc<Segment>) -> Result<bool, Error> {
@@ -195,7 +221,7 @@ fn state(
             .open(&spare, environment::OpenMode::Read)
             .map_err(Error::io("open", &spare))?;
         if file.size().map_err(Error::io("ask the size of", &spare))? == segment_bytes {
-            spares.push(number);
+            spares.push(SpareFile::written(number));
         } else {
             disk.remove(&spare).map_err(Error::io("remove", &spare))?;
         }
@@ -218,6 +244,7 @@ fn pool(
         segment_bytes,
         reserve_bytes: options.reserve_bytes,
         target: options.spare_segments,
+        blocks: options.durability.blocks(),
         has_thread: options.worker.pool_has_thread(),
         epoch,
         salt,

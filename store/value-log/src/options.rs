@@ -1,6 +1,6 @@
 //! Options of a log.
 
-use crate::Error;
+use crate::{Blocks, Error};
 
 /// Smallest segment: tests and tools.
 pub const SEGMENT_BYTES_MIN: u64 = 64 << 10;
@@ -18,6 +18,18 @@ pub enum Durability {
     /// In the page cache: survives the process, not the machine. Flushed when
     /// a segment is left and at close.
     Os,
+}
+
+impl Durability {
+    /// How the blocks of a log's segments are made ready. Where each group is flushed, blocks
+    /// are written first, so that a flush is one flush; elsewhere that would double the work
+    /// of the device.
+    pub(crate) fn blocks(self) -> Blocks {
+        match self {
+            Durability::Durable => Blocks::Written,
+            Durability::Os => Blocks::Reserved,
+        }
+    }
 }
 
 /// What ends a group.

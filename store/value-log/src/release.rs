@@ -1,7 +1,7 @@
 //! Releasing segments.
 
 use crate::Error;
-use crate::segment::Segments;
+use crate::segment::{Segments, SpareFile};
 use crate::segment_pool::SegmentPool;
 
 /// Recycles or removes sealed segments: none if one of them must not be released, otherwise
@@ -24,21 +24,21 @@ pub(crate) fn release(segments: &Segments, pool: &SegmentPool, ids: &[u32]) -> R
     recycled
 }
 
-/// Adds the number of the spare that the file becomes, if it becomes one.
+/// Adds the spare that the file becomes, if it becomes one.
 fn recycle(
     segments: &Segments,
     pool: &SegmentPool,
     id: u32,
-    spares: &mut Vec<u32>,
+    spares: &mut Vec<SpareFile>,
 ) -> Result<(), Error> {
     // It is absent when the caller named it twice.
     let Some(segment) = segments.remove(id) else {
         return Ok(());
     };
     match pool.recycle(&segment) {
-        Ok(number) => {
+        Ok(spare) => {
             segment.set_released();
-            spares.extend(number);
+            spares.extend(spare);
             Ok(())
         }
         Err(error) => {

@@ -11,7 +11,7 @@ use crate::frame::{Chain, Finisher};
 use crate::log_state::LogState;
 use crate::record;
 use crate::release::release;
-use crate::segment::Segment;
+use crate::segment::{Segment, SpareFile};
 use crate::segment_pool::SortedRoom;
 use crate::{Error, Position, Record, Sequence, Tag};
 
@@ -35,8 +35,8 @@ pub struct Relocation {
 
 #[derive(Debug)]
 struct OpenSegment {
-    /// Number of the spare file that it still is.
-    spare: u32,
+    /// The spare file that it still is.
+    spare: SpareFile,
     segment: Segment,
     /// Where `frame` will be written.
     offset: u64,
@@ -142,7 +142,7 @@ impl Drop for Relocation {
 }
 
 impl OpenSegment {
-    fn new(spare: u32, segment: Segment) -> OpenSegment {
+    fn new(spare: SpareFile, segment: Segment) -> OpenSegment {
         let chain = Chain {
             salt: segment.header.salt,
             epoch: segment.header.epoch,

@@ -15,7 +15,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use environment::{File, Mutex};
 
 use crate::format::{FRAMES_START, ReachNote, SegmentHeader};
-use crate::{Position, SegmentInfo, SegmentKind, Tag};
+use crate::{Blocks, Position, SegmentInfo, SegmentKind, Tag};
 
 /// How far a segment is filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,8 +228,31 @@ pub(crate) enum FileName {
     Segment(SegmentKind, u32),
     /// `<n>.spare`: zero-written or recycled, free to take.
     Spare(u32),
-    /// `<n>.making`: left behind half made.
+    /// `<n>.making`: half made, or a spare with blocks that are only reserved. It does not outlive
+    /// the opening that made it.
     Making(u32),
+}
+
+/// A file that is not in use, and becomes a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SpareFile {
+    pub number: u32,
+    pub blocks: Blocks,
+}
+
+impl SpareFile {
+    /// A spare that every opening finds again.
+    pub fn written(number: u32) -> SpareFile {
+        let blocks = Blocks::Written;
+        SpareFile { number, blocks }
+    }
+
+    pub fn name(self) -> FileName {
+        match self.blocks {
+            Blocks::Written => FileName::Spare(self.number),
+            Blocks::Reserved => FileName::Making(self.number),
+        }
+    }
 }
 
 impl FileName {
@@ -286,6 +309,7 @@ mod tests {
             epoch: 1,
             segment_bytes: 8_192,
             kind: SegmentKind::Log,
+            blocks: Blocks::Written,
             salt: Salt(1),
         };
         let segment = Segment::new(header, path.into(), file, 8_192, Extent::EMPTY);

@@ -1,14 +1,20 @@
 //! Segments made ahead, so that a commit never waits for one.
 //!
 //! ```text
+//!   each group flushed:
 //!   n.making ──zeros, sync──► n.spare ──header, sync──► id.log (next) ──► active
 //!      ▲ 16 KiB at a time        ▲                                          │
 //!      └ new file                └────────── rename: recycled ◄── released ─┘
+//!
+//!   no flush for each group, and sorted segments:
+//!   n.making ──room reserved, sync──► header, sync──► id.log or .sorted ──► removed
 //! ```
 //!
-//! A file's blocks are written once, when it is made: overwriting a written
-//! block costs one device flush, an unwritten extent costs two. A recycled
-//! file is not zeroed again: frames carry their segment's id.
+//! Where each group is flushed, a file's blocks are written once, when it is made:
+//! overwriting a written block costs one device flush, an unwritten extent costs two. A recycled
+//! file is not zeroed again: frames carry their segment's id. Elsewhere zeros would only
+//! double what the device has to write, so the room is reserved, and such a file keeps the
+//! name of one that is being made: the next opening removes it if it never became a segment.
 //!
 //! The *next* log segment is ready in every respect: entering it costs the
 //! commit path neither a flush nor a directory operation. It is open, so it
@@ -27,6 +33,7 @@
 mod sorted;
 mod state;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
@@ -39,8 +46,8 @@ use crate::format::{
     Salt, SegmentHeader,
 };
 use crate::position::end_of;
-use crate::segment::{Extent, FileName, Segment, reach_for};
-use crate::{Error, Position, SegmentKind};
+use crate::segment::{Extent, FileName, Segment, SpareFile, reach_for};
+use crate::{Blocks, Error, Position, SegmentKind};
 use state::Job;
 
 pub(crate) use sorted::SortedRoom;
@@ -60,6 +67,8 @@ pub(crate) struct PoolParameters {
     pub reserve_bytes: u64,
     /// Segments wanted ready, the next one included.
     pub target: usize,
+    /// How the blocks of log segments are made ready.
+    pub blocks: Blocks,
     /// Whether a thread makes them.
     pub has_thread: bool,
     pub epoch: u32,
@@ -126,8 +135,8 @@ impl SegmentPool {
                 Ok(())
             }
             Job::Spare => self
-                .make_spare(self.parameters.reserve_bytes)
-                .map(|number| self.state.lock().spares.push(number))
+                .make_spare(self.parameters.blocks, self.parameters.reserve_bytes)
+                .map(|spare| self.state.lock().spares.push(spare))
                 .map_err(|error| self.refusal(error)),
         };
         self.state.lock().note_outcome(result);
@@ -308,72 +317,89 @@ impl SegmentPool {
     }
 
     fn try_prepare_next(&self) -> Result<(), Error> {
-        let number = self.take_spare_or_make()?;
+        let spare = self.take_spare_or_make()?;
         let header = {
             let mut state = self.state.lock();
             let previous = state.active;
-            self.header(state.allocate_id()?, previous, SegmentKind::Log)
+            self.header(
+                state.allocate_id()?,
+                previous,
+                SegmentKind::Log,
+                spare.blocks,
+            )
         };
-        let next = self.prepare_spare(number, header)?;
+        let next = self.prepare_spare(spare, header)?;
         let before = self.state.lock().next.replace(Arc::new(next));
         assert!(before.is_none(), "{before:?} was to be the next segment");
         Ok(())
     }
 
-    fn header(&self, id: u32, previous: u32, kind: SegmentKind) -> SegmentHeader {
+    fn header(&self, id: u32, previous: u32, kind: SegmentKind, blocks: Blocks) -> SegmentHeader {
         SegmentHeader {
             id,
             previous,
             epoch: self.parameters.epoch,
             segment_bytes: self.parameters.segment_bytes,
             kind,
+            blocks,
             salt: self.parameters.salt,
         }
     }
 
     /// Removes a spare after a failed write to it: the contents of its blocks are unknown.
-    pub fn discard(&self, number: u32) {
-        let path = FileName::Spare(number).in_directory(&self.parameters.directory);
+    pub fn discard(&self, spare: SpareFile) {
         // If the removal fails, the next opening finds a spare, which is overwritten before
         // it is read.
-        let _ = self.parameters.disk.remove(&path);
+        let _ = self.parameters.disk.remove(&self.path_of(spare));
     }
 
     /// Adds spare files. Their names must be lasting: the pool
     /// overwrites a spare's header, which a lost rename would leave in a file
-    /// that still has a segment's name.
-    pub fn put_back(&self, numbers: &[u32]) {
-        self.state.lock().spares.extend_from_slice(numbers);
+    /// that still has a segment's name. The log makes no use of blocks that are only reserved
+    /// where it flushes each group.
+    pub fn put_back(&self, spares: &[SpareFile]) {
+        for &spare in spares {
+            match (self.parameters.blocks, spare.blocks) {
+                (Blocks::Written, Blocks::Reserved) => self.discard(spare),
+                _ => self.state.lock().spares.push(spare),
+            }
+        }
+    }
+
+    fn path_of(&self, spare: SpareFile) -> PathBuf {
+        spare.name().in_directory(&self.parameters.directory)
     }
 
     /// Renames the file of a segment that is no longer in use to a spare's name and returns
-    /// the spare's number, or removes it when there are enough. After an error the segment is
+    /// the spare, or removes it when there are enough. After an error the segment is
     /// as it was.
-    pub fn recycle(&self, segment: &Segment) -> Result<Option<u32>, Error> {
-        let Some(number) = self.number_for(segment) else {
-            self.parameters
-                .disk
-                .remove(&segment.path)
-                .map_err(Error::io("remove", &segment.path))?;
+    pub fn recycle(&self, segment: &Segment) -> Result<Option<SpareFile>, Error> {
+        let Some(spare) = self.spare_for(segment) else {
+            self.remove(&segment.path)?;
             return Ok(None);
         };
-        self.rename(
-            &segment.path,
-            &FileName::Spare(number).in_directory(&self.parameters.directory),
-        )?;
-        Ok(Some(number))
+        self.rename(&segment.path, &self.path_of(spare))?;
+        Ok(Some(spare))
     }
 
-    /// A spare's number for the file, unless the file is not needed. On a disk that is nearly
+    /// The spare that the file becomes, unless the file is not needed. On a disk that is nearly
     /// full the log keeps its next segment only, and the room of the rest is given back.
-    fn number_for(&self, segment: &Segment) -> Option<u32> {
+    /// Blocks that were written are worth keeping only where each group is flushed: without
+    /// flushes, the first write to a page of them may have to read it.
+    fn spare_for(&self, segment: &Segment) -> Option<SpareFile> {
         let is_low = self.is_low_on_space();
+        let SegmentHeader {
+            segment_bytes,
+            blocks,
+            ..
+        } = segment.header;
         let mut state = self.state.lock();
-        let ready = state.ready();
         let enough = if is_low { 0 } else { self.parameters.target };
-        let wanted =
-            segment.header.segment_bytes == self.parameters.segment_bytes && ready <= enough;
-        wanted.then(|| state.take_number())
+        let wanted = self.parameters.blocks == Blocks::Written
+            && blocks == Blocks::Written
+            && segment_bytes == self.parameters.segment_bytes
+            && state.ready() <= enough;
+        wanted.then(|| SpareFile::written(state.take_number()))
     }
 
     /// Whether less is free than two segments and the reserve.
@@ -398,10 +424,9 @@ impl SegmentPool {
             };
             (spares, next)
         };
-        let spares = spares.into_iter().map(|number| {
-            let path = FileName::Spare(number).in_directory(&self.parameters.directory);
-            self.remove(&path)
-        });
+        let spares = spares
+            .into_iter()
+            .map(|spare| self.remove(&self.path_of(spare)));
         let removed: Result<Vec<()>, Error> = spares.collect();
         let next = next.map(|it| self.remove(&it.path)).transpose()?;
         let count = removed?.len() + usize::from(next.is_some());
@@ -448,33 +473,41 @@ impl SegmentPool {
         })
     }
 
-    fn take_spare_or_make(&self) -> Result<u32, Error> {
+    fn take_spare_or_make(&self) -> Result<SpareFile, Error> {
         let spare = self.state.lock().spares.pop();
-        spare.map_or_else(|| self.make_spare(self.parameters.reserve_bytes), Ok)
+        let PoolParameters {
+            blocks,
+            reserve_bytes,
+            ..
+        } = self.parameters;
+        spare.map_or_else(|| self.make_spare(blocks, reserve_bytes), Ok)
     }
 
-    /// Writes a new file full of zeros if that leaves `reserve_bytes` of free
-    /// space; the caller owns its number.
-    fn make_spare(&self, reserve_bytes: u64) -> Result<u32, Error> {
+    /// Makes a file that reads as zeros if that leaves `reserve_bytes` of free
+    /// space; the caller owns it. Its blocks are written where they cannot be reserved.
+    fn make_spare(&self, blocks: Blocks, reserve_bytes: u64) -> Result<SpareFile, Error> {
         self.check_space(reserve_bytes)?;
         let number = self.state.lock().take_number();
         let making = FileName::Making(number).in_directory(&self.parameters.directory);
-        let written = self.write_zeros(&making);
-        if let Err(error) = &written {
-            self.state.lock().is_costly = error.shortage() == Some(Shortage::Room);
+        let made = self.make_file(&making, blocks);
+        if made.is_err() {
             // The half-made file only takes room; if it stays, the next opening removes it.
             let _ = self.parameters.disk.remove(&making);
         }
-        written?;
-        let spare = FileName::Spare(number).in_directory(&self.parameters.directory);
-        let named = self.rename(&making, &spare);
-        let named = named.and_then(|()| self.sync_directory());
-        if named.is_err() {
-            // The file has one of the two names, and is a spare under neither.
-            let _ = self.parameters.disk.remove(&making);
-            self.discard(number);
+        let spare = SpareFile {
+            number,
+            blocks: made?,
+        };
+        if spare.blocks == Blocks::Written {
+            let named = self.rename(&making, &self.path_of(spare));
+            let named = named.and_then(|()| self.sync_directory());
+            named.inspect_err(|_| {
+                // The file has one of the two names, and is a spare under neither.
+                let _ = self.parameters.disk.remove(&making);
+                self.discard(spare);
+            })?;
         }
-        named.map(|()| number)
+        Ok(spare)
     }
 
     fn check_space(&self, reserve_bytes: u64) -> Result<(), Error> {
@@ -498,18 +531,43 @@ impl SegmentPool {
         }
     }
 
-    fn write_zeros(&self, path: &Path) -> Result<(), Error> {
+    /// Makes the file at `path`, with all its bytes and stable. Returns how its blocks were
+    /// made ready.
+    fn make_file(&self, path: &Path, blocks: Blocks) -> Result<Blocks, Error> {
         let file = self
             .parameters
             .disk
             .open(path, OpenMode::CreateNew)
             .map_err(Error::io("create", path))?;
+        let made = match blocks {
+            Blocks::Written => Blocks::Written,
+            Blocks::Reserved => self.reserve(&*file, path)?,
+        };
+        if made == Blocks::Written {
+            let written = self.write_zeros(&*file, path);
+            self.state.lock().is_costly = lacks_room(&written);
+            written?;
+        }
+        file.sync_data().map_err(Error::io("flush", path))?;
+        Ok(made)
+    }
+
+    /// Reserves all blocks; [`Blocks::Written`] says that the file system cannot do it.
+    fn reserve(&self, file: &dyn File, path: &Path) -> Result<Blocks, Error> {
+        match file.reserve(self.parameters.segment_bytes) {
+            Ok(()) => Ok(Blocks::Reserved),
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(Blocks::Written),
+            Err(error) => Err(Error::io("reserve room for", path)(error)),
+        }
+    }
+
+    fn write_zeros(&self, file: &dyn File, path: &Path) -> Result<(), Error> {
         let zeros = vec![0; ZERO_BYTES.min(self.parameters.segment_bytes as usize)];
         for offset in (0..self.parameters.segment_bytes).step_by(zeros.len()) {
             file.write_at(&[&zeros], offset)
                 .map_err(Error::io("write zeros to", path))?;
         }
-        file.sync_data().map_err(Error::io("flush", path))
+        Ok(())
     }
 
     /// The error for a caller that needs a segment. A full disk and a quota that is used
@@ -527,13 +585,13 @@ impl SegmentPool {
         }
     }
 
-    /// Turns spare `number` into a segment in use. A spare that cannot be opened stays
+    /// Turns a spare into a segment in use. A spare that cannot be opened stays
     /// a spare, and one that cannot be written is removed. One that cannot be renamed for good
     /// is left alone: the next opening finds it under one of the two names.
-    fn prepare_spare(&self, number: u32, header: SegmentHeader) -> Result<Segment, Error> {
-        let from = FileName::Spare(number).in_directory(&self.parameters.directory);
-        let file = self.open(&from).inspect_err(|_| self.put_back(&[number]))?;
-        write_header(&*file, &from, &header).inspect_err(|_| self.discard(number))?;
+    fn prepare_spare(&self, spare: SpareFile, header: SegmentHeader) -> Result<Segment, Error> {
+        let from = self.path_of(spare);
+        let file = self.open(&from).inspect_err(|_| self.put_back(&[spare]))?;
+        write_header(&*file, &from, &header).inspect_err(|_| self.discard(spare))?;
         let path = segment_path(&self.parameters.directory, &header);
         self.rename(&from, &path)?;
         self.sync_directory()?;
@@ -556,16 +614,22 @@ impl SegmentPool {
     }
 }
 
+fn lacks_room<T>(outcome: &Result<T, Error>) -> bool {
+    let shortage = outcome.as_ref().err().and_then(Error::shortage);
+    shortage == Some(Shortage::Room)
+}
+
 fn segment_path(directory: &Path, header: &SegmentHeader) -> PathBuf {
     FileName::Segment(header.kind, header.id).in_directory(directory)
 }
 
 /// The reach of a segment without frames. That of a sorted one is the whole segment: it
-/// gets its name only when it is complete.
+/// gets its name only when it is complete. So is that of a segment without written blocks: its
+/// log does not flush each group, and must not flush a note before the first one.
 fn first_reach(header: &SegmentHeader) -> ReachNote {
-    let end = match header.kind {
-        SegmentKind::Log => FRAMES_START,
-        SegmentKind::Sorted => header.segment_bytes,
+    let end = match (header.kind, header.blocks) {
+        (SegmentKind::Log, Blocks::Written) => FRAMES_START,
+        (SegmentKind::Log, Blocks::Reserved) | (SegmentKind::Sorted, _) => header.segment_bytes,
     };
     reach_for(header, end)
 }

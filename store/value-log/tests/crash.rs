@@ -174,9 +174,12 @@ fn crash_everywhere(options: &Options, seed: u64) {
 
 /// With page-cache durability a process crash loses nothing that was promised, and
 /// a loss of power leaves a prefix.
-fn crash_everywhere_in_the_page_cache(options: &Options, seed: u64) {
+fn crash_everywhere_in_the_page_cache(options: &Options, can_reserve: bool, seed: u64) {
     for io in 0.. {
         let disk = SimulatedDisk::new(seed + io);
+        if !can_reserve {
+            disk.refuse_reservations();
+        }
         disk.crash_at(io);
         let mut promised = Promised::default();
         let ended = work(&disk, options, 1, 62, &mut promised);
@@ -264,14 +267,58 @@ fn the_page_cache_keeps_its_smaller_promise_at_every_io() {
         durability: value_log::Durability::Os,
         ..explicit()
     };
-    crash_everywhere_in_the_page_cache(&options, seed(4000));
-    crash_everywhere_in_the_page_cache(
-        &Options {
-            seal: Seal::WhenIdle,
-            ..options
-        },
-        seed(5000),
-    );
+    crash_everywhere_in_the_page_cache(&options, true, seed(4000));
+    let shared = Options {
+        seal: Seal::WhenIdle,
+        ..options.clone()
+    };
+    crash_everywhere_in_the_page_cache(&shared, true, seed(5000));
+    crash_everywhere_in_the_page_cache(&options, false, seed(8000));
+}
+
+/// The second life finds a segment with blocks that are only reserved, or one of written blocks, and
+/// wants the other.
+#[test]
+fn a_log_that_changes_its_durability_survives_a_crash_at_every_io() {
+    let cached = Options {
+        durability: value_log::Durability::Os,
+        ..explicit()
+    };
+    crash_everywhere_after(&cached, &explicit(), seed(9000));
+    crash_everywhere_after(&explicit(), &cached, seed(10_000));
+}
+
+fn crash_everywhere_after(first: &Options, second: &Options, seed: u64) {
+    for io in 0.. {
+        let disk = SimulatedDisk::new(seed + io);
+        let mut promised = Promised::default();
+        work(&disk, first, 1, 26, &mut promised).unwrap();
+        promised.acknowledged = promised.appended;
+        let closed = promised.acknowledged;
+        disk.crash_at(disk.io_count() + io);
+        let ended = work(&disk, second, 26, 62, &mut promised);
+        if !disk.has_crashed() {
+            assert!(ended.is_ok() && io > IOS_MIN / 2, "{io}: {ended:?}");
+            return;
+        }
+        for (name, restart) in restarts() {
+            let story = format!("seed {seed}, crash at {io}, {name}");
+            let keeps_all = second.durability == value_log::Durability::Durable
+                || restart == Restart::ProcessCrash;
+            let promised = Promised {
+                acknowledged: if keeps_all {
+                    promised.acknowledged
+                } else {
+                    closed
+                },
+                ..promised
+            };
+            for options in [first, second] {
+                let revived = disk.restart(restart);
+                check(&revived, options, &promised, &story);
+            }
+        }
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod support;
 
 use environment::simulated::SimulatedDisk;
 use support::{bytes_of, explicit, open, segment_path};
-use value_log::{Record, Tag};
+use value_log::{Durability, Options, Record, Tag};
 
 fn hex(bytes: &[u8]) -> String {
     let lines = bytes.chunks(16).map(|line| {
@@ -53,6 +53,18 @@ fn the_segment_header_is_as_documented() {
 }
 
 #[test]
+fn a_header_tells_that_blocks_are_only_reserved() {
+    let disk = SimulatedDisk::new(1);
+    let options = Options {
+        durability: Durability::Os,
+        ..explicit()
+    };
+    let (_log, _, _) = open(&disk, options).unwrap();
+    let header = bytes_of(&disk, &segment_path(1), 0, 48);
+    assert_eq!(hex(&header), GOLDEN_RESERVED_HEADER);
+}
+
+#[test]
 fn the_seal_note_is_as_documented() {
     let note = bytes_of(&log(), &segment_path(1), 512, 104);
     assert_eq!(hex(&note), GOLDEN_SEAL_NOTE);
@@ -90,6 +102,11 @@ const GOLDEN_SEGMENT_HEADER: &str = "\
 494e4b53545345470200000001000000\n\
 00000000010000000000010000000000\n\
 0100000011121314151617186745831b";
+
+const GOLDEN_RESERVED_HEADER: &str = "\
+494e4b53545345470200000001000000\n\
+00000000010000000000010000000000\n\
+010100001112131415161718a6b2f28c";
 
 const GOLDEN_SEAL_NOTE: &str = "\
 494e4b5354454e440100000000000000\n\

@@ -144,12 +144,18 @@ fn page_cache_durability_notes_the_whole_segment_at_once() {
         durability: Durability::Os,
         ..of_size(1 << 20)
     };
-    let disk = SimulatedDisk::new(2);
-    let (log, ..) = open(&disk, options).unwrap();
-    let before = log.status().flushes;
-    for index in 1..=GROUPS {
-        put(&log, index, &payload(index, 6000)).unwrap();
+    for can_reserve in [true, false] {
+        let disk = SimulatedDisk::new(2);
+        if !can_reserve {
+            disk.refuse_reservations();
+        }
+        let (log, ..) = open(&disk, options.clone()).unwrap();
+        assert_eq!(reach(&disk, 1) == 1 << 20, can_reserve);
+        let before = log.status().flushes;
+        for index in 1..=GROUPS {
+            put(&log, index, &payload(index, 6000)).unwrap();
+        }
+        assert_eq!(log.status().flushes - before, u64::from(!can_reserve));
+        assert_eq!(reach(&disk, 1), 1 << 20);
     }
-    assert_eq!(log.status().flushes - before, 1);
-    assert_eq!(reach(&disk, 1), 1 << 20);
 }

@@ -90,6 +90,9 @@ impl File for GatedFile {
     fn set_size(&self, size: u64) -> io::Result<()> {
         self.file.set_size(size)
     }
+    fn reserve(&self, size: u64) -> io::Result<()> {
+        self.file.reserve(size)
+    }
 }
 
 impl Disk for GatedDisk {

@@ -13,7 +13,7 @@ impl Maintenance {
             return;
         };
         if let Err(error) = lifecycle.cancel_during(|| task.finish()) {
-            tracing::debug!(%error, "upkeep was cancelled for a snapshot");
+            tracing::debug!(%error, "upkeep was cancelled");
         }
     }
 

@@ -128,6 +128,10 @@ impl File for DeviceFile {
     fn set_size(&self, _size: u64) -> io::Result<()> {
         Err(self.read_only())
     }
+
+    fn reserve(&self, _size: u64) -> io::Result<()> {
+        Err(self.read_only())
+    }
 }
 
 /// Memory that starts at a multiple of [`ALIGNMENT`].

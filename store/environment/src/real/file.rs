@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Advice, OFlags};
+use rustix::fs::{Advice, FallocateFlags, OFlags};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 
 use super::mapping::Mapping;
@@ -180,6 +180,20 @@ impl File for CachedFile {
         }
         retry_on_intr(|| rustix::fs::ftruncate(&self.descriptor, size))
             .map_err(self.named("set the size of"))
+    }
+
+    fn reserve(&self, size: u64) -> io::Result<()> {
+        if size == 0 {
+            return Ok(());
+        }
+        let mode = FallocateFlags::empty();
+        match retry_on_intr(|| rustix::fs::fallocate(&self.descriptor, mode, 0, size)) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+                let unsupported = io::Error::from(io::ErrorKind::Unsupported);
+                Err(on_path("reserve room for", &self.path, unsupported))
+            }
+            answer => answer.map_err(self.named("reserve room for")),
+        }
     }
 }
 

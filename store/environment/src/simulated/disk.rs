@@ -118,6 +118,11 @@ impl SimulatedDisk {
         self.state.lock().limits.quota_bytes = bytes;
     }
 
+    /// From here on reservations fail: the file system has none, as NFS before version 4.2.
+    pub fn refuse_reservations(&self) {
+        self.state.lock().limits.refuses_reservations = true;
+    }
+
     /// Makes each call that needs a new descriptor fail with this error number, such as
     /// EMFILE. `None` ends that. Open files and locked directories can be used as before.
     pub fn fail_opens(&self, raw_os_error: Option<i32>) {

@@ -219,6 +219,25 @@ impl File for SimulatedFile {
             state.inode_mut(self.inode).set_size(size);
         })
     }
+
+    fn reserve(&self, size: u64) -> io::Result<()> {
+        self.require_writable()?;
+        let mut state = self.state.lock();
+        let refused = |error: io::Error| on_path("reserve room for", &self.path, error);
+        if state.limits.refuses_reservations {
+            return Err(refused(io::ErrorKind::Unsupported.into()));
+        }
+        let wanted = state.inode(self.inode).blocks_to_reserve(size);
+        if state.free_blocks() < wanted {
+            return Err(refused(rustix::io::Errno::NOSPC.into()));
+        }
+        if state.free_quota_blocks().is_some_and(|left| left < wanted) {
+            return Err(refused(rustix::io::Errno::DQUOT.into()));
+        }
+        state.change(Action::Reserve(size), &self.path, |state| {
+            state.inode_mut(self.inode).reserve(size);
+        })
+    }
 }
 
 impl Drop for SimulatedFile {

@@ -70,6 +70,8 @@ pub(super) struct Flushed {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inode {
     pub blocks: BTreeMap<u64, Block>,
+    /// Blocks from the first on that have room, whether or not they were written.
+    reserved_blocks: u64,
     /// Size as every caller sees it.
     pub cached_size: u64,
     /// Size that survives for certain.
@@ -184,11 +186,21 @@ impl Inode {
         self.cached_size = size;
         self.pending_sizes.push(size);
         if cut {
+            self.reserved_blocks = self.reserved_blocks.min(size.div_ceil(BLOCK_BYTES));
             for (&number, block) in self.blocks.range_mut(size / BLOCK_BYTES..) {
                 let kept = size.saturating_sub(number * BLOCK_BYTES).min(BLOCK_BYTES) as usize;
                 block.write(zeroed_from(&block.cached, kept));
             }
         }
+    }
+
+    /// Extends to `size`, and takes room up to there. The room survives with the size.
+    pub fn reserve(&mut self, size: u64) {
+        if size > self.cached_size {
+            self.cached_size = size;
+            self.pending_sizes.push(size);
+        }
+        self.reserved_blocks = self.reserved_blocks.max(size.div_ceil(BLOCK_BYTES));
     }
 
     /// Makes all bytes and the size stable.
@@ -284,14 +296,15 @@ impl Inode {
     /// Blocks that take up room.
     pub fn used_blocks(&self) -> u64 {
         let end = self.cached_size.div_ceil(BLOCK_BYTES);
-        self.blocks.range(..end).count() as u64
+        let reserved = self.reserved_blocks.min(end);
+        reserved + self.blocks.range(reserved..end).count() as u64
     }
 
     /// How much of a write fits when `free_blocks` more may be taken.
     pub fn length_that_fits(&self, offset: u64, length: u64, free_blocks: u64) -> u64 {
         let mut free = free_blocks;
         for piece in pieces(offset, length) {
-            if !self.blocks.contains_key(&piece.block) {
+            if !self.has_room(piece.block) {
                 if free == 0 {
                     return piece.from as u64;
                 }
@@ -299,6 +312,18 @@ impl Inode {
             }
         }
         length
+    }
+
+    fn has_room(&self, block: u64) -> bool {
+        block < self.reserved_blocks || self.blocks.contains_key(&block)
+    }
+
+    /// Blocks that a reservation of `size` bytes takes beside those that have room.
+    pub fn blocks_to_reserve(&self, size: u64) -> u64 {
+        let end = size.div_ceil(BLOCK_BYTES);
+        (self.reserved_blocks..end)
+            .filter(|&it| !self.has_room(it))
+            .count() as u64
     }
 
     /// Forgets the page cache of clean pages: reads see the device again.
@@ -341,6 +366,7 @@ impl Inode {
         assert!(self.pending_sizes.is_empty(), "sizes are decided before");
         self.cached_size = self.stable_size;
         let size = self.stable_size;
+        self.reserved_blocks = self.reserved_blocks.min(size.div_ceil(BLOCK_BYTES));
         self.blocks
             .retain(|&number, block| number * BLOCK_BYTES < size && block.written);
         for (&number, block) in &mut self.blocks {

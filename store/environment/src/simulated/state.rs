@@ -33,6 +33,8 @@ pub(super) struct Limits {
     pub quota_bytes: Option<u64>,
     /// Error number with which opening a file fails at present.
     pub opens_fail_with: Option<i32>,
+    /// The file system cannot take room for bytes that were not written.
+    pub refuses_reservations: bool,
 }
 
 /// One life of the simulated machine, from a start to a crash.

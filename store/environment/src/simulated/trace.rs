@@ -53,6 +53,7 @@ pub(super) enum Action {
     },
     Sync,
     SetSize(u64),
+    Reserve(u64),
 }
 
 impl Action {
@@ -84,6 +85,7 @@ impl fmt::Display for Operation {
                 write!(formatter, "write{how} {path} at {offset}, {bytes} bytes")
             }
             Action::Sync => write!(formatter, "sync {path}"),
+            Action::Reserve(size) => write!(formatter, "reserve {size} bytes for {path}"),
             Action::SetSize(size) => write!(formatter, "set size of {path} to {size}"),
         }
     }

@@ -86,6 +86,12 @@ impl Committer {
         }
     }
 
+    /// Before the threads run: whether there is a next segment, or room to make one.
+    pub(super) fn can_enter_next(&self) -> bool {
+        let pool = &self.shared.pool;
+        pool.has_next() || pool.prepare_next().is_ok()
+    }
+
     /// The same before the threads run: this one prepares the segment itself.
     pub(super) fn enter_next(&mut self) -> Result<(), Error> {
         if !self.shared.pool.has_next() {

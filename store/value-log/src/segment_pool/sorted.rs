@@ -3,8 +3,8 @@
 use environment::Shortage;
 
 use super::{SegmentPool, first_reach, segment_path, write_header};
-use crate::segment::{Extent, FileName, Segment};
-use crate::{Error, SegmentKind};
+use crate::segment::{Extent, Segment, SpareFile};
+use crate::{Blocks, Error, SegmentKind};
 
 /// How much disk space sorted segments may take.
 #[derive(Clone, Copy, Debug)]
@@ -19,68 +19,68 @@ impl SegmentPool {
     /// A spare file that will become a sorted segment: its header is written,
     /// its name is still the spare's. Leaves the last spare to the log and the reserve of
     /// `room` alone, unless `room` allows it to take the last one.
-    pub fn begin_sorted(&self, room: SortedRoom) -> Result<(u32, Segment), Error> {
+    pub fn begin_sorted(&self, room: SortedRoom) -> Result<(SpareFile, Segment), Error> {
         let begun = self.try_begin_sorted(room);
         begun.map_err(|error| self.refusal(error))
     }
 
-    /// A spare file, taken or made. The last one is left to the log unless `room` allows it.
-    fn spare_for_sorted(&self, room: SortedRoom) -> Result<u32, Error> {
-        let taken = {
-            let mut state = self.state.lock();
-            if state.spares.len() > 1 {
-                state.spares.pop()
-            } else {
-                None
-            }
-        };
-        if let Some(number) = taken {
-            return Ok(number);
-        }
-        let made = self.make_spare(room.reserve_bytes);
-        match made {
-            Err(error) if room.takes_the_last && error.shortage() == Some(Shortage::Room) => {
-                self.take_last()?.ok_or(error)
+    /// A sorted segment is flushed once, when it is complete, so its blocks need not be written
+    /// before. On a full disk it gets a spare of the log; the last one only if `room` allows it.
+    fn spare_for_sorted(&self, room: SortedRoom) -> Result<SpareFile, Error> {
+        match self.make_spare(Blocks::Reserved, room.reserve_bytes) {
+            Err(error) if error.shortage() == Some(Shortage::Room) => {
+                let taken = match self.take_extra() {
+                    None if room.takes_the_last => self.take_last()?,
+                    taken => taken,
+                };
+                taken.ok_or(error)
             }
             made => made,
         }
     }
 
+    /// Takes a spare that is not the last.
+    fn take_extra(&self) -> Option<SpareFile> {
+        let spares = &mut self.state.lock().spares;
+        if spares.len() > 1 { spares.pop() } else { None }
+    }
+
     /// Takes the last spare, or else the log's next segment. Filling it allows other segments
     /// to be released.
-    fn take_last(&self) -> Result<Option<u32>, Error> {
-        let next = {
+    fn take_last(&self) -> Result<Option<SpareFile>, Error> {
+        let (number, next) = {
             let mut state = self.state.lock();
-            if let Some(number) = state.spares.pop() {
-                return Ok(Some(number));
+            if let Some(spare) = state.spares.pop() {
+                return Ok(Some(spare));
             }
             let Some(next) = state.next.take() else {
                 return Ok(None);
             };
             (state.take_number(), next)
         };
-        let (number, next) = next;
-        let spare = FileName::Spare(number).in_directory(&self.parameters.directory);
-        self.rename(&next.path, &spare)?;
+        let blocks = next.header.blocks;
+        let spare = SpareFile { number, blocks };
+        self.rename(&next.path, &self.path_of(spare))?;
         self.sync_directory()?;
-        Ok(Some(number))
+        Ok(Some(spare))
     }
 
-    fn try_begin_sorted(&self, room: SortedRoom) -> Result<(u32, Segment), Error> {
+    fn try_begin_sorted(&self, room: SortedRoom) -> Result<(SpareFile, Segment), Error> {
         self.check_running()?;
-        let number = self.spare_for_sorted(room)?;
-        let header = self.header(self.state.lock().allocate_id()?, 0, SegmentKind::Sorted);
-        let from = FileName::Spare(number).in_directory(&self.parameters.directory);
+        let spare = self.spare_for_sorted(room)?;
+        let id = self.state.lock().allocate_id()?;
+        let header = self.header(id, 0, SegmentKind::Sorted, spare.blocks);
+        let from = self.path_of(spare);
         let begun = self.open(&from).and_then(|file| {
             write_header(&*file, &from, &header)?;
             Ok(file)
         });
-        let file = begun.inspect_err(|_| self.discard(number))?;
+        let file = begun.inspect_err(|_| self.discard(spare))?;
         let path = segment_path(&self.parameters.directory, &header);
         self.changed.notify_all();
         let reach = first_reach(&header).reach;
         Ok((
-            number,
+            spare,
             Segment::new(header, path, file, reach, Extent::EMPTY),
         ))
     }
@@ -88,11 +88,10 @@ impl SegmentPool {
     /// Gives a finished, flushed sorted segment its name. If the rename fails it
     /// is still a spare; if only the flush of the directory fails, the next opening
     /// finds it under one of the two names.
-    pub fn finish_sorted(&self, number: u32, segment: &Segment) -> Result<(), Error> {
-        let from = FileName::Spare(number).in_directory(&self.parameters.directory);
-        let renamed = self.rename(&from, &segment.path);
+    pub fn finish_sorted(&self, spare: SpareFile, segment: &Segment) -> Result<(), Error> {
+        let renamed = self.rename(&self.path_of(spare), &segment.path);
         if renamed.is_err() {
-            self.put_back(&[number]);
+            self.put_back(&[spare]);
         }
         renamed?;
         self.sync_directory()

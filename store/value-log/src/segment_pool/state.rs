@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::segment::Segment;
+use crate::segment::{Segment, SpareFile};
 use crate::{Error, SEGMENT_MAX};
 
 /// Pause after a failure before the pool tries again by itself; it doubles with each
@@ -17,8 +17,7 @@ const RETRY_MAX: Duration = Duration::from_secs(8);
 pub(crate) struct PoolState {
     /// The prepared log segment.
     pub next: Option<Arc<Segment>>,
-    /// Numbers of the spare files.
-    pub spares: Vec<u32>,
+    pub spares: Vec<SpareFile>,
     /// Number of the next spare file.
     pub spare_number: u32,
     /// Id of the next segment, log or sorted.
@@ -61,7 +60,7 @@ impl PoolState {
     /// The state to start with: what the directory holds.
     pub fn new(
         next: Option<Arc<Segment>>,
-        spares: Vec<u32>,
+        spares: Vec<SpareFile>,
         (spare_number, next_id): (u32, u32),
         active: u32,
     ) -> PoolState {
