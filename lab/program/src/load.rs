@@ -13,6 +13,7 @@
 
 mod access;
 mod arrivals;
+pub mod batches;
 mod client;
 mod coordinator;
 pub mod etcd_benchmark;
@@ -29,6 +30,6 @@ pub use client::{Client, Due};
 pub use coordinator::{Edges, STEADY_CHANGE_MAX, Stage, coordinate};
 pub use plan::{NEVER, Plan};
 pub use recorder::{OperationResult, Recorded, Recorder};
-pub use remote::{Remote, preload_remote, read_back_remote};
-pub use sessions::{preload_embedded, read_back_embedded, run_embedded};
+pub use remote::{REMOTE_BATCH, Remote, read_back_remote, write_remote};
+pub use sessions::{EMBEDDED_BATCH, read_back_embedded, run_embedded, write_embedded};
 pub use threads::Measured;

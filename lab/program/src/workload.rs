@@ -7,9 +7,11 @@
 //! keys = 1_000_000
 //! key = { kind = "u64be", size = 16 }
 //! value = { length = "uniform:200..1023", unique = true, compressible = 0.5 }
+//! rounds = 10 # overwrites of the whole data set before the warm-up
 //! [mix]       # shares of the operations, which add up to 1
 //! get = 0.5
-//! put = 0.5
+//! put = 0.4
+//! insert = 0.1
 //! [access]
 //! distribution = "zipf:0.99"
 //! [clients]
@@ -97,10 +99,14 @@ pub struct Workload {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Load {
-    /// Number of keys; operations draw keys from 0 to this number.
+    /// Number of keys; operations other than inserts draw keys from 0 to this number.
     pub keys: u64,
     /// Whether every key is written before the measurement.
     pub preload: bool,
+    /// Number of times that the data set is overwritten between preload and warm-up. Each
+    /// round puts as many values as there are keys, under keys from `access.distribution`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub rounds: u32,
     pub key: KeySpec,
     pub value: ValueSpec,
 }
@@ -132,6 +138,10 @@ pub enum KeyKind {
     /// benchmark writes them.
     #[serde(rename = "series")]
     Series,
+    /// `user` and twenty decimal digits that are a permutation of all numbers: keys in
+    /// ascending order of their numbers are in random order, as YCSB's hashed ones.
+    #[serde(rename = "ycsb")]
+    Ycsb,
 }
 
 /// Format of values.
@@ -155,6 +165,13 @@ pub struct Mix {
     pub get: f64,
     /// Writes of one key.
     pub put: f64,
+    /// Writes of keys that do not exist yet. Their numbers ascend from the last preloaded key
+    /// on, or from 0 without a preload; of n clients, each inserts every n-th number.
+    #[serde(skip_serializing_if = "is_default")]
+    pub insert: f64,
+    /// Reads of one key, each followed by a write of the same key; both are one operation.
+    #[serde(skip_serializing_if = "is_default")]
+    pub read_modify_write: f64,
     /// Ordered reads of several keys.
     pub range: RangeSpec,
     /// Whether a member may answer reads from its own state, without confirming with a
@@ -170,6 +187,10 @@ pub struct RangeSpec {
     pub share: f64,
     /// Greatest number of keys that one range returns; 0 means all.
     pub limit: u64,
+    /// Least limit of a range: each range draws its own limit from here to `limit`, all
+    /// equally often. 0 means that `limit` is the limit of every range.
+    #[serde(skip_serializing_if = "is_default")]
+    pub limit_min: u64,
     /// Whether ranges begin at the first key, as in etcd's rw-benchmark; otherwise they begin
     /// at a drawn key.
     pub from_start: bool,
@@ -242,6 +263,7 @@ impl Default for Load {
         Load {
             keys: 100_000,
             preload: true,
+            rounds: 0,
             key: KeySpec::default(),
             value: ValueSpec::default(),
         }
@@ -272,6 +294,8 @@ impl Default for Mix {
         Mix {
             get: 0.0,
             put: 1.0,
+            insert: 0.0,
+            read_modify_write: 0.0,
             range: RangeSpec::default(),
             serializable: false,
         }
@@ -295,6 +319,18 @@ impl Default for Time {
             measure: Span::seconds(10.0),
             interval: Span::seconds(1.0),
         }
+    }
+}
+
+/// Whether a field may be left out of a text: workers of earlier labs do not know it.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Mix {
+    /// Share of the operations that write.
+    pub fn writes(&self) -> f64 {
+        self.put + self.insert + self.read_modify_write
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::finish::Measurement;
 use super::options::{MeasureOptions, WorkloadOptions};
-use crate::record::{Kind, Run};
+use crate::record::Run;
 use crate::schedule::{Arm, Point};
 use crate::targets::TargetSpec;
 use crate::verdict::Exit;
@@ -69,7 +69,7 @@ fn most_above<'a>(
 
 /// Bytes written to the device in the measured part for each acknowledged put.
 fn bytes_per_put(run: &Run) -> Option<f64> {
-    let puts = run.load.kinds.get(&Kind::Put)?.operations;
+    let puts = run.load.writes();
     (puts > 0).then_some(run.device.as_ref()?.written_bytes as f64 / puts as f64)
 }
 
@@ -104,7 +104,7 @@ pub fn side_by_side(targets: &[TargetSpec]) -> Result<Vec<Arm>, String> {
 mod tests {
     use super::*;
     use crate::cli::options::Changes;
-    use crate::record::DeviceWork;
+    use crate::record::{DeviceWork, Kind};
 
     #[test]
     fn a_title_names_the_changes_to_the_workload() {

@@ -12,7 +12,7 @@ macro_rules! workloads {
     };
 }
 
-const ALL: [(&str, &str); 10] = workloads![
+const ALL: [(&str, &str); 21] = workloads![
     "put",
     "get",
     "mixed",
@@ -23,6 +23,17 @@ const ALL: [(&str, &str); 10] = workloads![
     "fillrandom",
     "readrandom",
     "rw-heatmap",
+    "overwrite",
+    "overwrite-zipf",
+    "fillseq",
+    "ycsb-a",
+    "ycsb-b",
+    "ycsb-c",
+    "ycsb-d",
+    "ycsb-e",
+    "ycsb-f",
+    "churn",
+    "churn-zipf",
 ];
 
 #[derive(clap::Args)]
@@ -40,7 +51,7 @@ pub fn run(options: &Options) -> super::Outcome {
         }
         None => {
             for (name, _) in ALL {
-                print_line!("{name:12} {}", find(name)?.description);
+                print_line!("{name:14} {}", find(name)?.description);
             }
         }
     }
@@ -77,6 +88,31 @@ mod tests {
             let workload = find(name).unwrap();
             assert_eq!(workload.name, name);
             assert!(!workload.description.is_empty());
+        }
+    }
+
+    #[test]
+    fn the_mixes_of_ycsb_are_those_of_its_core_workloads() {
+        // Reads, updates, inserts, scans, reads with an update.
+        let published = [
+            ("ycsb-a", [0.5, 0.5, 0.0, 0.0, 0.0], "zipf:0.99"),
+            ("ycsb-b", [0.95, 0.05, 0.0, 0.0, 0.0], "zipf:0.99"),
+            ("ycsb-c", [1.0, 0.0, 0.0, 0.0, 0.0], "zipf:0.99"),
+            ("ycsb-d", [0.95, 0.0, 0.05, 0.0, 0.0], "latest"),
+            ("ycsb-e", [0.0, 0.0, 0.05, 0.95, 0.0], "zipf:0.99"),
+            ("ycsb-f", [0.5, 0.0, 0.0, 0.0, 0.5], "zipf:0.99"),
+        ];
+        for (name, shares, distribution) in published {
+            let Workload { mix, access, .. } = find(name).unwrap();
+            let found = [
+                mix.get,
+                mix.put,
+                mix.insert,
+                mix.range.share,
+                mix.read_modify_write,
+            ];
+            assert_eq!(found, shares, "{name}");
+            assert_eq!(access.distribution.to_string(), distribution, "{name}");
         }
     }
 

@@ -36,8 +36,10 @@ pub struct Client {
     pub kind: Kind,
     /// Key of the next operation.
     pub key: Vec<u8>,
-    /// Value of the next put.
+    /// Value of the next operation that writes.
     pub value: Vec<u8>,
+    /// Greatest number of keys of the next range; 0 means all.
+    pub limit: u64,
     key_number: u64,
     stamp: Stamp,
     /// Operations that count: those that succeeded in the measured part.
@@ -51,15 +53,20 @@ impl Client {
     pub fn new(plan: &Arc<Plan>, number: u32) -> Client {
         let workload = &plan.workload;
         let distribution = workload.access.distribution;
+        let draw = Draw::new(distribution, workload.load.keys, number, plan.clients);
         Client {
             random: Xoshiro256PlusPlus::seed_from_u64(mixed(plan.seed ^ mixed(u64::from(number)))),
-            draw: Draw::new(distribution, workload.load.keys, number, plan.clients),
+            draw: match workload.load.preload {
+                true => draw,
+                false => draw.of_nothing(),
+            },
             number,
             // Writes of different rounds have different numbers.
             writes: u64::from(plan.round) << 32,
             kind: Kind::Put,
             key: Vec::with_capacity(64),
             value: Vec::with_capacity(workload.load.value.length.max() as usize),
+            limit: workload.mix.range.limit,
             key_number: 0,
             stamp: Stamp::PRELOAD,
             operations: 0,
@@ -85,30 +92,54 @@ impl Client {
         }
     }
 
-    /// Draws the next operation: sets `kind`, `key` and, for puts, `value`.
+    /// Draws the next operation: sets `kind` and `key`, for writes `value`, and for ranges
+    /// `limit`.
     pub fn draw(&mut self) {
-        let mix = &self.plan.workload.mix;
-        let choice: f64 = self.random.random();
-        self.kind = if choice < mix.put {
-            Kind::Put
-        } else if choice < mix.put + mix.range.share {
-            Kind::Range
-        } else {
-            Kind::Get
-        };
-        self.key_number = match self.kind {
+        let (kind, is_insert) = self.draw_kind();
+        self.kind = kind;
+        self.key_number = match kind {
+            Kind::Put if is_insert => self.draw.to_insert(),
             Kind::Put => self.draw.to_write(&mut self.random),
             Kind::Get => self.draw_get(),
-            Kind::Range if mix.range.from_start => 0,
-            Kind::Range => self.draw.to_read(&mut self.random),
+            Kind::Range => self.draw_range(),
+            Kind::ReadModifyWrite => self.draw.to_read(&mut self.random),
         };
         self.plan.keys.write(self.key_number, &mut self.key);
-        if self.kind == Kind::Put {
+        if kind.writes() {
             self.stamp = Stamp::of(self.number, self.writes);
             self.writes += 1;
             self.plan
                 .values
                 .write(self.key_number, self.stamp, &mut self.value);
+        }
+    }
+
+    /// The kind of the next operation, and whether it inserts a key.
+    fn draw_kind(&mut self) -> (Kind, bool) {
+        let mix = &self.plan.workload.mix;
+        let shares = [
+            (mix.put, (Kind::Put, false)),
+            (mix.range.share, (Kind::Range, false)),
+            (mix.insert, (Kind::Put, true)),
+            (mix.read_modify_write, (Kind::ReadModifyWrite, false)),
+        ];
+        let choice: f64 = self.random.random();
+        let mut end = 0.0;
+        let drawn = shares.into_iter().find(|(share, _)| {
+            end += share;
+            choice < end
+        });
+        drawn.map_or((Kind::Get, false), |(_, kind)| kind)
+    }
+
+    fn draw_range(&mut self) -> u64 {
+        let range = &self.plan.workload.mix.range;
+        if range.limit_min > 0 {
+            self.limit = self.random.random_range(range.limit_min..=range.limit);
+        }
+        match range.from_start {
+            true => 0,
+            false => self.draw.to_read(&mut self.random),
         }
     }
 
@@ -128,7 +159,7 @@ impl Client {
         (begun, ended): (u64, u64),
         answer: &OperationResult,
     ) {
-        if self.kind == Kind::Put {
+        if self.kind.writes() {
             self.put_ended(begun, ended, answer.failure.is_none());
         }
         let due = match due {
@@ -179,17 +210,60 @@ mod tests {
 
     #[test]
     fn kinds_are_drawn_in_their_shares() {
-        let mix = "[mix]\nget = 0.5\nput = 0.3\nrange = { share = 0.2, limit = 10 }\n";
+        let mix = "[mix]\nget = 0.4\nput = 0.3\nrange = { share = 0.2, limit = 10 }\n\
+                   read_modify_write = 0.1\n";
         let mut client = client(mix, 1, None);
-        let mut counts = [0_u32; 3];
+        let mut counts = [0_u32; Kind::ALL.len()];
         for _ in 0..10_000 {
             client.draw();
             counts[client.kind as usize] += 1;
         }
-        let expected = [5000.0, 3000.0, 2000.0];
+        let expected = [4000.0, 3000.0, 2000.0, 1000.0];
         for (count, expected) in counts.iter().zip(expected) {
             assert!((f64::from(*count) - expected).abs() < 200.0, "{counts:?}");
         }
+    }
+
+    #[test]
+    fn inserts_have_their_share_and_a_new_key_each_time() {
+        let mut client = client("[mix]\nget = 0.9\nput = 0.0\ninsert = 0.1\n", 1, None);
+        let mut inserted = Vec::new();
+        for _ in 0..10_000 {
+            client.draw();
+            match client.kind {
+                Kind::Put => inserted.push(client.key_number),
+                _ => assert!(client.key_number < 100_000, "an existing key is read"),
+            }
+        }
+        let count = inserted.len() as u64;
+        assert!(count.abs_diff(1000) < 150, "{count}");
+        assert_eq!(inserted, (100_000..100_000 + count).collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn without_a_preload_inserts_begin_at_the_first_key() {
+        let text = "[load]\npreload = false\n[mix]\nput = 0.0\ninsert = 1.0\n";
+        let mut client = client(text, 1, None);
+        for number in 0..100 {
+            client.draw();
+            assert_eq!((client.kind, client.key_number), (Kind::Put, number));
+        }
+    }
+
+    #[test]
+    fn limits_of_ranges_are_drawn_from_the_least_to_the_greatest() {
+        let range = |range: &str| {
+            let text = format!("[mix]\nput = 0.0\nrange = {{ share = 1.0, {range} }}\n");
+            let mut client = client(&text, 1, None);
+            let mut limits = std::collections::BTreeSet::new();
+            for _ in 0..1000 {
+                client.draw();
+                limits.insert(client.limit);
+            }
+            limits.into_iter().collect::<Vec<u64>>()
+        };
+        assert_eq!(range("limit = 5, limit_min = 2"), [2, 3, 4, 5]);
+        assert_eq!(range("limit = 5"), [5]);
     }
 
     #[test]

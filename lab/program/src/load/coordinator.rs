@@ -38,6 +38,8 @@ pub enum Stage {
     Open,
     /// Writes the preload.
     Load,
+    /// Overwrites the data set in rounds.
+    Overwrite,
     /// Runs the load without counting.
     Warmup,
     /// Runs the load and counts.
@@ -52,6 +54,7 @@ impl Stage {
         match self {
             Stage::Open => "open",
             Stage::Load => "load",
+            Stage::Overwrite => "overwrite",
             Stage::Warmup => "warm-up",
             Stage::Measure => "measure",
             Stage::Verify => "verify",

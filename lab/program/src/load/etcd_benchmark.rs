@@ -68,6 +68,10 @@ pub fn run(
     let result = KindResult {
         operations: requests,
         user_bytes: requests * user_bytes(workload),
+        user_bytes_written: match kind.writes() {
+            true => requests * user_bytes(workload),
+            false => 0,
+        },
         response: summary.staircase(requests),
         ..KindResult::default()
     };
@@ -126,7 +130,7 @@ fn operation(workload: &Workload) -> Result<(Kind, Vec<String>), String> {
             "takes the key of a read as text: write key = { kind = \"dbbench-%016d\", size = 0 }",
         );
     }
-    if mix.range.share == 1.0 && mix.range.from_start {
+    if mix.range.share == 1.0 && mix.range.from_start && mix.range.limit_min == 0 {
         let limit = format!("--limit={}", mix.range.limit);
         let words = ["range", "", "--prefix", &limit, &consistency];
         return Ok((Kind::Range, words.map(str::to_owned).into()));

@@ -9,7 +9,6 @@ use super::{NEVER, Plan};
 use crate::record::{Fairness, Interval, Kind, KindResult, LoadResult};
 use crate::statistics::jain;
 
-const KINDS: [Kind; 3] = [Kind::Get, Kind::Put, Kind::Range];
 /// Number of different error texts that a run keeps.
 const ERRORS_KEPT: usize = 5;
 
@@ -24,6 +23,8 @@ pub struct OperationResult {
     pub keys_returned: u64,
     /// Bytes of keys and values, in either direction.
     pub user_bytes: u64,
+    /// Those of them that were written.
+    pub user_bytes_written: u64,
 }
 
 /// Operations that one thread has finished. Only that thread writes the counters, on a cache
@@ -34,6 +35,20 @@ pub struct ThreadCounters {
     /// Operations of all kinds, failed ones included.
     pub operations: AtomicU64,
     pub failed: AtomicU64,
+}
+
+impl OperationResult {
+    /// Counts a key and the value that was written under it.
+    pub fn has_written(&mut self, key: &[u8], value: &[u8]) {
+        self.user_bytes_written += (key.len() + value.len()) as u64;
+        self.user_bytes += (key.len() + value.len()) as u64;
+    }
+
+    /// Counts the read of a key; `value` is empty where the key was not found.
+    pub fn has_read(&mut self, key: &[u8], value: &[u8], found: bool) {
+        self.not_found = !found;
+        self.user_bytes += (key.len() + value.len()) as u64;
+    }
 }
 
 /// Records the operations of one thread, which may drive many clients.
@@ -73,7 +88,7 @@ impl Default for IntervalCounts {
 /// Recorded data of one thread, ready to be merged.
 #[derive(Debug, Default)]
 pub struct Recorded {
-    kinds: [Option<Box<KindResult>>; 3],
+    kinds: [Option<Box<KindResult>>; Kind::ALL.len()],
     series: Vec<IntervalCounts>,
     backlog_max: u64,
     errors: Vec<String>,
@@ -147,6 +162,7 @@ impl Recorder {
         result.not_found += u64::from(answer.not_found);
         result.keys_returned += answer.keys_returned;
         result.user_bytes += answer.user_bytes;
+        result.user_bytes_written += answer.user_bytes_written;
         result.response.record(response);
         if let Some(service) = &mut result.service {
             service.record(ended - begun);
@@ -213,7 +229,7 @@ impl Recorded {
         let mut sum = Recorded::default();
         for recorded in all {
             sum.by_client.extend(recorded.by_client);
-            for (kind, part) in KINDS.into_iter().zip(recorded.kinds) {
+            for (kind, part) in Kind::ALL.into_iter().zip(recorded.kinds) {
                 if let Some(part) = part {
                     add(result.kinds.entry(kind).or_default(), &part);
                 }
@@ -247,6 +263,7 @@ fn add(sum: &mut KindResult, part: &KindResult) {
     sum.not_found += part.not_found;
     sum.keys_returned += part.keys_returned;
     sum.user_bytes += part.user_bytes;
+    sum.user_bytes_written += part.user_bytes_written;
     sum.response.add(&part.response);
     if let Some(service) = &part.service {
         sum.service.get_or_insert_default().add(service);

@@ -24,13 +24,13 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
 
 use super::access::Access;
+use super::batches::{Batch, BatchLimits, OnBatch};
 use super::threads::{Ended, Measured, run_threads};
 use super::timer::{Timer, wake_precisely};
 use super::{Client, Due, Edges, OperationResult, Plan, Recorder};
 use crate::record::Kind;
 use crate::targets::Failure;
 use crate::verify::{ClientWrites, Ledger};
-use crate::workload::Stamp;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A request that takes longer has failed.
@@ -40,9 +40,11 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(10);
 /// Largest answer that is accepted: greater than etcd's default, because values may be.
 const MESSAGE_BYTES_MAX: usize = 256 << 20;
-/// Most puts and bytes of one transaction of a preload, below etcd's default limits.
-const LOAD_OPERATIONS: usize = 64;
-const LOAD_BYTES: usize = 512 << 10;
+/// Below etcd's default limits of a transaction.
+pub const REMOTE_BATCH: BatchLimits = BatchLimits {
+    entries: 64,
+    bytes: 512 << 10,
+};
 /// Concurrent requests of a preload and of reading back.
 const BULK_AT_ONCE: usize = 32;
 
@@ -215,113 +217,143 @@ async fn drive(
     }
 }
 
-/// A request that is built before the clock starts.
+/// Requests that are built before the clock starts.
 enum Asked {
     Put(PutRequest),
     Range(RangeRequest, Kind),
+    ReadModifyWrite(RangeRequest, PutRequest),
 }
 
 impl Asked {
     fn of(client: &Client, plan: &Plan) -> Asked {
-        let mix = &plan.workload.mix;
-        let key = Bytes::copy_from_slice(&client.key);
         match client.kind {
-            Kind::Put => Asked::Put(PutRequest {
-                key,
-                value: Bytes::copy_from_slice(&client.value),
-                ..PutRequest::default()
-            }),
-            kind => {
-                let mut range = RangeRequest {
-                    key,
-                    serializable: mix.serializable,
-                    ..RangeRequest::default()
+            Kind::Put => Asked::Put(put(client)),
+            Kind::Get => Asked::Range(get(client, plan), Kind::Get),
+            Kind::Range => {
+                let range = RangeRequest {
+                    range_end: Bytes::from_static(&[0]),
+                    limit: client.limit as i64,
+                    ..get(client, plan)
                 };
-                if kind == Kind::Range {
-                    range.range_end = Bytes::from_static(&[0]);
-                    range.limit = mix.range.limit as i64;
-                }
-                Asked::Range(range, kind)
+                Asked::Range(range, Kind::Range)
             }
+            Kind::ReadModifyWrite => Asked::ReadModifyWrite(get(client, plan), put(client)),
         }
     }
 
     async fn send(self, kv: &mut KvClient<Channel>, token: &Token) -> OperationResult {
         let mut answer = OperationResult::default();
         let outcome = match self {
-            Asked::Put(put) => {
-                answer.user_bytes = (put.key.len() + put.value.len()) as u64;
-                kv.put(with_token(put, token)).await.map(drop)
+            Asked::Put(put) => send_put(kv, put, token, &mut answer).await,
+            Asked::Range(range, kind) => send_range(kv, range, kind, token, &mut answer).await,
+            Asked::ReadModifyWrite(get, put) => {
+                match send_range(kv, get, Kind::Get, token, &mut answer).await {
+                    Ok(()) => send_put(kv, put, token, &mut answer).await,
+                    failed => failed,
+                }
             }
-            Asked::Range(range, kind) => kv.range(with_token(range, token)).await.map(|response| {
-                let pairs = response.into_inner().kvs;
-                answer.not_found = kind == Kind::Get && pairs.is_empty();
-                answer.keys_returned = match kind {
-                    Kind::Range => pairs.len() as u64,
-                    Kind::Get | Kind::Put => 0,
-                };
-                let bytes = pairs.iter().map(|pair| pair.0.len() as u64);
-                answer.user_bytes = bytes.sum();
-            }),
         };
         answer.failure = outcome.err().map(|status| status_text(&status));
         answer
     }
 }
 
+fn put(client: &Client) -> PutRequest {
+    PutRequest {
+        key: Bytes::copy_from_slice(&client.key),
+        value: Bytes::copy_from_slice(&client.value),
+        ..PutRequest::default()
+    }
+}
+
+fn get(client: &Client, plan: &Plan) -> RangeRequest {
+    RangeRequest {
+        key: Bytes::copy_from_slice(&client.key),
+        serializable: plan.workload.mix.serializable,
+        ..RangeRequest::default()
+    }
+}
+
+async fn send_put(
+    kv: &mut KvClient<Channel>,
+    put: PutRequest,
+    token: &Token,
+    answer: &mut OperationResult,
+) -> Result<(), tonic::Status> {
+    let bytes = (put.key.len() + put.value.len()) as u64;
+    kv.put(with_token(put, token)).await?;
+    answer.user_bytes += bytes;
+    answer.user_bytes_written += bytes;
+    Ok(())
+}
+
+async fn send_range(
+    kv: &mut KvClient<Channel>,
+    range: RangeRequest,
+    kind: Kind,
+    token: &Token,
+    answer: &mut OperationResult,
+) -> Result<(), tonic::Status> {
+    let response = kv.range(with_token(range, token)).await?;
+    let pairs = response.into_inner().kvs;
+    match kind {
+        Kind::Range => answer.keys_returned = pairs.len() as u64,
+        _ => answer.not_found = pairs.is_empty(),
+    }
+    let bytes = pairs.iter().map(|pair| pair.0.len() as u64);
+    answer.user_bytes += bytes.sum::<u64>();
+    Ok(())
+}
+
 pub(super) fn status_text(status: &tonic::Status) -> String {
     format!("{:?}: {}", status.code(), status.message())
 }
 
-/// Writes every key once, many in one transaction. `on_share` receives the share done; its
-/// error ends the preload.
-pub fn preload_remote(
+/// Writes batches, each as one transaction.
+pub fn write_remote(
     plan: &Plan,
     remote: &Remote,
-    on_share: &mut dyn FnMut(f64) -> Result<(), Failure>,
+    batches: impl Iterator<Item = Batch>,
+    on_batch: &mut OnBatch<'_>,
 ) -> Result<(), Failure> {
     runtime()?.block_on(async {
         let (channel, token) = remote.open().await?;
         let kv = KvClient::new(channel);
-        let mut next = 0;
-        let transactions = std::iter::from_fn(|| load_transaction(plan, &mut next));
-        let mut answers = stream::iter(transactions)
-            .map(|(transaction, end)| {
+        let mut answers = stream::iter(batches)
+            .map(|mut batch| {
                 let mut kv = kv.clone();
-                let transaction = with_token(transaction, &token);
-                async move { kv.txn(transaction).await.map(|_| end) }
+                let transaction = with_token(transaction(&mut batch), &token);
+                async move {
+                    let begun = plan.now();
+                    let answer = kv.txn(transaction).await;
+                    (answer, batch, (begun, plan.now()))
+                }
             })
             .buffered(BULK_AT_ONCE);
-        while let Some(answer) = answers.next().await {
-            let end = answer.map_err(|status| format!("preload: {}", status_text(&status)))?;
-            on_share(end as f64 / plan.workload.load.keys as f64)?;
+        while let Some((answer, batch, times)) = answers.next().await {
+            answer.map_err(|status| format!("preload: {}", status_text(&status)))?;
+            on_batch(&batch, times)?;
         }
         Ok(())
     })
 }
 
-/// A transaction with puts of the keys from `next` on, as many as fit; advances `next` to the
-/// first key behind them, and returns it too. `None` where no key is left.
-fn load_transaction(plan: &Plan, next: &mut u64) -> Option<(TxnRequest, u64)> {
-    let mut transaction = TxnRequest::default();
-    let mut bytes = 0;
-    let keys = plan.workload.load.keys;
-    while *next < keys && transaction.success.len() < LOAD_OPERATIONS && bytes < LOAD_BYTES {
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        plan.keys.write(*next, &mut key);
-        plan.values.write(*next, Stamp::PRELOAD, &mut value);
-        bytes += key.len() + value.len();
+/// A transaction with the puts of a batch. The batch has no entries afterwards.
+fn transaction(batch: &mut Batch) -> TxnRequest {
+    let puts = batch.entries.drain(..).map(|(key, value)| {
         let put = PutRequest {
             key: key.into(),
             value: value.into(),
             ..PutRequest::default()
         };
-        transaction.success.push(RequestOp {
+        RequestOp {
             request: Some(Request::RequestPut(put)),
-        });
-        *next += 1;
+        }
+    });
+    TxnRequest {
+        success: puts.collect(),
+        ..TxnRequest::default()
     }
-    (!transaction.success.is_empty()).then_some((transaction, *next))
 }
 
 /// Reads the keys of these numbers and passes their values to the ledger.

@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
+use super::batches::{Batch, BatchLimits, OnBatch};
 use super::threads::{Ended, Measured, run_threads};
 use super::timer::wake_precisely;
 use super::{Client, Due, Edges, OperationResult, Plan, Recorder};
 use crate::record::Kind;
 use crate::targets::{Embedded, Failure, Session};
 use crate::verify::Ledger;
-use crate::workload::Stamp;
 
-/// Most entries and bytes of one call of a preload, well below the limits of a batch.
-const LOAD_ENTRIES: u64 = 1000;
-const LOAD_BYTES: usize = 1 << 20;
+/// Well below the limits of the targets' batches.
+pub const EMBEDDED_BATCH: BatchLimits = BatchLimits {
+    entries: 1000,
+    bytes: 1 << 20,
+};
 
 /// Runs the plan with a session for each client.
 pub fn run_embedded(
@@ -32,7 +34,6 @@ pub fn run_embedded(
 fn drive(mut client: Client, mut recorder: Recorder, mut session: Box<dyn Session + '_>) -> Ended {
     wake_precisely();
     let plan = Arc::clone(recorder.plan());
-    let range_limit = plan.workload.mix.range.limit;
     let mut read = Vec::new();
     loop {
         let due = client.due();
@@ -45,30 +46,30 @@ fn drive(mut client: Client, mut recorder: Recorder, mut session: Box<dyn Sessio
         }
         read.clear();
         let begun = plan.now();
-        let answer = perform(&client, session.as_mut(), &mut read, range_limit);
+        let answer = perform(&client, session.as_mut(), &mut read);
         client.ended(&mut recorder, due, (begun, plan.now()), &answer);
     }
     recorder.client_ended(client.operations);
     (recorder.into_recorded(), vec![client.acknowledged])
 }
 
-fn perform(
-    client: &Client,
-    session: &mut dyn Session,
-    read: &mut Vec<u8>,
-    range_limit: u64,
-) -> OperationResult {
+fn perform(client: &Client, session: &mut dyn Session, read: &mut Vec<u8>) -> OperationResult {
     let (key, value) = (&client.key, &client.value);
     let mut answer = OperationResult::default();
     let outcome = match client.kind {
-        Kind::Put => session.put(key, value).map(|()| {
-            answer.user_bytes = (key.len() + value.len()) as u64;
+        Kind::Put => session
+            .put(key, value)
+            .map(|()| answer.has_written(key, value)),
+        Kind::Get => session
+            .get(key, read)
+            .map(|found| answer.has_read(key, read, found)),
+        Kind::ReadModifyWrite => session.get(key, read).and_then(|found| {
+            answer.has_read(key, read, found);
+            session.put(key, value)?;
+            answer.has_written(key, value);
+            Ok(())
         }),
-        Kind::Get => session.get(key, read).map(|found| {
-            answer.not_found = !found;
-            answer.user_bytes = (key.len() + read.len()) as u64;
-        }),
-        Kind::Range => session.range(key, range_limit).map(|seen| {
+        Kind::Range => session.range(key, client.limit).map(|seen| {
             answer.keys_returned = seen.keys;
             answer.user_bytes = seen.bytes;
         }),
@@ -77,28 +78,18 @@ fn perform(
     answer
 }
 
-/// Writes every key once. `on_share` receives the share done; its error ends the preload.
-pub fn preload_embedded(
+/// Writes batches by the target's fastest way.
+pub fn write_embedded(
     plan: &Plan,
     target: &dyn Embedded,
-    on_share: &mut dyn FnMut(f64) -> Result<(), Failure>,
+    batches: impl Iterator<Item = Batch>,
+    on_batch: &mut OnBatch<'_>,
 ) -> Result<(), Failure> {
     let mut session = target.session()?;
-    let keys = plan.workload.load.keys;
-    let mut entries = Vec::new();
-    let mut bytes = 0;
-    for number in 0..keys {
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        plan.keys.write(number, &mut key);
-        plan.values.write(number, Stamp::PRELOAD, &mut value);
-        bytes += key.len() + value.len();
-        entries.push((key, value));
-        if entries.len() as u64 >= LOAD_ENTRIES || bytes >= LOAD_BYTES || number + 1 == keys {
-            session.load(&entries)?;
-            entries.clear();
-            bytes = 0;
-            on_share((number + 1) as f64 / keys as f64)?;
-        }
+    for batch in batches {
+        let begun = plan.now();
+        session.load(&batch.entries)?;
+        on_batch(&batch, (begun, plan.now()))?;
     }
     Ok(())
 }

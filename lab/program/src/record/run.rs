@@ -90,6 +90,19 @@ pub enum Kind {
     Put,
     /// Ordered read of several keys.
     Range,
+    /// Read of one key and a write of the same key behind it.
+    #[serde(rename = "read-modify-write")]
+    ReadModifyWrite,
+}
+
+impl Kind {
+    /// All kinds; the place of each is its number.
+    pub const ALL: [Kind; 4] = [Kind::Get, Kind::Put, Kind::Range, Kind::ReadModifyWrite];
+
+    /// Whether operations of this kind write a key.
+    pub fn writes(self) -> bool {
+        matches!(self, Kind::Put | Kind::ReadModifyWrite)
+    }
 }
 
 /// Measurements of the clients in the measured part.
@@ -134,6 +147,9 @@ pub struct KindResult {
     pub keys_returned: u64,
     /// Bytes of keys and values, read or written.
     pub user_bytes: u64,
+    /// Those of them that were written. Records of earlier labs have 0.
+    #[serde(default)]
+    pub user_bytes_written: u64,
     /// Times from the intended start to the answer, in nanoseconds. In a closed loop the
     /// intended start is the start.
     pub response: Histogram,
@@ -240,10 +256,10 @@ impl Run {
         Some(server.cpu_seconds() * 1e6 / self.load.operations().max(1) as f64)
     }
 
-    /// Device flushes for each acknowledged put of the measured part.
+    /// Device flushes for each acknowledged write of the measured part.
     pub fn flushes_per_put(&self) -> Option<f64> {
-        let puts = self.load.kinds.get(&Kind::Put)?.operations;
-        (puts > 0).then_some(self.device.as_ref()?.flushes as f64 / puts as f64)
+        let writes = self.load.writes();
+        (writes > 0).then_some(self.device.as_ref()?.flushes as f64 / writes as f64)
     }
 
     /// Bytes that reached the device for each byte of keys and values that clients wrote.
@@ -257,6 +273,12 @@ impl LoadResult {
     /// Operations of all kinds that were answered with success.
     pub fn operations(&self) -> u64 {
         self.kinds.values().map(|kind| kind.operations).sum()
+    }
+
+    /// Operations that wrote a key and were answered with success.
+    pub fn writes(&self) -> u64 {
+        let kinds = self.kinds.iter().filter(|(kind, _)| kind.writes());
+        kinds.map(|(_, result)| result.operations).sum()
     }
 
     /// Operations of all kinds that failed.

@@ -168,6 +168,7 @@ fn workload_of(map: &RwHeatmap, row: &RwCell, cell: &Cell) -> Workload {
                 share: 1.0 - put,
                 limit: number("range_limit").unwrap_or(0),
                 from_start: true,
+                ..RangeSpec::default()
             },
             ..Mix::default()
         },
@@ -245,7 +246,7 @@ fn iteration(run: &Run) -> Iteration {
     };
     let rate = |is_write: bool| {
         let kinds = run.load.kinds.iter();
-        let alike = kinds.filter(|(kind, _)| (**kind == Kind::Put) == is_write);
+        let alike = kinds.filter(|(kind, _)| kind.writes() == is_write);
         let rates = alike.map(|(_, result)| result.operations as f64 / seconds);
         rates.sum()
     };

@@ -37,6 +37,8 @@ pub struct Offer {
     pub promises: &'static [DurabilityLevel],
     /// Whether the target keeps keys in order and can read ranges.
     pub has_ranges: bool,
+    /// Whether the target takes more keys than the workload's `load.keys`.
+    pub grows: bool,
     /// Whether data outlives the process; otherwise nothing is verified.
     pub keeps_data: bool,
     /// Whether the target is a log that supports `durability.buffer_bytes` and
@@ -60,6 +62,7 @@ impl Offer {
             about,
             promises: &[DurabilityLevel::Durable, DurabilityLevel::Os],
             has_ranges: true,
+            grows: true,
             keeps_data: true,
             gathers: false,
             open,

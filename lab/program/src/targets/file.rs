@@ -19,12 +19,15 @@ use super::index::Index;
 use super::plain;
 use crate::workload::DurabilityLevel;
 
-pub const OFFER: Offer = Offer::store(
-    "file",
-    "",
-    "a pre-written file, one pwrite for each put: the device's own limit",
-    open,
-);
+pub const OFFER: Offer = Offer {
+    grows: false,
+    ..Offer::store(
+        "file",
+        "",
+        "a pre-written file, one pwrite for each put: the device's own limit",
+        open,
+    )
+};
 
 const HEADER_BYTES: usize = 8;
 const SLOT_UNIT_BYTES: u64 = 512;

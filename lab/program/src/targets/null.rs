@@ -13,6 +13,7 @@ pub const OFFER: Offer = Offer {
         DurabilityLevel::None,
     ],
     has_ranges: true,
+    grows: true,
     keeps_data: false,
     gathers: true,
     open: |_, _| Ok(Box::new(Null)),

@@ -4,7 +4,7 @@
 //! flushes, so the judgement needs no statistics: a target that acknowledges durable writes
 //! and flushes too rarely is not durable.
 
-use crate::record::{BlockDevice, DurabilityJudgement, Judged, Kind, Run};
+use crate::record::{BlockDevice, DurabilityJudgement, Judged, Run};
 use crate::report::number::{bytes, grouped};
 use crate::workload::DurabilityLevel;
 
@@ -26,11 +26,7 @@ pub fn durability(run: &Run, device: Option<&BlockDevice>) -> DurabilityJudgemen
         );
         return verdict(Judged::NotAsked, because);
     }
-    let puts = run
-        .load
-        .kinds
-        .get(&Kind::Put)
-        .map_or(0, |put| put.operations);
+    let puts = run.load.writes();
     if puts == 0 {
         return verdict(Judged::NotAsked, "nothing was put".into());
     }
@@ -64,7 +60,7 @@ pub fn durability(run: &Run, device: Option<&BlockDevice>) -> DurabilityJudgemen
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{DeviceWork, KindResult};
+    use crate::record::{DeviceWork, Kind, KindResult};
     use crate::worker::Job;
 
     fn judged(flushes: u64, puts: u64, clients: u32, shared: bool) -> Judged {

@@ -10,10 +10,9 @@ use super::measure::{Accounts, send_progress};
 use crate::accounting::{dirty_bytes, footprint_bytes, wait_until_quiet};
 use crate::load::{
     Access, Arrivals, Measured, Plan, Remote, STEADY_CHANGE_MAX, Stage, etcd_benchmark,
-    preload_embedded, preload_remote, read_back_embedded, read_back_remote, run_embedded,
-    write_certificates,
+    read_back_embedded, read_back_remote, run_embedded, write_certificates,
 };
-use crate::record::{Kind, LoadResult, Outcome, Run, Taint, TaintKind};
+use crate::record::{LoadResult, Outcome, Run, Taint, TaintKind};
 use crate::targets::{
     Embedded, Failure, Offer, OpenOptions, TargetKind, UNDER_HANDOFF, command_line, server_program,
 };
@@ -21,6 +20,7 @@ use crate::verdict::durability;
 use crate::verify::{ClientWrites, Ledger};
 use crate::workload::{Arrival, DurabilityLevel, Warmup, Workload};
 
+mod data_set;
 mod search;
 #[cfg(test)]
 mod tests;
@@ -94,15 +94,9 @@ fn attempt(job: &Job, offers: &[Offer], run: &mut Run) -> Result<(), Failure> {
     let (waited_seconds, quiet) = wait_until_quiet(job.quiet_seconds_max);
     let mut opened = open(job, offers, run)?;
     let plan = Plan::new(&job.workload, job.seed, None);
-    if job.workload.load.preload {
-        let mut on_share = |share| send_progress(Stage::Load, share, 0.0);
-        match &opened {
-            Opened::Embedded(_, target) => preload_embedded(&plan, target.as_ref(), &mut on_share)?,
-            Opened::Servers(_, remote) => preload_remote(&plan, remote, &mut on_share)?,
-        }
-        settle(job);
-    }
-    let acknowledged = measure(job, &mut opened, run)?;
+    let of_rounds = data_set::make(job, &opened, &plan)?;
+    let mut acknowledged = measure(job, &mut opened, run, plan.origin())?;
+    acknowledged.extend(of_rounds);
     check_failures(&run.load)?;
     run.disturbance.dirty_bytes_before = dirty_bytes_before;
     run.disturbance.waited_seconds = waited_seconds;
@@ -213,6 +207,8 @@ fn check_offer(offer: &Offer, workload: &Workload) -> Result<(), Failure> {
         format!("cannot promise durability.level = {level:?}: it offers {promises:?}")
     } else if (asked.buffer_bytes > 0 || asked.segment_bytes > 0) && !offer.gathers {
         "is no log: durability.buffer_bytes and durability.segment_bytes must be 0".into()
+    } else if workload.mix.insert > 0.0 && !offer.grows {
+        "has room for load.keys keys only: mix.insert must be 0".into()
     } else if workload.mix.range.share > 0.0 && !offer.has_ranges {
         "keeps no order of keys: mix.range.share must be 0".into()
     } else {
@@ -233,19 +229,27 @@ fn open_options(workload: &Workload) -> OpenOptions {
     }
 }
 
-/// Runs the load, and stores the results of the measured part in `run`.
-fn measure(job: &Job, opened: &mut Opened, run: &mut Run) -> Result<Vec<ClientWrites>, Failure> {
+/// Runs the load, and stores the results of the measured part in `run`. The times of the
+/// returned writes count from `since`.
+fn measure(
+    job: &Job,
+    opened: &mut Opened,
+    run: &mut Run,
+    since: Instant,
+) -> Result<Vec<ClientWrites>, Failure> {
+    let first = Round { number: 0, since };
     let (load, acknowledged, steadiness) = match &job.workload.arrival {
         Arrival::Search { objective, process } => {
-            search::search(job, opened, run, *objective, *process)?
+            search::search(job, opened, run, (*objective, *process), first)?
         }
-        Arrival::Closed => once(job, opened, run, None, Round::only())?,
+        Arrival::Closed => once(job, opened, run, None, first)?,
         Arrival::Open { rate, process } => {
             let arrivals = arrivals(&job.workload, *process, *rate, job.seed)?;
-            once(job, opened, run, Some((arrivals, *rate)), Round::only())?
+            once(job, opened, run, Some((arrivals, *rate)), first)?
         }
     };
-    run.user_bytes_written = load.kinds.get(&Kind::Put).map_or(0, |put| put.user_bytes);
+    let kinds = load.kinds.values();
+    run.user_bytes_written = kinds.map(|kind| kind.user_bytes_written).sum();
     run.steadiness = steadiness;
     run.load = load;
     if !matches!(job.target.kind, TargetKind::Endpoints(_)) {
@@ -273,15 +277,6 @@ struct Round {
     number: u32,
     /// The moment from which the times of acknowledged writes count in all rounds.
     since: Instant,
-}
-
-impl Round {
-    fn only() -> Round {
-        Round {
-            number: 0,
-            since: Instant::now(),
-        }
-    }
 }
 
 /// Runs one warm-up and one measured part, and stores their costs in `run`.

@@ -20,7 +20,23 @@ pub struct Draw {
     part: (u64, u64),
     /// Number of draws from the client's own part so far.
     count: u64,
+    inserts: Inserts,
     multiplier: u64,
+}
+
+/// Numbers of the keys that one client inserts: of n clients, each takes every n-th number.
+#[derive(Clone, Copy, Debug)]
+struct Inserts {
+    first: u64,
+    step: u64,
+    /// Number of keys inserted so far.
+    count: u64,
+}
+
+impl Inserts {
+    fn number(&self, index: u64) -> u64 {
+        self.first + index * self.step
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -37,8 +53,6 @@ impl Draw {
     pub fn new(distribution: Distribution, keys: u64, client: u32, clients: u32) -> Draw {
         assert!(keys > 0 && client < clients, "a client of a load with keys");
         let part = part(keys, client, clients);
-        let zipf =
-            |keys: u64, exponent| Zipf::new(keys as f64, exponent).expect("workloads are checked");
         let shape = match distribution {
             Distribution::Uniform => Shape::Uniform,
             Distribution::Zipf(exponent) => Shape::Zipf(zipf(keys, exponent)),
@@ -57,8 +71,29 @@ impl Draw {
             shape,
             part,
             count: 0,
+            inserts: Inserts {
+                first: keys + u64::from(client),
+                step: u64::from(clients),
+                count: 0,
+            },
             multiplier: coprime_near_golden(keys),
         }
+    }
+
+    /// The same draws, with inserts from number 0 on: no key exists before them.
+    pub fn of_nothing(mut self) -> Draw {
+        self.inserts.first -= self.keys;
+        self
+    }
+
+    /// The next key to insert.
+    pub fn to_insert(&mut self) -> u64 {
+        let number = self.inserts.number(self.inserts.count);
+        self.inserts.count += 1;
+        if let Shape::Latest(back) = &mut self.shape {
+            *back = zipf(self.part.1 + self.inserts.count, LATEST_EXPONENT);
+        }
+        number
     }
 
     /// The next key to write.
@@ -75,6 +110,9 @@ impl Draw {
             Shape::Sequential => self.next_of_part(),
             Shape::Latest(back) => {
                 let back = back.sample(random) as u64;
+                if self.inserts.count > 0 {
+                    return self.behind_newest(back);
+                }
                 // Before the first write, the last key of the part counts as the newest.
                 self.part.0 + (self.count + self.part.1 * 2 - back) % self.part.1
             }
@@ -85,6 +123,15 @@ impl Draw {
     /// The number of a key that is never written.
     pub fn missing(&self, random: &mut impl Rng) -> u64 {
         self.keys + random.random_range(0..self.keys)
+    }
+
+    /// The key at this distance from the newest one, which has the distance 1: the inserted
+    /// keys, and behind them those of the client's part.
+    fn behind_newest(&self, back: u64) -> u64 {
+        match self.inserts.count.checked_sub(back) {
+            Some(index) => self.inserts.number(index),
+            None => self.part.0 + self.part.1 - (back - self.inserts.count).min(self.part.1),
+        }
     }
 
     fn next_of_part(&mut self) -> u64 {
@@ -111,6 +158,10 @@ impl Draw {
         let product = u128::from(rank.min(self.keys - 1)) * u128::from(self.multiplier);
         (product % u128::from(self.keys)) as u64
     }
+}
+
+fn zipf(keys: u64, exponent: f64) -> Zipf<f64> {
+    Zipf::new(keys as f64, exponent).expect("workloads are checked")
 }
 
 /// First key and number of keys of a client's part. Where there are more clients than keys,
@@ -228,6 +279,38 @@ mod tests {
         }
         let most = (0..1000).max_by_key(|key| counts[*key]).unwrap();
         assert_eq!(most, 499);
+    }
+
+    #[test]
+    fn inserts_of_several_clients_are_distinct_and_follow_the_existing_keys() {
+        let mut numbers = Vec::new();
+        for client in 0..3 {
+            let mut draw = Draw::new(Distribution::Uniform, 10, client, 3);
+            numbers.extend((0..4).map(|_| draw.to_insert()));
+        }
+        numbers.sort_unstable();
+        assert_eq!(numbers, (10..22).collect::<Vec<u64>>());
+        let mut first = Draw::new(Distribution::Uniform, 10, 0, 1).of_nothing();
+        assert_eq!([first.to_insert(), first.to_insert()], [0, 1]);
+    }
+
+    #[test]
+    fn latest_reads_the_last_inserted_key_most_often_and_no_key_that_does_not_exist() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut draw = Draw::new(Distribution::Latest, 100, 1, 2);
+        for _ in 0..50 {
+            draw.to_insert();
+        }
+        let inserted: Vec<u64> = (0..50).map(|index| 101 + 2 * index).collect();
+        let mut counts = std::collections::BTreeMap::new();
+        for _ in 0..DRAWS {
+            *counts.entry(draw.to_read(&mut random)).or_insert(0_u32) += 1;
+        }
+        let exists = |key: &u64| (50..100).contains(key) || inserted.contains(key);
+        assert!(counts.keys().all(exists), "{counts:?}");
+        assert_eq!(counts.len(), 100, "old and new keys are read");
+        let most = counts.iter().max_by_key(|(_, count)| **count).unwrap();
+        assert_eq!(*most.0, 199);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Arrival, Distribution, KeyKind, Workload};
+use super::{Arrival, Distribution, KeyKind, Mix, Workload};
 
 /// Error for a workload that cannot be used; the text names the place and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -16,6 +16,8 @@ pub struct Mistake {
 
 /// Greatest number of clients; more are taken for a typing error.
 const CLIENTS_MAX: u32 = 100_000;
+/// Greatest number of rounds; more are taken for a typing error.
+const ROUNDS_MAX: u32 = 10_000;
 /// Greatest distance of the sum of the shares from 1, for rounded shares.
 const SHARES_TOLERANCE: f64 = 1e-6;
 
@@ -45,7 +47,9 @@ impl Workload {
     /// Refuses workloads that no target can run; the error names the field.
     pub fn check(&self) -> Result<(), String> {
         self.check_load()?;
+        self.check_rounds()?;
         self.check_mix()?;
+        self.check_inserts()?;
         self.check_clients()?;
         self.check_times()
     }
@@ -72,31 +76,93 @@ impl Workload {
         })
     }
 
+    fn check_rounds(&self) -> Result<(), String> {
+        let (rounds, preload) = (self.load.rounds, self.load.preload);
+        ensure(rounds <= ROUNDS_MAX, || {
+            format!("load.rounds = {rounds}: at most {ROUNDS_MAX}; use fewer rounds of more keys")
+        })?;
+        ensure(rounds == 0 || preload, || {
+            format!("load.rounds = {rounds} overwrites preloaded keys: write load.preload = true")
+        })
+    }
+
     fn check_mix(&self) -> Result<(), String> {
-        let (get, put, range) = (self.mix.get, self.mix.put, self.mix.range.share);
-        let is_share = |share: &f64| (0.0..=1.0).contains(share);
-        let all = get + put + range;
+        let mix = &self.mix;
+        let shares = [
+            ("get", mix.get),
+            ("put", mix.put),
+            ("insert", mix.insert),
+            ("read_modify_write", mix.read_modify_write),
+            ("range.share", mix.range.share),
+        ];
+        let is_share = |share: f64| (0.0..=1.0).contains(&share);
+        let all: f64 = shares.iter().map(|(_, share)| share).sum();
         let is_whole = (all - 1.0).abs() <= SHARES_TOLERANCE;
-        ensure([get, put, range].iter().all(is_share) && is_whole, || {
+        let are_shares = shares.iter().all(|(_, share)| is_share(*share));
+        ensure(are_shares && is_whole, || {
+            let shares = shares.map(|(name, share)| format!("{name} = {share}"));
             format!(
-                "mix: get = {get}, put = {put} and range.share = {range} add up to {all}; they \
-                 are shares and must add up to 1"
+                "mix: {} add up to {all}; they are shares and must add up to 1",
+                shares.join(", ")
+            )
+        })?;
+        let (least, most) = (mix.range.limit_min, mix.range.limit);
+        ensure(
+            least == 0 || (least <= most && !mix.range.from_start),
+            || {
+                format!(
+                    "mix.range.limit_min = {least}: from 1 to mix.range.limit = {most}, of ranges \
+                 that begin at drawn keys"
+                )
+            },
+        )?;
+        let missing = self.access.missing;
+        ensure(is_share(missing), || {
+            format!("access.missing = {missing}: a share is from 0 to 1")
+        })?;
+        ensure(
+            mix.writes() > 0.0 || self.load.preload || missing >= 1.0,
+            || "load.preload = false, and nothing is put: there is nothing to read".into(),
+        )
+    }
+
+    fn check_inserts(&self) -> Result<(), String> {
+        let Mix { put, insert, .. } = self.mix;
+        let is_latest = self.access.distribution == Distribution::Latest;
+        ensure(!is_latest || put + insert > 0.0, || {
+            "access.distribution = \"latest\" needs writes that it can follow: mix.put and \
+             mix.insert are 0"
+                .into()
+        })?;
+        if insert == 0.0 {
+            return Ok(());
+        }
+        ensure(self.load.preload || insert == 1.0, || {
+            format!(
+                "mix.insert = {insert} beside other operations needs keys for these: write \
+                 load.preload = true, or insert = 1.0"
+            )
+        })?;
+        ensure(!is_latest || put == 0.0, || {
+            format!(
+                "access.distribution = \"latest\" follows either puts or inserts: mix.put = \
+                 {put} and mix.insert = {insert}; write 0 for one of them"
             )
         })?;
         let missing = self.access.missing;
-        ensure(is_share(&missing), || {
-            format!("access.missing = {missing}: a share is from 0 to 1")
+        ensure(missing == 0.0, || {
+            format!(
+                "access.missing = {missing}: inserts would write the missing keys; write 0, or \
+                 mix.insert = 0.0"
+            )
         })?;
-        ensure(put > 0.0 || self.load.preload || missing >= 1.0, || {
-            "load.preload = false, and nothing is put: there is nothing to read".into()
-        })?;
-        ensure(
-            put > 0.0 || self.access.distribution != Distribution::Latest,
-            || {
-                "access.distribution = \"latest\" needs puts that it can follow: mix.put is 0"
-                    .into()
-            },
-        )
+        let is_search = matches!(self.arrival, Arrival::Search { .. });
+        ensure(!is_search, || {
+            format!(
+                "mix.insert = {insert}: a search loads one data set several times, and would \
+                 insert the same keys again; write another arrival.mode"
+            )
+        })
     }
 
     fn check_clients(&self) -> Result<(), String> {
@@ -151,6 +217,7 @@ impl KeyKind {
             }
             KeyKind::DbBench => 16.max(last.to_string().len()),
             KeyKind::Series => "series-".len() + last.to_string().len(),
+            KeyKind::Ycsb => "user".len() + 20,
         }
     }
 }
@@ -174,7 +241,8 @@ mod tests {
     fn a_written_workload_parses_to_the_same() {
         let text = "name = \"a\"\n[load]\nkeys = 1_000\nkey = { kind = \"dbbench-%016d\", size = 0 }\n\
             value = { length = \"uniform:1..9\", unique = false, compressible = 0.5 }\n\
-            [mix]\nget = 0.5\nput = 0.4\nrange = { share = 0.1, limit = 7 }\n\
+            [mix]\nget = 0.3\nput = 0.4\nread_modify_write = 0.2\n\
+            range = { share = 0.1, limit = 7, limit_min = 2 }\n\
             [access]\ndistribution = \"zipf:0.99\"\nmissing = 0.25\n[clients]\nclients = [1, 2]\n\
             [arrival]\nmode = \"search\"\nobjective = \"p99<5ms\"\n\
             [durability]\nlevel = \"os\"\n[time]\nwarmup = \"2s\"\nmeasure = \"3s\"\n";
@@ -209,6 +277,66 @@ mod tests {
         assert!(error.contains("interval"), "{error}");
         let error = mistake("name = \"a\"\n[arrival]\nmode = \"open\"\nrate = 0.0\n");
         assert!(error.contains("arrival.rate"), "{error}");
+    }
+
+    #[test]
+    fn inserts_and_rounds_are_refused_where_they_would_measure_something_else() {
+        let cases = [
+            ("[load]\nrounds = 2\npreload = false", "load.preload = true"),
+            ("[load]\nrounds = 20000", "at most 10000"),
+            ("[mix]\nput = 0.5\ninsert = 0.6", "insert = 0.6"),
+            ("[mix]\nput = 0.9\ninsert = -0.1\nget = 0.2", "shares"),
+            (
+                "[mix]\nput = 0.0\nread_modify_write = 1.5",
+                "read_modify_write = 1.5",
+            ),
+            (
+                "[load]\npreload = false\n[mix]\nput = 0.5\ninsert = 0.5",
+                "or insert = 1.0",
+            ),
+            (
+                "[mix]\nput = 0.5\ninsert = 0.5\n[access]\ndistribution = \"latest\"",
+                "either puts or inserts",
+            ),
+            (
+                "[mix]\nput = 0.0\nread_modify_write = 1.0\n[access]\ndistribution = \"latest\"",
+                "needs writes",
+            ),
+            (
+                "[mix]\nput = 0.0\nget = 0.5\ninsert = 0.5\n[access]\nmissing = 0.1",
+                "access.missing = 0.1",
+            ),
+            (
+                "[mix]\nput = 0.0\ninsert = 1.0\n[arrival]\nmode = \"search\"\n\
+                 objective = \"p99<5ms\"",
+                "another arrival.mode",
+            ),
+            (
+                "[mix]\nput = 0.0\nrange = { share = 1.0, limit = 5, limit_min = 6 }",
+                "limit_min = 6",
+            ),
+            (
+                "[mix]\nput = 0.0\nrange = { share = 1.0, limit_min = 1 }",
+                "limit = 0",
+            ),
+        ];
+        for (text, expected) in cases {
+            let error = mistake(&format!("name = \"a\"\n{text}\n"));
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn fields_that_earlier_labs_do_not_know_are_written_only_where_they_are_used() {
+        let text = |text: &str| toml::to_string(&parse("a", text).unwrap()).unwrap();
+        let plain = text("name = \"a\"");
+        let used = text(
+            "name = \"a\"\n[load]\nrounds = 3\n[mix]\nput = 0.0\ninsert = 0.5\n\
+             read_modify_write = 0.25\nrange = { share = 0.25, limit = 9, limit_min = 1 }\n",
+        );
+        for field in ["rounds", "insert", "read_modify_write", "limit_min"] {
+            assert!(!plain.contains(field) && used.contains(field), "{field}");
+        }
     }
 
     #[test]

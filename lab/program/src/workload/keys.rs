@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use super::{KeyKind, KeySpec};
+use super::{KeyKind, KeySpec, mixed};
 
 impl KeySpec {
     /// Replaces the contents of `key` by the key with this number.
@@ -16,6 +16,10 @@ impl KeySpec {
             }
             KeyKind::Series => {
                 write!(key, "series-{number}").expect("a vector takes everything");
+            }
+            KeyKind::Ycsb => {
+                let mixed = mixed(number);
+                write!(key, "user{mixed:020}").expect("a vector takes everything");
             }
         }
         if key.len() < self.size {
@@ -53,6 +57,7 @@ mod tests {
         );
         assert_eq!(key(KeyKind::DbBench, 0, 42), b"0000000000000042");
         assert_eq!(key(KeyKind::Series, 0, 42), b"series-42");
+        assert_eq!(key(KeyKind::Ycsb, 0, 42), b"user13679457532755275413");
     }
 
     #[test]
@@ -70,6 +75,7 @@ mod tests {
             KeyKind::EtcdVarint,
             KeyKind::DbBench,
             KeyKind::Series,
+            KeyKind::Ycsb,
         ] {
             let size = kind.bytes_min(5000);
             let keys: std::collections::BTreeSet<_> =

@@ -157,6 +157,8 @@ impl Running<'_> {
         workload.time.measure = Span::seconds(CEILING_SECONDS);
         workload.time.interval = Span::seconds(CEILING_SECONDS / 4.0);
         workload.arrival = crate::workload::Arrival::Closed;
+        // The null target keeps nothing that a round could overwrite.
+        workload.load.rounds = 0;
         let target = ARM_NULL.parse().expect("null is a target");
         let point = Point {
             cell: self.experiment.points[cell].cell.clone(),

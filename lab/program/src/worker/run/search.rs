@@ -22,10 +22,9 @@ pub fn search(
     job: &Job,
     opened: &mut Opened,
     run: &mut Run,
-    objective: Objective,
-    process: Process,
+    (objective, process): (Objective, Process),
+    first: Round,
 ) -> Result<Measured, Failure> {
-    let first = Round::only();
     let closed = once(job, opened, run, None, first)?;
     let mut acknowledged = closed.1;
     let most = closed.0.operations() as f64 / closed.0.seconds;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::*;
+use crate::record::Kind;
 use crate::targets::{Open, Seen, Session, built_in};
 
 const NAME: &str = "name = \"a\"\n[load]\nkeys = 100\n[time]\nwarmup = \"10ms\"\n\
@@ -59,7 +60,12 @@ impl Session for FaultySession<'_> {
     }
 
     fn load(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Failure> {
-        self.inner.load(entries)
+        // The values of a preload begin with zeros, those of rounds do not.
+        let is_of_round = entries[0].1[..8] != [0; 8];
+        match (self.put)(0) {
+            Fault::Forgets if is_of_round => Ok(()),
+            _ => self.inner.load(entries),
+        }
     }
 }
 
@@ -158,4 +164,71 @@ fn the_writes_of_all_rounds_of_a_search_are_verified() {
     assert_eq!(run.outcome, Outcome::Measured, "{}", because(&run));
     assert!(!run.load.search.is_empty());
     assert!(run.verification.is_good() && run.verification.keys_checked > 0);
+}
+
+const ROUNDS: &str = "name = \"a\"\n[load]\nkeys = 100\nrounds = 3\n[mix]\nget = 1.0\nput = 0.0\n\
+                      [time]\nwarmup = \"10ms\"\nmeasure = \"100ms\"\ninterval = \"50ms\"\n";
+
+#[test]
+fn the_writes_of_rounds_before_the_measured_part_are_verified() {
+    let run = run_of(ROUNDS, |directory, options| {
+        open_with(directory, options, |_| Fault::None)
+    });
+    assert_eq!(run.outcome, Outcome::Measured, "{}", because(&run));
+    assert_eq!(run.verification.keys_checked, 100);
+    assert_eq!(
+        run.user_bytes_written, 0,
+        "rounds are no part of what is measured"
+    );
+}
+
+#[test]
+fn a_target_that_forgets_rounds_gets_no_number() {
+    let run = run_of(ROUNDS, |directory, options| {
+        open_with(directory, options, |_| Fault::Forgets)
+    });
+    assert!(matches!(run.outcome, Outcome::Lost { .. }), "{run:?}");
+    assert!(because(&run).contains("older write"), "{}", because(&run));
+}
+
+#[test]
+fn inserts_are_refused_by_a_target_without_room_for_further_keys() {
+    let text = format!("{NAME}[mix]\nget = 0.5\nput = 0.0\ninsert = 0.5\n");
+    let run = run_of(&text, |directory, options| {
+        open_with(directory, options, |_| Fault::None)
+    });
+    assert!(
+        because(&run).contains("mix.insert must be 0"),
+        "{}",
+        because(&run)
+    );
+}
+
+#[test]
+fn inserts_and_reads_with_an_update_are_measured_and_verified() {
+    let text = format!(
+        "{NAME}[mix]\nput = 0.0\nget = 0.2\ninsert = 0.4\nread_modify_write = 0.4\n\
+         [durability]\nlevel = \"os\"\n"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let job = Job {
+        target: "engine".parse().unwrap(),
+        directory: folder.path().to_owned(),
+        verify_keys_max: 100_000,
+        ..Job::bare(crate::workload::parse("test", &text).unwrap())
+    };
+    let run = run(&job, &built_in());
+    assert_eq!(run.outcome, Outcome::Measured, "{}", because(&run));
+    assert!(run.verification.keys_checked > 100, "inserted keys count");
+    let kinds = &run.load.kinds;
+    let changed = &kinds[&Kind::ReadModifyWrite];
+    assert_eq!(
+        changed.user_bytes,
+        2 * changed.user_bytes_written,
+        "as many bytes are read as written"
+    );
+    assert_eq!(changed.not_found, 0);
+    let written = changed.user_bytes_written + kinds[&Kind::Put].user_bytes_written;
+    assert_eq!(run.user_bytes_written, written);
+    assert_eq!(kinds[&Kind::Get].user_bytes_written, 0);
 }

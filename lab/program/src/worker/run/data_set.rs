@@ -1,0 +1,49 @@
+//! Makes the data set of a run, before anything is measured.
+
+use super::{Failure, Job, Opened, settle};
+use crate::load::batches::{Batch, BatchLimits, OnBatch, preload, rounds};
+use crate::load::{EMBEDDED_BATCH, Plan, REMOTE_BATCH, Stage, write_embedded, write_remote};
+use crate::verify::ClientWrites;
+use crate::worker::measure::send_progress;
+
+/// Preloads the keys and overwrites them in rounds, as the workload says. Returns the writes
+/// of the rounds, with times since the plan's origin.
+pub fn make(job: &Job, opened: &Opened, plan: &Plan) -> Result<Option<ClientWrites>, Failure> {
+    let load = &job.workload.load;
+    if !load.preload {
+        return Ok(None);
+    }
+    write(opened, plan, preload, &mut |batch, _| {
+        send_progress(Stage::Load, batch.share, 0.0)
+    })?;
+    settle(job);
+    if load.rounds == 0 {
+        return Ok(None);
+    }
+    let mut writes = ClientWrites::new(plan.clients);
+    write(opened, plan, rounds, &mut |batch, (begun, ended)| {
+        for (key, stamp) in &batch.written {
+            writes.note(*key, *stamp, begun, ended);
+        }
+        send_progress(Stage::Overwrite, batch.share, 0.0)
+    })?;
+    settle(job);
+    Ok(Some(writes))
+}
+
+fn write<'a, Puts: Iterator<Item = Batch>>(
+    opened: &Opened,
+    plan: &'a Plan,
+    batches: fn(&'a Plan, BatchLimits) -> Puts,
+    on_batch: &mut OnBatch<'_>,
+) -> Result<(), Failure> {
+    match opened {
+        Opened::Embedded(_, target) => {
+            let batches = batches(plan, EMBEDDED_BATCH);
+            write_embedded(plan, target.as_ref(), batches, on_batch)
+        }
+        Opened::Servers(_, remote) => {
+            write_remote(plan, remote, batches(plan, REMOTE_BATCH), on_batch)
+        }
+    }
+}
