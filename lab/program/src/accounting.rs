@@ -18,3 +18,4 @@ pub use block::{BlockCounters, device_of, footprint_bytes};
 pub use disturbance::{
     FOREIGN_SHARE_MAX, MachineCounters, STEAL_SHARE_MAX, dirty_bytes, wait_until_quiet,
 };
+pub use process::anonymous_bytes;

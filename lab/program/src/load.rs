@@ -17,6 +17,7 @@ pub mod batches;
 mod client;
 mod coordinator;
 pub mod etcd_benchmark;
+pub mod live;
 mod plan;
 mod recorder;
 mod remote;

@@ -18,6 +18,7 @@ mod histogram;
 mod identity;
 mod outcome;
 mod run;
+mod space;
 
 pub use costs::{DeviceWork, ProcessCosts};
 pub use environment::{BlockDevice, Disturbance, Environment};
@@ -28,6 +29,7 @@ pub use outcome::{
     DurabilityJudgement, Judged, Outcome, Steadiness, Taint, TaintKind, Verification,
 };
 pub use run::{Cell, Fairness, Interval, Kind, KindResult, LoadResult, Run, SearchStep};
+pub use space::{Space, SpaceSample};
 
 use serde::{Deserialize, Serialize};
 

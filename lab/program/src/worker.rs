@@ -12,6 +12,7 @@ mod child;
 mod job;
 mod measure;
 mod run;
+mod space;
 
 #[cfg(test)]
 pub(crate) use child::worker_script;

@@ -55,6 +55,14 @@ impl ProcessCosts {
     }
 }
 
+/// Anonymous memory in RAM of a process: its heap and stacks, without pages of files. 0 where
+/// the process does not exist or the kernel does not count it (before Linux 4.5).
+pub fn anonymous_bytes(pid: u32) -> u64 {
+    let process = Process::new_with_root(format!("/proc/{pid}").into());
+    let status = process.and_then(|process| process.status());
+    status.ok().and_then(|it| it.rssanon).unwrap_or(0) << 10
+}
+
 /// User and system seconds, those of ended children included (a generator may be one).
 fn times(stat: &Stat) -> [f64; 2] {
     let all = [(stat.utime, stat.cutime), (stat.stime, stat.cstime)];
@@ -86,6 +94,16 @@ mod tests {
         assert!(counters.resident_bytes > 0);
         assert!(counters.resident_bytes_peak >= counters.resident_bytes);
         assert_eq!(counters.since(&counters).cpu_seconds(), 0.0);
+    }
+
+    #[test]
+    fn anonymous_memory_grows_with_the_heap_and_a_missing_process_has_none() {
+        let before = anonymous_bytes(std::process::id());
+        let heap = std::hint::black_box(vec![1_u8; 64 << 20]);
+        let grown = anonymous_bytes(std::process::id());
+        assert!(grown >= before + (48 << 20), "{before} {grown}");
+        assert!(heap.iter().all(|byte| *byte == 1));
+        assert_eq!(anonymous_bytes(u32::MAX), 0);
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub struct Client {
     /// Greatest number of keys of the next range; 0 means all.
     pub limit: u64,
     key_number: u64,
+    /// Whether the operation inserts its key.
+    is_insert: bool,
     stamp: Stamp,
     /// Operations that count: those that succeeded in the measured part.
     pub operations: u64,
@@ -68,6 +70,7 @@ impl Client {
             value: Vec::with_capacity(workload.load.value.length.max() as usize),
             limit: workload.mix.range.limit,
             key_number: 0,
+            is_insert: false,
             stamp: Stamp::PRELOAD,
             operations: 0,
             acknowledged: ClientWrites::new(plan.clients),
@@ -96,7 +99,7 @@ impl Client {
     /// `limit`.
     pub fn draw(&mut self) {
         let (kind, is_insert) = self.draw_kind();
-        self.kind = kind;
+        (self.kind, self.is_insert) = (kind, is_insert);
         self.key_number = match kind {
             Kind::Put if is_insert => self.draw.to_insert(),
             Kind::Put => self.draw.to_write(&mut self.random),
@@ -161,6 +164,9 @@ impl Client {
     ) {
         if self.kind.writes() {
             self.put_ended(begun, ended, answer.failure.is_none());
+        }
+        if self.is_insert && answer.failure.is_none() {
+            recorder.note_insert();
         }
         let due = match due {
             Due::At(at) => at,

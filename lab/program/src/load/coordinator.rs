@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Plan;
+use super::live::WriteCounts;
 use super::recorder::ThreadCounters;
 use crate::record::Steadiness;
 use crate::statistics::steadiness;
@@ -71,6 +72,8 @@ pub trait Edges {
     /// Reports progress several times a second: the share of the stage that has passed, and
     /// operations per second. An error ends the run.
     fn progress(&mut self, stage: Stage, share: f64, rate: f64) -> Result<(), Failure>;
+    /// Receives the number of writes before each report of progress and at the end.
+    fn wrote(&mut self, _counts: WriteCounts) {}
 }
 
 /// The coordinator's view of a run.
@@ -119,6 +122,7 @@ impl Watch<'_> {
             std::thread::sleep(Duration::from_secs_f64(left.min(LOOK_SECONDS)));
             let rate = self.look();
             let share = (self.plan.now() - from) as f64 / measure_ns as f64;
+            edges.wrote(self.write_counts());
             edges.progress(Stage::Measure, share.min(1.0), rate)?;
             self.check()?;
         }
@@ -140,6 +144,7 @@ impl Watch<'_> {
             let rate = self.look();
             rates.push(rate);
             let seconds = self.plan.now() as f64 / 1e9;
+            edges.wrote(self.write_counts());
             edges.progress(Stage::Warmup, (seconds / seconds_max).min(1.0), rate)?;
             self.check()?;
             let last = &rates[rates.len().saturating_sub(STEADY_LOOKS)..];
@@ -183,6 +188,13 @@ impl Watch<'_> {
         }
         (self.operations, self.at_ns) = (operations, now);
         rate
+    }
+
+    fn write_counts(&self) -> WriteCounts {
+        WriteCounts {
+            written: self.sum(|thread| thread.written.load(Ordering::Relaxed)),
+            inserted: self.sum(|thread| thread.inserted.load(Ordering::Relaxed)),
+        }
     }
 
     fn sum(&self, counter: impl Fn(&ThreadCounters) -> u64) -> u64 {

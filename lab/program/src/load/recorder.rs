@@ -35,6 +35,15 @@ pub struct ThreadCounters {
     /// Operations of all kinds, failed ones included.
     pub operations: AtomicU64,
     pub failed: AtomicU64,
+    /// Acknowledged writes, inserts included.
+    pub written: AtomicU64,
+    /// Acknowledged inserts.
+    pub inserted: AtomicU64,
+}
+
+/// Adds 1 to a counter of which the calling thread is the only writer.
+fn add_one(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
 impl OperationResult {
@@ -129,7 +138,7 @@ impl Recorder {
         if let Some(failure) = &answer.failure {
             self.recorded.note_error(failure);
         }
-        self.note_progress(failed);
+        self.note_progress(kind, failed);
         // A closed loop counts operations that were answered in the measured part, an
         // open loop those that were due in it, so that a stall at its end shows.
         let moment = match self.plan.arrivals {
@@ -181,15 +190,18 @@ impl Recorder {
         &self.plan
     }
 
-    fn note_progress(&mut self, failed: bool) {
-        // This thread is the only writer, so a load and a store suffice.
-        let add = |counter: &AtomicU64| {
-            counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        };
-        add(&self.progress.operations);
+    fn note_progress(&mut self, kind: Kind, failed: bool) {
+        add_one(&self.progress.operations);
         if failed {
-            add(&self.progress.failed);
+            add_one(&self.progress.failed);
+        } else if kind.writes() {
+            add_one(&self.progress.written);
         }
+    }
+
+    /// Counts an acknowledged insert.
+    pub fn note_insert(&mut self) {
+        add_one(&self.progress.inserted);
     }
 
     fn note_interval(&mut self, moment: u64, response: u64, failed: bool) {

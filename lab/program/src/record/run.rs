@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DeviceWork, Disturbance, DurabilityJudgement, Histogram, Outcome, ProcessCosts, Steadiness,
-    Taint, TaintKind, TargetIdentity, Verification,
+    DeviceWork, Disturbance, DurabilityJudgement, Histogram, Outcome, ProcessCosts, Space,
+    Steadiness, Taint, TaintKind, TargetIdentity, Verification,
 };
 use crate::workload::Workload;
 
@@ -55,6 +55,9 @@ pub struct Run {
     pub user_bytes_written: u64,
     /// Bytes that the data occupied on disk at the end of the measured part.
     pub footprint_bytes: Option<u64>,
+    /// Space on disk and memory over time.
+    #[serde(default)]
+    pub space: Space,
     pub disturbance: Disturbance,
     /// Reasons why the run is doubtful.
     pub taints: Vec<Taint>,
@@ -262,6 +265,14 @@ impl Run {
         (writes > 0).then_some(self.device.as_ref()?.flushes as f64 / writes as f64)
     }
 
+    /// Bytes that were read from the device in the measured part, for each byte of keys and
+    /// values that clients read or wrote.
+    pub fn device_bytes_read_per_user_byte(&self) -> Option<f64> {
+        let read = self.device.as_ref()?.read_bytes;
+        let user_bytes = self.load.user_bytes();
+        (user_bytes > 0).then_some(read as f64 / user_bytes as f64)
+    }
+
     /// Bytes that reached the device for each byte of keys and values that clients wrote.
     pub fn device_bytes_per_user_byte(&self) -> Option<f64> {
         let written = self.device_settled.as_ref()?.written_bytes;
@@ -273,6 +284,11 @@ impl LoadResult {
     /// Operations of all kinds that were answered with success.
     pub fn operations(&self) -> u64 {
         self.kinds.values().map(|kind| kind.operations).sum()
+    }
+
+    /// Bytes of keys and values of all kinds, read or written.
+    pub fn user_bytes(&self) -> u64 {
+        self.kinds.values().map(|kind| kind.user_bytes).sum()
     }
 
     /// Operations that wrote a key and were answered with success.

@@ -35,7 +35,7 @@ pub struct Quantity {
 pub const THROUGHPUT: &Quantity = &QUANTITIES[0];
 
 /// All quantities, in the order of the columns.
-pub const QUANTITIES: [Quantity; 13] = [
+pub const QUANTITIES: [Quantity; 17] = [
     quantity(
         ["throughput", "ops/s", "ops/s", "throughput"],
         "operations answered with success, per second",
@@ -114,6 +114,20 @@ pub const QUANTITIES: [Quantity; 13] = [
             |ratio| format!("{ratio:.2}"),
         )
     },
+    Quantity {
+        of_device: true,
+        ..quantity(
+            [
+                "device-bytes-read",
+                "device B read/user B",
+                "read B/B",
+                "device bytes read per user byte",
+            ],
+            "bytes read from the device for each byte of keys and values that clients read or wrote",
+            Run::device_bytes_read_per_user_byte,
+            |ratio| format!("{ratio:.2}"),
+        )
+    },
     quantity(
         ["memory", "peak memory", "memory", "peak memory"],
         "the most memory that the servers ever had; of the client's process, where the target lives in it",
@@ -124,6 +138,34 @@ pub const QUANTITIES: [Quantity; 13] = [
         ["disk", "on disk", "on disk", "on disk"],
         "bytes that the data occupied when the measured part had ended",
         Run::footprint,
+        bytes,
+    ),
+    quantity(
+        [
+            "space",
+            "disk B/live B",
+            "disk/live",
+            "disk bytes per live byte",
+        ],
+        "bytes on disk for each byte of existing keys and values, when the measured part had ended",
+        |run| run.space.per_live_byte_at_end(),
+        |ratio| format!("{ratio:.2}"),
+    ),
+    quantity(
+        ["key-memory", "memory/key", "mem/key", "memory per key"],
+        "anonymous memory for each key when the measured part had ended; of an embedded target, the memory of its process that was added since before it was opened",
+        |run| run.space.memory_per_key(),
+        bytes,
+    ),
+    quantity(
+        [
+            "key-memory-peak",
+            "peak memory/key",
+            "peak/key",
+            "peak memory per key",
+        ],
+        "the most anonymous memory since the preload began, for each key that existed at the end",
+        |run| run.space.memory_per_key_peak(),
         bytes,
     ),
 ];

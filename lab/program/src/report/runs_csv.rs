@@ -31,7 +31,7 @@ const IDENTITY: [Column; 18] = [
 ];
 
 /// Columns with measured numbers: a run that failed or lost data has none.
-const NUMBERS: [Column; 27] = [
+const NUMBERS: [Column; 34] = [
     ("operations", |run| text(run.load.operations())),
     ("failed", |run| text(run.load.failed())),
     ("operations_per_second", |run| {
@@ -73,8 +73,27 @@ const NUMBERS: [Column; 27] = [
     ("device_bytes_per_user_byte", |run| {
         decimals(run.device_bytes_per_user_byte()?)
     }),
+    ("device_read_bytes", |run| {
+        text(run.device.as_ref()?.read_bytes)
+    }),
+    ("user_bytes", |run| text(run.load.user_bytes())),
+    ("device_bytes_read_per_user_byte", |run| {
+        decimals(run.device_bytes_read_per_user_byte()?)
+    }),
     ("peak_memory_bytes", |run| text(peak_memory(run)?)),
     ("footprint_bytes", |run| text(run.footprint_bytes?)),
+    ("disk_bytes_per_live_byte", |run| {
+        decimals(run.space.per_live_byte_at_end()?)
+    }),
+    ("disk_bytes_per_live_byte_peak", |run| {
+        decimals(run.space.per_live_byte_peak()?)
+    }),
+    ("anonymous_bytes_per_key", |run| {
+        decimals(run.space.memory_per_key()?)
+    }),
+    ("anonymous_bytes_per_key_peak", |run| {
+        decimals(run.space.memory_per_key_peak()?)
+    }),
 ];
 
 /// Columns behind the measured numbers.

@@ -18,12 +18,16 @@ const GAP: &str = "  ";
 
 /// Columns that a narrow terminal leaves out, the least important first. The page, the
 /// Markdown and the CSV have all columns.
-const OPTIONAL_COLUMNS: [&str; 11] = [
+const OPTIONAL_COLUMNS: [&str; 15] = [
     "least-most",
     "disk",
     "memory",
+    "key-memory-peak",
     "p99.9",
     "generator",
+    "key-memory",
+    "device-bytes-read",
+    "space",
     "device-bytes",
     "p50",
     "fairness",

@@ -16,7 +16,7 @@ type Value = fn(&Run) -> Option<f64>;
 /// decides; in a closed loop the throughput does.
 pub fn measures(open_loop: bool) -> Vec<Measure> {
     use Better::{LessIsFaster, LessIsThriftier, MoreIsFaster};
-    let all: [(&str, Better, Value); 10] = [
+    let all: [(&str, Better, Value); 14] = [
         ("throughput", MoreIsFaster, |run| {
             Some(run.operations_per_second())
         }),
@@ -30,9 +30,23 @@ pub fn measures(open_loop: bool) -> Vec<Measure> {
         ),
         ("CPU, all processes", LessIsThriftier, cpu_of_all),
         ("device bytes per user byte", LessIsThriftier, device_bytes),
+        (
+            "device bytes read per user byte",
+            LessIsThriftier,
+            device_bytes_read,
+        ),
         ("flushes per put", LessIsThriftier, flushes),
         ("peak memory", LessIsThriftier, peak_memory),
         ("on disk", LessIsThriftier, Run::footprint),
+        ("disk bytes per live byte", LessIsThriftier, |run| {
+            run.space.per_live_byte_at_end()
+        }),
+        ("memory per key", LessIsThriftier, |run| {
+            run.space.memory_per_key()
+        }),
+        ("peak memory per key", LessIsThriftier, |run| {
+            run.space.memory_per_key_peak()
+        }),
     ];
     let deciding = if open_loop { "p99" } else { "throughput" };
     let measures = all.into_iter().map(|(name, better, of)| Measure {
@@ -65,6 +79,12 @@ fn cpu_of_all(run: &Run) -> Option<f64> {
 fn device_bytes(run: &Run) -> Option<f64> {
     let shared = run.device_settled.as_ref()?.shared;
     run.device_bytes_per_user_byte().filter(|_| !shared)
+}
+
+/// The same for bytes that were read.
+fn device_bytes_read(run: &Run) -> Option<f64> {
+    let shared = run.device.as_ref()?.shared;
+    run.device_bytes_read_per_user_byte().filter(|_| !shared)
 }
 
 fn flushes(run: &Run) -> Option<f64> {

@@ -3,10 +3,12 @@
 use harness::Cluster;
 
 use crate::accounting::{BlockCounters, MachineCounters};
+use crate::load::live::WriteCounts;
 use crate::load::{Edges, Stage};
 use crate::record::{BlockDevice, ProcessCosts, Run};
 use crate::targets::Failure;
 
+use super::space::SpaceWatch;
 use super::{Line, send};
 
 /// All counters, read at one moment.
@@ -22,14 +24,22 @@ pub struct Accounts<'a> {
     device: Option<&'a BlockDevice>,
     servers: Vec<u32>,
     cluster: Option<&'a mut Cluster>,
+    space: &'a mut SpaceWatch,
+    wrote: WriteCounts,
     before: Option<Snapshot>,
     after: Option<Snapshot>,
 }
 
 impl<'a> Accounts<'a> {
     /// Accounts of this process, of the servers in `cluster`, and of the device.
-    pub fn new(device: Option<&'a BlockDevice>, cluster: Option<&'a mut Cluster>) -> Accounts<'a> {
+    pub fn new(
+        device: Option<&'a BlockDevice>,
+        cluster: Option<&'a mut Cluster>,
+        space: &'a mut SpaceWatch,
+    ) -> Accounts<'a> {
         Accounts {
+            space,
+            wrote: WriteCounts::default(),
             device,
             servers: cluster.as_ref().map_or_else(Vec::new, |it| it.pids()),
             cluster,
@@ -87,11 +97,18 @@ impl<'a> Accounts<'a> {
 
 impl Edges for Accounts<'_> {
     fn begins(&mut self) {
+        self.space.measured_part_begins();
         self.before = Some(self.snapshot());
     }
 
     fn ended(&mut self) {
         self.after = Some(self.snapshot());
+        self.space.measured_part_ended(self.wrote);
+    }
+
+    fn wrote(&mut self, counts: WriteCounts) {
+        self.wrote = counts;
+        self.space.look_after(counts);
     }
 
     fn progress(&mut self, stage: Stage, share: f64, rate: f64) -> Result<(), Failure> {

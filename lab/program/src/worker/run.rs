@@ -7,6 +7,7 @@ use harness::Cluster;
 
 use super::Job;
 use super::measure::{Accounts, send_progress};
+use super::space::SpaceWatch;
 use crate::accounting::{dirty_bytes, footprint_bytes, wait_until_quiet};
 use crate::load::{
     Access, Arrivals, Measured, Plan, Remote, STEADY_CHANGE_MAX, Stage, etcd_benchmark,
@@ -92,10 +93,17 @@ fn attempt(job: &Job, offers: &[Offer], run: &mut Run) -> Result<(), Failure> {
     rustix::fs::sync();
     let dirty_bytes_before = dirty_bytes();
     let (waited_seconds, quiet) = wait_until_quiet(job.quiet_seconds_max);
+    let mut space = SpaceWatch::new(&job.workload);
     let mut opened = open(job, offers, run)?;
+    match &opened {
+        Opened::Embedded(..) => space.begin(&job.directory, Vec::new()),
+        Opened::Servers(Some(cluster), _) => space.begin(&job.directory, cluster.pids()),
+        Opened::Servers(None, _) => {}
+    }
     let plan = Plan::new(&job.workload, job.seed, None);
-    let of_rounds = data_set::make(job, &opened, &plan)?;
-    let mut acknowledged = measure(job, &mut opened, run, plan.origin())?;
+    let of_rounds = data_set::make(job, &opened, &plan, &mut space)?;
+    let mut acknowledged = measure(job, (&mut opened, &mut space), run, plan.origin())?;
+    run.space = space.into_space();
     acknowledged.extend(of_rounds);
     check_failures(&run.load)?;
     run.disturbance.dirty_bytes_before = dirty_bytes_before;
@@ -233,19 +241,19 @@ fn open_options(workload: &Workload) -> OpenOptions {
 /// returned writes count from `since`.
 fn measure(
     job: &Job,
-    opened: &mut Opened,
+    (opened, space): (&mut Opened, &mut SpaceWatch),
     run: &mut Run,
     since: Instant,
 ) -> Result<Vec<ClientWrites>, Failure> {
     let first = Round { number: 0, since };
     let (load, acknowledged, steadiness) = match &job.workload.arrival {
         Arrival::Search { objective, process } => {
-            search::search(job, opened, run, (*objective, *process), first)?
+            search::search(job, (opened, space), run, (*objective, *process), first)?
         }
-        Arrival::Closed => once(job, opened, run, None, first)?,
+        Arrival::Closed => once(job, (opened, space), run, None, first)?,
         Arrival::Open { rate, process } => {
             let arrivals = arrivals(&job.workload, *process, *rate, job.seed)?;
-            once(job, opened, run, Some((arrivals, *rate)), first)?
+            once(job, (opened, space), run, Some((arrivals, *rate)), first)?
         }
     };
     let kinds = load.kinds.values();
@@ -282,7 +290,7 @@ struct Round {
 /// Runs one warm-up and one measured part, and stores their costs in `run`.
 fn once(
     job: &Job,
-    opened: &mut Opened,
+    (opened, space): (&mut Opened, &mut SpaceWatch),
     run: &mut Run,
     open_loop: Option<(Arrivals, f64)>,
     round: Round,
@@ -293,7 +301,7 @@ fn once(
     let device = job.device.as_ref();
     let (mut measured, accounts) = match opened {
         Opened::Embedded(_, target) => {
-            let mut accounts = Accounts::new(device, None);
+            let mut accounts = Accounts::new(device, None, space);
             (
                 run_embedded(&plan, target.as_ref(), &mut accounts)?,
                 accounts,
@@ -301,7 +309,7 @@ fn once(
         }
         Opened::Servers(cluster, remote) => {
             let device = device.filter(|_| cluster.is_some());
-            let mut accounts = Accounts::new(device, cluster.as_mut());
+            let mut accounts = Accounts::new(device, cluster.as_mut(), space);
             let measured = match &job.workload.clients.generator {
                 None => remote.run(&plan, &mut accounts)?,
                 Some(program) => etcd_benchmark::run(&plan, program, remote, &mut accounts)?,

@@ -2,7 +2,15 @@
 
 use std::io::Write as _;
 
-use super::{KeyKind, KeySpec, mixed};
+use super::{KeyKind, KeySpec, Load, mixed};
+
+impl Load {
+    /// Mean length of a key, in bytes. Lengths of the kinds without padding differ by little,
+    /// so the length of the last key stands for them.
+    pub fn key_bytes_mean(&self) -> f64 {
+        self.key.size.max(self.key.kind.bytes_min(self.keys)) as f64
+    }
+}
 
 impl KeySpec {
     /// Replaces the contents of `key` by the key with this number.

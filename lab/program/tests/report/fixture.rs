@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use lab::record::{
     ARM_A, ARM_A_AGAIN, ARM_B, ARM_NULL, Binary, BlockDevice, Cell, DeviceWork, Disturbance,
     DurabilityJudgement, Environment, FORMAT, Histogram, Interval, Judged, Kind, KindResult,
-    LoadResult, Outcome, ProcessCosts, Record, Run, SearchStep, Steadiness, Taint, TaintKind,
-    TargetIdentity, Verification,
+    LoadResult, Outcome, ProcessCosts, Record, Run, SearchStep, Space, SpaceSample, Steadiness,
+    Taint, TaintKind, TargetIdentity, Verification,
 };
 use lab::report::number::counted;
 use lab::workload::{Workload, parse};
@@ -214,6 +214,7 @@ pub fn run(cell: &Cell, arm: &Arm, pair: u32, spread: f64) -> Run {
         device_settled: Some(device),
         user_bytes_written: user_bytes,
         footprint_bytes: Some(if is_null { 0 } else { 192 << 20 }),
+        space: Space::default(),
         disturbance: Disturbance::default(),
         taints: Vec::new(),
         verification: Verification {
@@ -483,6 +484,49 @@ pub fn search() -> Record {
     record
 }
 
+/// Overwrites of a data set, with samples of space and memory.
+pub fn churn() -> Record {
+    let arms = [("engine", 1.3), ("rocksdb", 1.1)];
+    let arm = |(name, _): (&'static str, f64)| Arm {
+        name,
+        product: name,
+        ..B
+    };
+    let cells = [cell("churn", 4, 256.0, None)];
+    let mut record = record("run", "Overwrites", &cells, &arms.map(arm), 2, 0.02);
+    for run in &mut record.runs {
+        let Some((_, ratio)) = arms.iter().find(|(name, _)| *name == run.arm) else {
+            continue;
+        };
+        let put = run.load.kinds.get_mut(&Kind::Put).unwrap();
+        put.user_bytes = put.operations * 272;
+        run.device.as_mut().unwrap().read_bytes = put.user_bytes / 2;
+        run.space = space(*ratio);
+    }
+    record
+}
+
+/// The preload of 1,000 keys, then rounds and the measured part at a ratio that grows by a
+/// tenth until they end.
+fn space(ratio: f64) -> Space {
+    let sample = |second: u32| {
+        let live_keys = u64::from(second.min(5)) * 200;
+        let grown = ratio + f64::from(second) / 400.0;
+        SpaceSample {
+            at_seconds: f64::from(second) - 30.0,
+            footprint_bytes: (live_keys as f64 * 272.0 * grown) as u64,
+            anonymous_bytes: (2 << 20) + live_keys * 64,
+            live_keys: Some(live_keys),
+        }
+    };
+    Space {
+        entry_bytes: 272.0,
+        anonymous_bytes_before: 2 << 20,
+        keys_preloaded: 1000,
+        samples: (1..=40).map(sample).collect(),
+    }
+}
+
 /// All kinds of records, with names.
 pub fn all() -> Vec<(&'static str, Record)> {
     vec![
@@ -493,5 +537,6 @@ pub fn all() -> Vec<(&'static str, Record)> {
         ("side-by-side", side_by_side()),
         ("noise", noise_record()),
         ("search", search()),
+        ("churn", churn()),
     ]
 }

@@ -15,6 +15,7 @@ mod csv;
 mod fixture;
 mod pages;
 mod readme;
+mod space;
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,6 @@
-//! Pictures with a line for each run: operations per second over time, from the warm-up on, and
-//! the rates that a search tried, with the latency at each.
+//! Pictures with a line for each run: operations per second over time, from the warm-up on, the
+//! space on disk over time, from the end of the preload on, and the rates that a search tried,
+//! with the latency at each.
 
 use super::{legend, rivals};
 use crate::record::{Cell, Record, Run};
@@ -22,6 +23,24 @@ pub fn over_time(record: &Record, cell: &Cell) -> Option<LineChart> {
                 .to_owned(),
             warmup: (begin < 0.0).then_some((begin, 0.0)),
             ..LineChart::new("Throughput over time", x, y)
+        }
+    })
+}
+
+/// The picture of a cell's space on disk; `None` if no run has samples of it.
+pub fn space(record: &Record, cell: &Cell) -> Option<LineChart> {
+    each_run(record, cell, ratios, |times, ratios| {
+        let begin = times.iter().copied().fold(0.0, f64::min);
+        let seconds = "seconds from the beginning of the measured part";
+        let x = Axis::new(seconds, Spacing::Even, short);
+        let y = Axis::suiting("bytes on disk for each live byte", short, ratios);
+        LineChart {
+            name: format!("{}: space on disk over time", cell.name),
+            note: "Blocks of the files over the bytes of existing keys and values, from the end \
+                   of the preload on. Rounds of overwrites are before the warm-up."
+                .to_owned(),
+            warmup: (begin < 0.0).then_some((begin, 0.0)),
+            ..LineChart::new("Space over time", x, y)
         }
     })
 }
@@ -75,6 +94,16 @@ fn rates(run: &Run) -> Vec<Point> {
     let points = whole.map(|interval| Point {
         x: interval.at_seconds + interval.seconds / 2.0,
         y: interval.operations as f64 / interval.seconds,
+        range: None,
+        title: String::new(),
+    });
+    points.collect()
+}
+
+fn ratios(run: &Run) -> Vec<Point> {
+    let points = run.space.per_live_byte().map(|(sample, ratio)| Point {
+        x: sample.at_seconds,
+        y: ratio,
         range: None,
         title: String::new(),
     });

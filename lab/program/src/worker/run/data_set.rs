@@ -5,15 +5,22 @@ use crate::load::batches::{Batch, BatchLimits, OnBatch, preload, rounds};
 use crate::load::{EMBEDDED_BATCH, Plan, REMOTE_BATCH, Stage, write_embedded, write_remote};
 use crate::verify::ClientWrites;
 use crate::worker::measure::send_progress;
+use crate::worker::space::SpaceWatch;
 
 /// Preloads the keys and overwrites them in rounds, as the workload says. Returns the writes
 /// of the rounds, with times since the plan's origin.
-pub fn make(job: &Job, opened: &Opened, plan: &Plan) -> Result<Option<ClientWrites>, Failure> {
+pub fn make(
+    job: &Job,
+    opened: &Opened,
+    plan: &Plan,
+    space: &mut SpaceWatch,
+) -> Result<Option<ClientWrites>, Failure> {
     let load = &job.workload.load;
     if !load.preload {
         return Ok(None);
     }
     write(opened, plan, preload, &mut |batch, _| {
+        space.look(Some((batch.share * load.keys as f64).round() as u64));
         send_progress(Stage::Load, batch.share, 0.0)
     })?;
     settle(job);
@@ -25,6 +32,7 @@ pub fn make(job: &Job, opened: &Opened, plan: &Plan) -> Result<Option<ClientWrit
         for (key, stamp) in &batch.written {
             writes.note(*key, *stamp, begun, ended);
         }
+        space.look(Some(load.keys));
         send_progress(Stage::Overwrite, batch.share, 0.0)
     })?;
     settle(job);

@@ -9,7 +9,7 @@
 //! parts as it has steps. The result is that of the last step that met the objective, or of
 //! the last step if none did.
 
-use super::{Failure, Job, Measured, Opened, Round, Run, arrivals, once};
+use super::{Failure, Job, Measured, Opened, Round, Run, SpaceWatch, arrivals, once};
 use crate::record::{LoadResult, SearchStep};
 use crate::workload::{Objective, Process};
 
@@ -20,12 +20,12 @@ const LOWEST_SHARE: f64 = 0.05;
 /// Searches; the costs in `run` are those of the step that is the result.
 pub fn search(
     job: &Job,
-    opened: &mut Opened,
+    (opened, space): (&mut Opened, &mut SpaceWatch),
     run: &mut Run,
     (objective, process): (Objective, Process),
     first: Round,
 ) -> Result<Measured, Failure> {
-    let closed = once(job, opened, run, None, first)?;
+    let closed = once(job, (&mut *opened, &mut *space), run, None, first)?;
     let mut acknowledged = closed.1;
     let most = closed.0.operations() as f64 / closed.0.seconds;
     let mut bounds = Bounds {
@@ -44,7 +44,13 @@ pub fn search(
             ..first
         };
         let open_loop = Some((times, rate));
-        let (load, writes, steadiness) = once(job, opened, &mut of_step, open_loop, of_round)?;
+        let (load, writes, steadiness) = once(
+            job,
+            (&mut *opened, &mut *space),
+            &mut of_step,
+            open_loop,
+            of_round,
+        )?;
         acknowledged.extend(writes);
         let step = judge(&load, rate, objective);
         steps.push(step);

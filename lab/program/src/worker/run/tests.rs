@@ -231,4 +231,33 @@ fn inserts_and_reads_with_an_update_are_measured_and_verified() {
     let written = changed.user_bytes_written + kinds[&Kind::Put].user_bytes_written;
     assert_eq!(run.user_bytes_written, written);
     assert_eq!(kinds[&Kind::Get].user_bytes_written, 0);
+    let inserted = run.space.samples.last().unwrap().live_keys.unwrap() - 100;
+    assert!(
+        inserted >= kinds[&Kind::Put].operations / 2,
+        "{inserted} of the warm-up and of the measured part"
+    );
+}
+
+#[test]
+fn space_and_memory_are_sampled_from_the_preload_to_the_end() {
+    let run = run_of(ROUNDS, |directory, options| {
+        open_with(directory, options, |_| Fault::None)
+    });
+    let samples = &run.space.samples;
+    assert!(
+        samples.is_sorted_by_key(|sample| sample.at_seconds),
+        "{samples:?}"
+    );
+    let (first, last) = (samples[0], samples[samples.len() - 1]);
+    assert!(
+        first.at_seconds < 0.0 && last.at_seconds > 0.0,
+        "{samples:?}"
+    );
+    assert_eq!(last.live_keys, Some(100));
+    assert!(last.footprint_bytes > 0 && last.anonymous_bytes > 0);
+    assert_eq!(
+        (run.space.keys_preloaded, run.space.entry_bytes),
+        (100, 272.0)
+    );
+    assert!(run.space.per_live_byte_at_end().is_some());
 }
