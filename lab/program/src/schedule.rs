@@ -8,6 +8,7 @@
 //!   experiment     runs a plan: a directory and a worker for each run, the record
 //!   run_directory  a fresh directory, or a file system of its own
 //!   leftovers      removes directories of lab processes that were killed
+//!   memory_group   limits the memory of a run
 //!   interrupt      Ctrl-C
 //!   progress       the line that shows progress on the terminal
 //! ```
@@ -17,6 +18,7 @@ pub mod error;
 pub mod experiment;
 pub mod interrupt;
 pub mod leftovers;
+pub mod memory_group;
 pub mod plan;
 pub mod point;
 pub mod progress;

@@ -8,6 +8,8 @@
 //! key = { kind = "u64be", size = 16 }
 //! value = { length = "uniform:200..1023", unique = true, compressible = 0.5 }
 //! rounds = 10 # overwrites of the whole data set before the warm-up
+//! [memory]
+//! limit = "256MiB"
 //! [mix]       # shares of the operations, which add up to 1
 //! get = 0.5
 //! put = 0.4
@@ -53,6 +55,7 @@ mod arrival;
 mod draw;
 mod file;
 mod keys;
+mod memory;
 mod size;
 mod span;
 mod values;
@@ -61,6 +64,7 @@ pub use access::Distribution;
 pub use arrival::{Arrival, Objective, Process};
 pub use draw::Draw;
 pub use file::{Mistake, load, parse};
+pub use memory::{ByteCount, LIMIT_MIN, Memory};
 pub use size::ValueLength;
 pub use span::{Span, Warmup};
 pub use values::{Stamp, Values, mixed};
@@ -81,6 +85,8 @@ pub struct Workload {
     pub description: String,
     #[serde(default)]
     pub load: Load,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub memory: Memory,
     #[serde(default)]
     pub mix: Mix,
     #[serde(default)]

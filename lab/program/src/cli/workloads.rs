@@ -12,7 +12,7 @@ macro_rules! workloads {
     };
 }
 
-const ALL: [(&str, &str); 21] = workloads![
+const ALL: [(&str, &str); 22] = workloads![
     "put",
     "get",
     "mixed",
@@ -34,6 +34,7 @@ const ALL: [(&str, &str); 21] = workloads![
     "ycsb-f",
     "churn",
     "churn-zipf",
+    "cold",
 ];
 
 #[derive(clap::Args)]
@@ -114,6 +115,14 @@ mod tests {
             assert_eq!(found, shares, "{name}");
             assert_eq!(access.distribution.to_string(), distribution, "{name}");
         }
+    }
+
+    #[test]
+    fn data_of_cold_is_three_times_its_memory_or_more() {
+        let Workload { load, memory, .. } = find("cold").unwrap();
+        let entry_bytes = load.key_bytes_mean() + load.value.length.mean();
+        let limit = memory.limit.unwrap().0 as f64;
+        assert!(load.keys as f64 * entry_bytes >= 3.0 * limit);
     }
 
     #[test]

@@ -5,9 +5,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::error::{Error, NotExecutable};
+use super::memory_group::MemoryGroup;
 use super::{Arm, Experiment};
 use crate::load::{Access, Remote};
 use crate::targets::{TargetKind, TargetSpec};
+use crate::workload::ByteCount;
 
 const WORKER_REMEDY: &str = "name an inkstone-lab of another build";
 const HANDOFF_REMEDY: &str = "`cargo build --release -p handoff-preload -p handoff-run` makes it";
@@ -22,6 +24,9 @@ impl Experiment {
             loop_fs.check_rights()?;
         }
         let workloads = self.points.iter().map(|point| &point.workload);
+        if let Some(limit) = workloads.clone().find_map(|it| it.memory.limit) {
+            self.check_limit(limit)?;
+        }
         let mut generators = workloads.filter_map(|it| it.clients.generator.as_deref());
         if let Some(generator) = generators.next() {
             let is_server = |arm: &Arm| matches!(arm.target.kind, TargetKind::Server { .. });
@@ -35,6 +40,19 @@ impl Experiment {
             check(&arm.target)?;
         }
         Ok(())
+    }
+}
+
+impl Experiment {
+    /// Checks that a run can have a limit of memory, by making a group and removing it.
+    fn check_limit(&self, limit: ByteCount) -> Result<(), Error> {
+        let is_running = |arm: &&Arm| matches!(arm.target.kind, TargetKind::Endpoints(_));
+        if let Some(arm) = self.arms.iter().find(is_running) {
+            return Err(Error::LimitOfEndpoints(arm.target.text.clone()));
+        }
+        MemoryGroup::make(limit)
+            .map(drop)
+            .map_err(Error::MemoryGroup)
     }
 }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
+use super::memory_group::MemoryGroupError;
 use crate::targets::Failure;
 
 /// Reason why an experiment cannot begin or go on.
@@ -11,6 +12,18 @@ use crate::targets::Failure;
 pub enum Error {
     #[error("--loopfs makes a device and mounts it, which needs root")]
     LoopNeedsRoot,
+    #[error(transparent)]
+    MemoryGroup(MemoryGroupError),
+    #[error(
+        "target `{0}`: memory.limit holds for processes that the lab starts, and this server \
+         runs already; leave memory.limit out, or write server:PATH"
+    )]
+    LimitOfEndpoints(String),
+    #[error(
+        "{0}; with memory.limit the image of --loopfs is read past the page cache: name a \
+         --directory whose file system has direct I/O"
+    )]
+    LoopDirect(CommandFailed),
     #[error("--generator sends to servers: targets are server:PATH")]
     GeneratorNeedsServers,
     #[error("--generator: {0}; `cargo xtask etcd` builds etcd's benchmark")]

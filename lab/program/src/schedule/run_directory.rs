@@ -13,6 +13,7 @@ use super::error::{CommandFailed, Error};
 use super::leftovers;
 use crate::accounting::device_of;
 use crate::record::BlockDevice;
+use crate::workload::ByteCount;
 
 /// File systems that can be made for a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,11 +30,22 @@ pub struct LoopFs {
     pub file_system: FileSystem,
     /// Size of the image. The image is sparse: it occupies only what is written.
     pub bytes: u64,
+    /// Whether the device reads and writes its image past the page cache, which would hold the
+    /// data a second time, outside of a limit of memory.
+    pub is_direct: bool,
 }
 
 const BYTES_MIN: u64 = 64 << 20;
 
 impl LoopFs {
+    /// The same for runs with or without a limit of memory.
+    pub fn for_memory(self, limit: Option<ByteCount>) -> LoopFs {
+        LoopFs {
+            is_direct: limit.is_some(),
+            ..self
+        }
+    }
+
     /// Fails where this user may not make and mount devices.
     pub fn check_rights(self) -> Result<(), Error> {
         match rustix::process::geteuid().is_root() {
@@ -65,6 +77,7 @@ impl FromStr for LoopFs {
         Ok(LoopFs {
             file_system,
             bytes: bytes.ok_or_else(mistake)?,
+            is_direct: false,
         })
     }
 }
@@ -172,8 +185,13 @@ impl Mounted {
             error,
         })?;
         let mut losetup = Command::new("losetup");
+        losetup.args(["--find", "--show"]).arg(&image);
+        let device = match loop_fs.is_direct {
+            true => capture(losetup.arg("--direct-io=on")).map_err(Error::LoopDirect)?,
+            false => capture(&mut losetup)?,
+        };
         let mounted = Mounted {
-            device: capture(losetup.args(["--find", "--show"]).arg(&image))?,
+            device,
             mount_point: folder.join(MOUNT_POINT),
         };
         match loop_fs.file_system {

@@ -38,6 +38,9 @@ pub struct Job {
     pub verify_keys_max: u64,
     /// Greatest time to wait for a quiet machine, in seconds.
     pub quiet_seconds_max: f64,
+    /// Control group that the worker enters, if the workload limits its memory.
+    #[serde(default)]
+    pub memory_group: Option<PathBuf>,
     /// Bytes by which the lab has extended the worker's environment. They shift the stack,
     /// so that each run has another layout of addresses.
     pub environment_bytes: usize,
@@ -113,6 +116,7 @@ impl Job {
             threads: 1,
             verify_keys_max: 0,
             quiet_seconds_max: 0.0,
+            memory_group: None,
             environment_bytes: 0,
         }
     }

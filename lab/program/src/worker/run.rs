@@ -14,6 +14,7 @@ use crate::load::{
     read_back_embedded, read_back_remote, run_embedded, write_certificates,
 };
 use crate::record::{LoadResult, Outcome, Run, Taint, TaintKind};
+use crate::schedule::memory_group;
 use crate::targets::{
     Embedded, Failure, Offer, OpenOptions, TargetKind, UNDER_HANDOFF, command_line, server_program,
 };
@@ -90,17 +91,20 @@ enum Opened {
 
 fn attempt(job: &Job, offers: &[Offer], run: &mut Run) -> Result<(), Failure> {
     send_progress(Stage::Open, 0.0, 0.0)?;
+    enter_memory_group(job)?;
     rustix::fs::sync();
     let dirty_bytes_before = dirty_bytes();
     let (waited_seconds, quiet) = wait_until_quiet(job.quiet_seconds_max);
+    // The plan's values are the lab's own memory, so they exist before the watch.
+    let plan = Plan::new(&job.workload, job.seed, None);
     let mut space = SpaceWatch::new(&job.workload);
     let mut opened = open(job, offers, run)?;
     match &opened {
+        Opened::Embedded(offer, _) if !offer.keeps_data => {}
         Opened::Embedded(..) => space.begin(&job.directory, Vec::new()),
         Opened::Servers(Some(cluster), _) => space.begin(&job.directory, cluster.pids()),
         Opened::Servers(None, _) => {}
     }
-    let plan = Plan::new(&job.workload, job.seed, None);
     let of_rounds = data_set::make(job, &opened, &plan, &mut space)?;
     let mut acknowledged = measure(job, (&mut opened, &mut space), run, plan.origin())?;
     run.space = space.into_space();
@@ -113,6 +117,18 @@ fn attempt(job: &Job, offers: &[Offer], run: &mut Run) -> Result<(), Failure> {
     run.durability = durability(run, job.device.as_ref());
     run.outcome = Outcome::Measured;
     verify(job, opened, acknowledged, &plan, run)
+}
+
+/// Enters the control group of the job. Fails where the workload limits the memory and the job
+/// has no group.
+fn enter_memory_group(job: &Job) -> Result<(), Failure> {
+    match (&job.memory_group, job.workload.memory.limit) {
+        (Some(group), _) => Ok(memory_group::enter(group)?),
+        (None, None) => Ok(()),
+        (None, Some(limit)) => {
+            Err(format!("memory.limit = {limit}: the lab made no control group").into())
+        }
+    }
 }
 
 /// Fails if too many operations failed: a target that refuses work does less of it.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Arrival, Distribution, KeyKind, Mix, Workload};
+use super::{Arrival, Distribution, KeyKind, LIMIT_MIN, Mix, Workload};
 
 /// Error for a workload that cannot be used; the text names the place and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,6 +50,7 @@ impl Workload {
         self.check_rounds()?;
         self.check_mix()?;
         self.check_inserts()?;
+        self.check_memory()?;
         self.check_clients()?;
         self.check_times()
     }
@@ -162,6 +163,13 @@ impl Workload {
                 "mix.insert = {insert}: a search loads one data set several times, and would \
                  insert the same keys again; write another arrival.mode"
             )
+        })
+    }
+
+    fn check_memory(&self) -> Result<(), String> {
+        let limit = self.memory.limit.unwrap_or(LIMIT_MIN);
+        ensure(limit >= LIMIT_MIN, || {
+            format!("memory.limit = {limit}: at least {LIMIT_MIN}, for the lab's own memory")
         })
     }
 
@@ -327,6 +335,23 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_of_memory_is_a_number_of_bytes_with_a_unit() {
+        let with = |limit: &str| format!("name = \"a\"\n[memory]\nlimit = {limit}\n");
+        let workload = parse("file.toml", &with("\"256MiB\"")).unwrap();
+        let again = toml::to_string(&workload).unwrap();
+        assert_eq!(parse("again", &again).unwrap(), workload);
+        assert_eq!(workload.memory.limit.unwrap().0, 256 << 20);
+        for (limit, expected) in [
+            ("\"256\"", "256MiB"),
+            ("\"1MiB\"", "at least 32MiB"),
+            ("268435456", "expected a string"),
+        ] {
+            let error = mistake(&with(limit));
+            assert!(error.contains(expected), "{limit}: {error}");
+        }
+    }
+
+    #[test]
     fn fields_that_earlier_labs_do_not_know_are_written_only_where_they_are_used() {
         let text = |text: &str| toml::to_string(&parse("a", text).unwrap()).unwrap();
         let plain = text("name = \"a\"");
@@ -334,6 +359,7 @@ mod tests {
             "name = \"a\"\n[load]\nrounds = 3\n[mix]\nput = 0.0\ninsert = 0.5\n\
              read_modify_write = 0.25\nrange = { share = 0.25, limit = 9, limit_min = 1 }\n",
         );
+        assert!(!plain.contains("memory"), "{plain}");
         for field in ["rounds", "insert", "read_modify_write", "limit_min"] {
             assert!(!plain.contains(field) && used.contains(field), "{field}");
         }

@@ -40,6 +40,7 @@ pub fn space(record: &Record, cell: &Cell) -> Option<LineChart> {
                    of the preload on. Rounds of overwrites are before the warm-up."
                 .to_owned(),
             warmup: (begin < 0.0).then_some((begin, 0.0)),
+            warmup_name: "before the measured part",
             ..LineChart::new("Space over time", x, y)
         }
     })

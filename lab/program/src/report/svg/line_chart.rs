@@ -66,6 +66,8 @@ pub struct LineChart {
     pub series: Vec<Series>,
     /// The range of `x` that belongs to the warm-up, which has another background.
     pub warmup: Option<(f64, f64)>,
+    /// Name of that range.
+    pub warmup_name: &'static str,
     /// Whether points are separate measurements, which are drawn as dots with a distance to
     /// each other and to the edges, or only form a line.
     pub apart: bool,
@@ -84,6 +86,7 @@ impl LineChart {
             y,
             series: Vec::new(),
             warmup: None,
+            warmup_name: "warm-up",
             apart: false,
             frame: FRAME,
         }

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use super::{Experiment, save};
 use crate::record::{ARM_NULL, Outcome, Record, Run};
 use crate::schedule::interrupt::Interrupt;
+use crate::schedule::memory_group::MemoryGroup;
 use crate::schedule::progress::{ProgressDisplay, span};
 use crate::schedule::run_directory::RunDirectory;
 use crate::schedule::{Arm, Error, Planned, Point, RunPlan};
 use crate::targets::Programs;
 use crate::verdict::evidence::ceiling;
 use crate::worker::{Job, call};
-use crate::workload::{Span, Warmup};
+use crate::workload::{ByteCount, Memory, Span, Warmup};
 
 /// Most repetitions of one disturbed group.
 const REPEATS_MAX: u32 = 2;
@@ -159,6 +160,7 @@ impl Running<'_> {
         workload.arrival = crate::workload::Arrival::Closed;
         // The null target keeps nothing that a round could overwrite.
         workload.load.rounds = 0;
+        workload.memory = Memory::default();
         let target = ARM_NULL.parse().expect("null is a target");
         let point = Point {
             cell: self.experiment.points[cell].cell.clone(),
@@ -231,7 +233,11 @@ impl Running<'_> {
         }
         let experiment = self.experiment;
         let letters = planned.directory_letters;
-        let directory = RunDirectory::make(&experiment.parent, experiment.loop_fs, letters)?;
+        let limit = point.workload.memory.limit;
+        let group = limit.map(MemoryGroup::make).transpose();
+        let group = group.map_err(Error::MemoryGroup)?;
+        let loop_fs = experiment.loop_fs.map(|it| it.for_memory(limit));
+        let directory = RunDirectory::make(&experiment.parent, loop_fs, letters)?;
         let job = Job {
             cell: point.cell.clone(),
             arm: arm.name.clone(),
@@ -246,6 +252,7 @@ impl Running<'_> {
             threads: experiment.threads,
             verify_keys_max: experiment.verify_keys_max,
             quiet_seconds_max: experiment.quiet_seconds_max,
+            memory_group: group.as_ref().map(|group| group.path().to_owned()),
             environment_bytes: planned.environment_bytes,
         };
         let side = match arm.name == arm.target.name {
@@ -253,8 +260,12 @@ impl Running<'_> {
             false => format!("{} {}", arm.name, arm.target.name),
         };
         self.progress.begin(format!("{}, {side}", point.cell.name));
-        let run = self.call(&job)?;
+        let mut run = self.call(&job)?;
+        if let (Some(group), Some(limit)) = (&group, limit) {
+            explain_kills(&mut run.outcome, group.kills(), limit);
+        }
         drop(directory);
+        drop(group);
         self.progress.end(&run);
         self.record.runs.push(run.clone());
         save(self.record, self.file)?;
@@ -277,5 +288,42 @@ impl Running<'_> {
         run.number = self.record.runs.len() as u32;
         run.ceiling = self.ceiling_of(job);
         Ok(run)
+    }
+}
+
+/// Adds to the reason of a failed run that the kernel killed processes of it, if it did.
+fn explain_kills(outcome: &mut Outcome, kills: u64, limit: ByteCount) {
+    if let Outcome::Failed { because } = outcome
+        && kills > 0
+    {
+        because.push_str(&format!(
+            "; the kernel killed the run because it needed more memory than memory.limit = \
+             {limit}: write a greater one, or fewer keys"
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_the_kernel_killed_says_so_and_names_the_limit() {
+        let because = |kills| {
+            let mut outcome = Outcome::Failed {
+                because: "the worker ended".into(),
+            };
+            explain_kills(&mut outcome, kills, ByteCount(64 << 20));
+            match outcome {
+                Outcome::Failed { because } => because,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(because(0), "the worker ended");
+        let text = because(1);
+        assert!(text.contains("memory.limit = 64MiB"), "{text}");
+        let mut measured = Outcome::Measured;
+        explain_kills(&mut measured, 1, ByteCount(1));
+        assert_eq!(measured, Outcome::Measured);
     }
 }
