@@ -1,5 +1,9 @@
 //! Runs with a limit of memory.
-#![expect(clippy::unwrap_used, reason = "a test stops where something fails")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests write files and stop where something fails"
+)]
 
 use std::path::Path;
 use std::process::Command;

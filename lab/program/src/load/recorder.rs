@@ -311,6 +311,7 @@ fn intervals(plan: &Plan, series: &[IntervalCounts]) -> Vec<Interval> {
             failed: counts.failed,
             p50_us: counts.percentile_us(50.0),
             p99_us: counts.percentile_us(99.0),
+            p999_us: counts.percentile_us(99.9),
             max_us: counts.time_max as f64 / 1e3,
         })
         .collect()
@@ -446,8 +447,10 @@ mod tests {
             counts.times.saturating_record(time * 1000);
             counts.time_max = counts.time_max.max(time * 1000);
         }
-        let p99 = counts.percentile_us(99.0);
-        assert!((p99 / 990.0 - 1.0).abs() < 0.125, "{p99}");
+        for (percent, expected) in [(99.0, 990.0), (99.9, 999.0)] {
+            let found = counts.percentile_us(percent);
+            assert!((found / expected - 1.0).abs() < 0.125, "{found}");
+        }
         assert_eq!(counts.percentile_us(100.0), 1000.0);
     }
 }

@@ -188,6 +188,9 @@ pub struct Interval {
     pub p50_us: f64,
     /// 99th percentile of the response times, in microseconds.
     pub p99_us: f64,
+    /// 99.9th percentile of the response times, in microseconds; 0 in records of earlier labs.
+    #[serde(default)]
+    pub p999_us: f64,
     /// The longest response time, in microseconds.
     pub max_us: f64,
 }

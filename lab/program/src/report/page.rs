@@ -4,7 +4,7 @@
 use minijinja::value::Serde;
 use minijinja::{Value, context};
 
-use super::plots::{curves, facets, latency, over_time, search, space};
+use super::plots::{curves, facets, latency, over_time, search, slowest, space};
 use super::{ReportError, number, sides, template, words};
 use crate::record::{ARM_NULL, Cell, Record, Run};
 use crate::verdict::evidence::{ceiling, ceiling_share};
@@ -42,7 +42,8 @@ fn curve_views(record: &Record) -> Vec<Value> {
 
 fn cells(record: &Record) -> Vec<Value> {
     let views = record.cells().into_iter().filter_map(|cell| {
-        let pictures = [latency, over_time, space, search].map(|picture| picture(record, cell));
+        let pictures =
+            [latency, over_time, slowest, space, search].map(|picture| picture(record, cell));
         let pictures: Vec<_> = pictures.into_iter().flatten().collect();
         let view = || {
             context! {

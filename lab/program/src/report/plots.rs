@@ -3,6 +3,7 @@
 //! ```text
 //!   latency     percentiles of the response times, sides beside each other
 //!   over_time   operations per second, run by run
+//!   slowest     99.9th percentile of the response times over time, run by run
 //!   space       bytes on disk for each live byte over time, run by run
 //!   curves      over the number of clients: total and individual throughput, p99
 //!   maps        reads over writes: throughput of each side, and the difference
@@ -15,7 +16,7 @@ mod latency;
 mod maps;
 
 pub use curves::curves;
-pub use each_run::{over_time, search, space};
+pub use each_run::{over_time, search, slowest, space};
 pub use latency::latency;
 pub use maps::{Facet, facets};
 

@@ -288,6 +288,7 @@ fn load(
             operations: (rate * 0.5 * warm * shaken) as u64,
             p50_us: mean_ns / 1e3,
             p99_us: mean_ns / 3e2,
+            p999_us: mean_ns / 2e2,
             max_us: mean_ns / 1e2,
             failed: 0,
         }

@@ -1,6 +1,6 @@
 //! Pictures with a line for each run: operations per second over time, from the warm-up on, the
-//! space on disk over time, from the end of the preload on, and the rates that a search tried,
-//! with the latency at each.
+//! slowest answers, the space on disk from the end of the preload on, and the rates that a search
+//! tried, with the latency at each.
 
 use super::{legend, rivals};
 use crate::record::{Cell, Record, Run};
@@ -23,6 +23,24 @@ pub fn over_time(record: &Record, cell: &Cell) -> Option<LineChart> {
                 .to_owned(),
             warmup: (begin < 0.0).then_some((begin, 0.0)),
             ..LineChart::new("Throughput over time", x, y)
+        }
+    })
+}
+
+/// The picture of a cell's slowest answers over time; `None` if no run has them.
+pub fn slowest(record: &Record, cell: &Cell) -> Option<LineChart> {
+    each_run(record, cell, slowest_of, |times, latencies| {
+        let begin = times.iter().copied().fold(0.0, f64::min);
+        let seconds = "seconds from the beginning of the measured part";
+        let x = Axis::new(seconds, Spacing::Even, short);
+        let y = Axis::suiting("99.9th percentile of each interval", time, latencies);
+        LineChart {
+            name: format!("{}: 99.9th percentile over time", cell.name),
+            note: "Response times that 999 of 1,000 answers of an interval did not exceed, to \
+                   within an eighth. Peaks are stalls, as of a collection of garbage."
+                .to_owned(),
+            warmup: (begin < 0.0).then_some((begin, 0.0)),
+            ..LineChart::new("p99.9 over time", x, y)
         }
     })
 }
@@ -95,6 +113,17 @@ fn rates(run: &Run) -> Vec<Point> {
     let points = whole.map(|interval| Point {
         x: interval.at_seconds + interval.seconds / 2.0,
         y: interval.operations as f64 / interval.seconds,
+        range: None,
+        title: String::new(),
+    });
+    points.collect()
+}
+
+fn slowest_of(run: &Run) -> Vec<Point> {
+    let known = run.load.series.iter().filter(|it| it.p999_us > 0.0);
+    let points = known.map(|interval| Point {
+        x: interval.at_seconds + interval.seconds / 2.0,
+        y: interval.p999_us,
         range: None,
         title: String::new(),
     });
