@@ -21,7 +21,7 @@ pub enum Error {
     LimitOfEndpoints(String),
     #[error(
         "{0}; with memory.limit the image of --loopfs is read past the page cache: name a \
-         --directory whose file system has direct I/O"
+         --directory on a file system with direct I/O"
     )]
     LoopDirect(CommandFailed),
     #[error("--generator sends to servers: targets are server:PATH")]

@@ -98,7 +98,8 @@ pub struct MemoryGroup {
 }
 
 impl MemoryGroup {
-    /// Makes a group whose processes have at most this memory, their page cache included.
+    /// Makes a group. Its processes together have at most this memory, the page cache of their
+    /// files included.
     pub fn make(limit: ByteCount) -> Result<MemoryGroup, MemoryGroupError> {
         let place = place()?;
         remove_leftovers(&place.folder);
