@@ -99,9 +99,10 @@ mod tests {
     #[test]
     fn anonymous_memory_grows_with_the_heap_and_a_missing_process_has_none() {
         let before = anonymous_bytes(std::process::id());
-        let heap = std::hint::black_box(vec![1_u8; 64 << 20]);
+        // Other tests of this process may free some memory in between.
+        let heap = std::hint::black_box(vec![1_u8; 256 << 20]);
         let grown = anonymous_bytes(std::process::id());
-        assert!(grown >= before + (48 << 20), "{before} {grown}");
+        assert!(grown >= before + (128 << 20), "{before} {grown}");
         assert!(heap.iter().all(|byte| *byte == 1));
         assert_eq!(anonymous_bytes(u32::MAX), 0);
     }

@@ -58,20 +58,16 @@ enum Version {
 }
 
 impl Version {
-    fn limit_file(self) -> &'static str {
+    /// Files of a group with their values: the limit of memory, then the one that keeps the
+    /// group from swapping instead. Kernels without swap accounting have no second file.
+    fn settings(self, limit: ByteCount) -> [(&'static str, u64); 2] {
         match self {
-            Version::One => "memory.limit_in_bytes",
-            Version::Two => "memory.max",
-        }
-    }
-
-    /// File and value that keep the group from swapping instead; kernels without swap
-    /// accounting have none.
-    fn swap_limit(self, limit: ByteCount) -> (&'static str, u64) {
-        match self {
-            // The sum of memory and swap.
-            Version::One => ("memory.memsw.limit_in_bytes", limit.0),
-            Version::Two => ("memory.swap.max", 0),
+            // The second is the sum of memory and swap.
+            Version::One => [
+                ("memory.limit_in_bytes", limit.0),
+                ("memory.memsw.limit_in_bytes", limit.0),
+            ],
+            Version::Two => [("memory.max", limit.0), ("memory.swap.max", 0)],
         }
     }
 
@@ -116,10 +112,10 @@ impl MemoryGroup {
             version: place.version,
             path: path.clone(),
         };
-        write(path.join(place.version.limit_file()), limit.0.to_string()).map_err(refused)?;
-        let (file, value) = place.version.swap_limit(limit);
-        if path.join(file).exists() {
-            write(path.join(file), value.to_string()).map_err(refused)?;
+        let [(memory, most), (swap, swap_most)] = place.version.settings(limit);
+        write(path.join(memory), most.to_string()).map_err(refused)?;
+        if path.join(swap).exists() {
+            write(path.join(swap), swap_most.to_string()).map_err(refused)?;
         }
         Ok(group)
     }
@@ -294,6 +290,18 @@ mod tests {
     }
 
     #[test]
+    fn each_version_limits_memory_and_leaves_no_swap() {
+        let limit = ByteCount(1000);
+        let first = [
+            ("memory.limit_in_bytes", 1000),
+            ("memory.memsw.limit_in_bytes", 1000),
+        ];
+        assert_eq!(Version::One.settings(limit), first);
+        let second = [("memory.max", 1000), ("memory.swap.max", 0)];
+        assert_eq!(Version::Two.settings(limit), second);
+    }
+
+    #[test]
     fn a_system_without_the_controller_is_named() {
         let groups = "0::/user.slice/lab.scope\n";
         let error = found(groups, SECOND, &[]).unwrap_err();
@@ -358,7 +366,8 @@ mod tests {
             }
         };
         let path = group.path().to_owned();
-        let found = read_to_string(path.join(group.version.limit_file())).unwrap();
+        let [(memory, _), _] = group.version.settings(limit);
+        let found = read_to_string(path.join(memory)).unwrap();
         assert_eq!(found.trim(), limit.0.to_string());
         assert_eq!(group.kills(), 0);
         drop(group);
