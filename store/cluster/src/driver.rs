@@ -349,10 +349,14 @@ impl Driver {
             arrived = self.inbox.take(self.tick.min(FAREWELL), None);
         }
         self.replica.release_never_swept();
+        let is_sound = self.replica.failure().is_none();
         self.replica.fail(Error::Stopped);
         self.close_if_failed();
         self.publish();
         self.hand_out();
+        if is_sound && let Err(error) = self.replica.machine_mut().checkpoint_for_opening() {
+            warn!(%error, "the next start replays the log: no checkpoint was written at the end");
+        }
         if let Err(error) = self.replica.machine_mut().close() {
             error!(%error, "the log could not be closed");
         }

@@ -7,7 +7,7 @@ use crate::compaction::Sweep;
 use crate::parts::Parts;
 use crate::trees::NEVER_COMPACTED;
 use std::sync::Arc;
-use value_log::Appended;
+use value_log::{Appended, Position};
 
 #[derive(Debug)]
 pub(crate) struct Applied {
@@ -30,6 +30,15 @@ impl Applied {
             sweep: (compacted > NEVER_COMPACTED).then(|| Sweep::new(compacted)),
             swept: NEVER_COMPACTED,
         }
+    }
+
+    /// Bytes of log from `then` to the last applied batch; [`Position::NONE`] is the beginning of a
+    /// new log, which is in segment 1.
+    pub(crate) fn log_bytes_since(&self, then: Position) -> u64 {
+        let now = self.index.applied_position;
+        let segments = u64::from(now.segment().saturating_sub(then.segment().max(1)));
+        let segment_bytes = self.parts.options.log.segment_bytes;
+        (segments * segment_bytes + now.offset()).saturating_sub(then.offset())
     }
 
     pub(crate) fn apply(&mut self, batch: &Batch, appended: &Appended) {

@@ -1,7 +1,7 @@
 //! The handle of the one thread that writes the index.
 
 use crate::applied::Applied;
-use crate::maintenance::Maintenance;
+use crate::maintenance::{Maintenance, closing};
 use crate::state_hash::StateHash;
 use crate::transfer::install;
 use crate::{Batch, Engine, Entry, Error, Export, HeldVersions, Import, Installed, MemoryFault};
@@ -130,8 +130,7 @@ impl Applier {
         &mut self,
         state: &mut dyn FnMut() -> Vec<u8>,
     ) -> Result<(), Error> {
-        self.maintenance
-            .checkpoint_for_opening(&mut self.applied, state)
+        closing::checkpoint_for_opening(&mut self.maintenance, &self.applied, state)
     }
 
     /// Has [`Applier::maintain`] release all that is garbage at this moment, for

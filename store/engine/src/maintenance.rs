@@ -18,6 +18,7 @@
 //! when it exceeds that and a segment. During a defragmentation `defragment.rs` chooses the
 //! next step.
 
+pub(crate) mod closing;
 mod defragment;
 mod installed;
 
@@ -44,9 +45,6 @@ const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_DOUBLINGS_MAX: u32 = 5;
 /// Pointers swapped in one step.
 const SWAPS_PER_STEP: usize = 4096;
-/// A log that has grown by less than this since its last checkpoint is replayed in the time that
-/// another checkpoint would take.
-const CLOSING_BYTES_MIN: u64 = 4 << 20;
 
 /// Work that is under way beside the applying thread.
 #[derive(Debug)]
@@ -68,6 +66,16 @@ enum Done {
     Released,
 }
 
+/// The checkpoint that an opening has loaded, or zeros.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LastCheckpoint {
+    pub(crate) number: u64,
+    /// Bytes of its file.
+    pub(crate) bytes: u64,
+    /// The last batch in it.
+    pub(crate) applied: Position,
+}
+
 /// The machine's state, owned by the applying thread.
 #[derive(Debug)]
 pub(crate) struct Maintenance {
@@ -78,6 +86,8 @@ pub(crate) struct Maintenance {
     last_bytes: u64,
     /// Applied position at the last checkpoint's beginning.
     last_begun: Position,
+    /// The same of the last one that is on the disk.
+    last_done: Position,
     /// The last swept compaction when garbage was last looked for.
     looked_at: i64,
     /// A checkpoint should follow, whatever the log's length.
@@ -117,15 +127,15 @@ impl Maintenance {
     /// step releases them.
     pub(crate) fn new(
         applied: &Applied,
-        last_number: u64,
-        last_bytes: u64,
+        last: LastCheckpoint,
         replayed_from: Position,
     ) -> Maintenance {
         let mut maintenance = Maintenance {
             work: Work::Idle,
-            last_number,
-            last_bytes,
+            last_number: last.number,
+            last_bytes: last.bytes,
             last_begun: replayed_from,
+            last_done: last.applied,
             looked_at: i64::MIN,
             wanted: false,
             condemned: BTreeSet::new(),
@@ -261,10 +271,7 @@ impl Maintenance {
                 self.work = Work::Swapping(moves);
             }
             Done::Rotated(rotated) => self.end_rotation(applied, rotated),
-            Done::Checkpoint(bytes) => {
-                self.last_bytes = bytes;
-                self.retry = Retry::default();
-            }
+            Done::Checkpoint(bytes) => self.note_checkpoint(bytes),
             Done::Released => {}
         }
         Ok(())
@@ -279,35 +286,14 @@ impl Maintenance {
 
     fn checkpoint_is_due(&self, applied: &Applied) -> bool {
         let due_bytes = applied.parts.options.checkpoint_bytes.max(self.last_bytes);
-        self.wanted || self.bytes_to_replay(applied) >= due_bytes
+        self.wanted || applied.log_bytes_since(self.last_begun) >= due_bytes
     }
 
-    /// Bytes that the log has grown by since the last checkpoint was begun.
-    fn bytes_to_replay(&self, applied: &Applied) -> u64 {
-        let segment_bytes = applied.parts.options.log.segment_bytes;
-        let (now, then) = (applied.index.applied_position, self.last_begun);
-        let segments = u64::from(now.segment().saturating_sub(then.segment()));
-        (segments * segment_bytes + now.offset()).saturating_sub(then.offset())
-    }
-
-    /// Writes a checkpoint before the engine is closed, if the next opening takes much longer
-    /// without it: replaying costs more for each byte than loading a checkpoint. Work that is
-    /// under way ends without a result.
-    pub(crate) fn checkpoint_for_opening(
-        &mut self,
-        applied: &mut Applied,
-        state: &mut dyn FnMut() -> Vec<u8>,
-    ) -> Result<(), Error> {
-        let log_view = &applied.parts.records.log_view;
-        let few_bytes = CLOSING_BYTES_MIN.min(applied.parts.options.checkpoint_bytes);
-        let pays = self.bytes_to_replay(applied) >= few_bytes.max(self.last_bytes / 2);
-        if !pays || log_view.log.status().failed.is_some() {
-            return Ok(());
-        }
-        if matches!(&self.work, Work::Running(task) if !task.is_finished()) {
-            self.cancel(&applied.parts.records.lifecycle);
-        }
-        self.checkpoint(applied, &state())
+    /// A checkpoint is on the disk, the one that was begun last.
+    fn note_checkpoint(&mut self, bytes: u64) {
+        self.last_bytes = bytes;
+        self.last_done = self.last_begun;
+        self.retry = Retry::default();
     }
 
     /// Swaps at most `at_most` pointers. After the last one a checkpoint is wanted.
@@ -335,7 +321,8 @@ impl Maintenance {
     /// Writes a checkpoint and returns when it is durable.
     pub(crate) fn checkpoint(&mut self, applied: &mut Applied, state: &[u8]) -> Result<(), Error> {
         self.finish_work(applied)?;
-        self.last_bytes = self.begin_checkpoint(applied, state.to_vec()).run()?;
+        let bytes = self.begin_checkpoint(applied, state.to_vec()).run()?;
+        self.note_checkpoint(bytes);
         Ok(())
     }
 
@@ -402,6 +389,7 @@ impl Maintenance {
             overruled,
             dead,
             paced: false,
+            ends_at: None,
         }
     }
 

@@ -25,7 +25,7 @@ use crate::directory::{self, Directory};
 use crate::format::KIND_HARD_STATE;
 use crate::lifecycle::Lifecycle;
 use crate::log_view::LogView;
-use crate::maintenance::Maintenance;
+use crate::maintenance::{LastCheckpoint, Maintenance};
 use crate::parts::Parts;
 use crate::published::Published;
 use crate::read::Records;
@@ -180,9 +180,7 @@ struct Recovery<'a> {
     /// Greatest main revision the checkpoint has seen.
     checkpoint_main: i64,
     log_floor: i64,
-    last_number: u64,
-    /// Bytes of the checkpoint's file.
-    checkpoint_bytes: u64,
+    last: LastCheckpoint,
     commitment: Commitment,
     /// Read from the log, not known to be committed.
     unapplied: VecDeque<Unapplied>,
@@ -215,8 +213,11 @@ impl<'a> Recovery<'a> {
             lost_segment: None,
             checkpoint_main: 0,
             log_floor: 0,
-            last_number: 0,
-            checkpoint_bytes: 0,
+            last: LastCheckpoint {
+                number: 0,
+                bytes: 0,
+                applied: Position::NONE,
+            },
             commitment: options.commitment,
             unapplied: VecDeque::new(),
             mended: Vec::new(),
@@ -231,7 +232,7 @@ impl<'a> Recovery<'a> {
     ) -> Result<(), Error> {
         let numbers = files::numbers(names);
         let present = segments(names);
-        self.last_number = numbers.first().copied().unwrap_or(0);
+        self.last.number = numbers.first().copied().unwrap_or(0);
         for number in &numbers {
             let path = files::path(self.directory, *number);
             match load::load(disk, &path, &present) {
@@ -261,7 +262,7 @@ impl<'a> Recovery<'a> {
     ) -> Result<(), Error> {
         let directory = self.directory;
         if numbers.is_empty() && present.is_empty() {
-            self.last_number = files::FIRST;
+            self.last.number = files::FIRST;
             return write::first(disk, directory);
         }
         refuse_nameless(disk, directory)?;
@@ -275,7 +276,7 @@ impl<'a> Recovery<'a> {
                     directory = %directory.display(),
                     "no checkpoint is usable: the state is rebuilt from the whole log"
                 );
-                self.last_number = self.last_number.max(files::FIRST);
+                self.last.number = self.last.number.max(files::FIRST);
                 self.replay_from = Some(beginning);
                 self.found.rebuilt = true;
                 Ok(())
@@ -306,7 +307,8 @@ impl<'a> Recovery<'a> {
             Accounting::new(loaded.live, loaded.marks, loaded.overruled, head.hard_state);
         self.replay_from = Some(head.replay_position).filter(|&from| from != Position::NONE);
         self.checkpoint_main = loaded.last_main;
-        self.checkpoint_bytes = loaded.file_bytes;
+        self.last.bytes = loaded.file_bytes;
+        self.last.applied = loaded.head.applied_position;
         self.log_floor = head.log_floor;
         // A new directory's checkpoint has no blob of the caller's.
         if self.replay_from.is_none() {
@@ -560,8 +562,7 @@ impl<'a> Recovery<'a> {
             records,
         });
         let applied = Applied::recovered(parts, self.index);
-        let (number, bytes) = (self.last_number, self.checkpoint_bytes);
-        let maintenance = Maintenance::new(&applied, number, bytes, replayed_from);
+        let maintenance = Maintenance::new(&applied, self.last, replayed_from);
         Opened {
             applied,
             maintenance,

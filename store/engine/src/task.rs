@@ -54,11 +54,16 @@ impl<T: Send + 'static> Task<T> {
         }
     }
 
+    /// Waits for the outcome; `None` after a panic.
+    pub fn outcome(self) -> Option<Result<T, Error>> {
+        match self.0 {
+            TaskState::Thread(thread) => thread.join().ok(),
+            TaskState::Done(outcome) => Some(outcome),
+        }
+    }
+
     /// Waits for the end and ignores the outcome; true after a panic.
     pub fn has_panicked(self) -> bool {
-        match self.0 {
-            TaskState::Thread(thread) => thread.join().is_err(),
-            TaskState::Done(_) => false,
-        }
+        self.outcome().is_none()
     }
 }

@@ -129,3 +129,25 @@ fn the_end_of_a_store_on_a_failed_device_writes_no_checkpoint() {
     store.write(&[put("k", "v")]).unwrap_err();
     assert_eq!(checkpoints_before_the_end(&mut store), 0);
 }
+
+#[test]
+fn the_end_of_a_store_makes_up_for_a_checkpoint_that_failed() {
+    let disk = SimulatedDisk::new(4);
+    let mut store = open_with_rare_checkpoints(&disk);
+    write(&mut store, 5 << 20);
+    disk.set_capacity(0);
+    store.checkpoint().unwrap_err();
+    disk.set_capacity(1 << 30);
+    assert_eq!(checkpoints_before_the_end(&mut store), 1);
+}
+
+#[test]
+fn a_store_that_is_closed_already_leaves_its_directory_alone() {
+    let disk = SimulatedDisk::new(5);
+    let mut store = open_with_rare_checkpoints(&disk);
+    write(&mut store, 5 << 20);
+    store.applier.close().unwrap();
+    let before = disk.io_count();
+    assert_eq!(checkpoints_before_the_end(&mut store), 0);
+    assert_eq!(disk.io_count(), before);
+}

@@ -286,6 +286,16 @@ fn a_store_and_a_map_refuse_each_others_directories() {
     let map = ordered_map::Map::open(&path).unwrap();
     assert_eq!(map.get("a").unwrap().unwrap(), "1");
 
+    for number in 0..5_u8 {
+        map.put([number], vec![7; 1 << 20]).unwrap();
+    }
+    drop(map);
+    let error = Options::new(&path).open().unwrap_err();
+    assert!(
+        error.to_string().contains("map of crate ordered-map"),
+        "with a checkpoint: {error}"
+    );
+
     let store = open(&directory);
     store.put("a", "2").unwrap();
     drop(store);

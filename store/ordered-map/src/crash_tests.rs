@@ -54,6 +54,8 @@ struct Story {
     /// Index in `after` of the last write that was acknowledged.
     acknowledged: usize,
     checkpoints: u64,
+    /// Those among them that were written at the end of a life.
+    closing_checkpoints: u64,
 }
 
 /// Opens the map twice and runs puts, deletions and batches, with some snapshots and with all due
@@ -63,6 +65,7 @@ fn run(disk: &SimulatedDisk, durability: Durability) -> Story {
         after: vec![Pairs::new()],
         acknowledged: 0,
         checkpoints: 0,
+        closing_checkpoints: 0,
     };
     // The error that ends it is in the story by then.
     let _ = (0..2).try_for_each(|life| run_once(disk, durability, life, &mut story));
@@ -99,8 +102,11 @@ fn run_once(
             while core.step()? == Left::Step {}
         }
     }
+    let before = core.engine.status().upkeep.checkpoints;
     core.checkpoint_for_opening()?;
-    story.checkpoints += core.engine.status().upkeep.checkpoints;
+    let checkpoints = core.engine.status().upkeep.checkpoints;
+    story.checkpoints += checkpoints;
+    story.closing_checkpoints += checkpoints - before;
     Ok(())
 }
 
@@ -168,6 +174,7 @@ fn ios(durability: Durability) -> u64 {
         story.checkpoints > 0,
         "the run writes checkpoints, so crashes hit them too"
     );
+    assert_eq!(story.closing_checkpoints, 2, "one for each life");
     disk.io_count()
 }
 

@@ -172,6 +172,9 @@ impl Drop for Upkeep {
         if let Some(Err(_panic)) = self.thread.take().map(JoinHandle::join) {
             tracing::warn!("upkeep ended in a panic before the map was closed");
         }
+        if std::thread::panicking() {
+            return;
+        }
         if let Err(error) = self.core.checkpoint_for_opening() {
             tracing::warn!("the next opening replays the log: {error}");
         }

@@ -23,6 +23,9 @@ const FORMAT_WITH_DOWNGRADE: u32 = 4;
 /// The format with the followed cluster at the end, while one is followed. Its downgrade may be empty.
 const FORMAT_WITH_SOURCE: u32 = 5;
 
+/// How the state of an embedded map begins (docs/formats/ordered-map.md).
+const OF_A_MAP: &[u8] = b"ordered-map ";
+
 /// Everything that is remembered besides keys, for a checkpoint.
 pub(crate) fn encode(applied: &AppliedState, revision: i64) -> Vec<u8> {
     let mut blob = BytesMut::new();
@@ -59,6 +62,9 @@ pub(crate) fn encode(applied: &AppliedState, revision: i64) -> Vec<u8> {
 /// Takes over what [`encode`] wrote.
 pub(crate) fn decode(blob: &[u8], applied: &mut AppliedState) -> Result<(), Error> {
     let mut fields = Fields::of(CHECKPOINT, blob);
+    if blob.starts_with(OF_A_MAP) {
+        return Err(fields.unfit("it belongs to an embedded map of crate ordered-map"));
+    }
     let format = fields.u32()?;
     if !(FORMAT..=FORMAT_WITH_SOURCE).contains(&format) {
         return Err(fields.unfit("unknown format"));

@@ -178,16 +178,19 @@ impl Machine {
         self.applier.swept()
     }
 
+    /// Before [`Machine::close`]: writes a checkpoint if the next start would replay much of the log
+    /// without it. An error leaves the store as it is.
+    pub fn checkpoint_for_opening(&mut self) -> Result<(), Error> {
+        let shared = &self.shared;
+        let state = &mut || shared.checkpoint_state();
+        Ok(self.applier.checkpoint_for_opening(state)?)
+    }
+
     /// Closes the log and releases the directory, even if there are readers left: they can still
     /// count keys and list leases, and their other calls fail.
     pub fn close(&mut self) -> Result<(), Error> {
         self.demote();
         self.end_hashing();
-        let shared = &self.shared;
-        let state = &mut || shared.checkpoint_state();
-        if let Err(error) = self.applier.checkpoint_for_opening(state) {
-            tracing::warn!(%error, "the next start replays the log, because no checkpoint was written");
-        }
         Ok(self.applier.close()?)
     }
 

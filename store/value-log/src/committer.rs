@@ -89,7 +89,7 @@ impl Committer {
         if self.is_slow() && self.can_enter_next() {
             self.enter_next()?;
         }
-        Ok(())
+        self.shared.pool.check_running()
     }
 
     /// Each group is going to be flushed, and the segment was begun by an opening that flushed

@@ -168,10 +168,11 @@ impl SegmentHeader {
                 .into_iter()
                 .find(|&kind| kind as u8 == bytes[32])
                 .ok_or(Unreadable::Nonsense)?,
-            blocks: [Blocks::Written, Blocks::Reserved]
-                .into_iter()
-                .find(|&blocks| blocks as u8 == bytes[33])
-                .ok_or(Unreadable::Nonsense)?,
+            // A hint about time, so no value of it is wrong.
+            blocks: match bytes[33] {
+                1 => Blocks::Reserved,
+                _ => Blocks::Written,
+            },
             salt: Salt(get_u64(bytes, SALT_START)),
         })
     }

@@ -33,7 +33,6 @@
 mod sorted;
 mod state;
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
@@ -348,8 +347,8 @@ impl SegmentPool {
 
     /// Removes a spare after a failed write to it: the contents of its blocks are unknown.
     pub fn discard(&self, spare: SpareFile) {
-        // If the removal fails, the next opening finds a spare, which is overwritten before
-        // it is read.
+        // If the removal fails, the next opening removes the file, or finds a spare, which is
+        // overwritten before it is read.
         let _ = self.parameters.disk.remove(&self.path_of(spare));
     }
 
@@ -395,7 +394,7 @@ impl SegmentPool {
         } = segment.header;
         let mut state = self.state.lock();
         let enough = if is_low { 0 } else { self.parameters.target };
-        let wanted = self.parameters.blocks == Blocks::Written
+        let wanted = self.blocks(&state) == Blocks::Written
             && blocks == Blocks::Written
             && segment_bytes == self.parameters.segment_bytes
             && state.ready() <= enough;
@@ -552,12 +551,28 @@ impl SegmentPool {
         Ok(made)
     }
 
-    /// Reserves all blocks; [`Blocks::Written`] says that the file system cannot do it.
+    /// Reserves all blocks; [`Blocks::Written`] says that it cannot be done here. That is known
+    /// by any error but a shortage: file systems and sandboxes refuse the call in several ways.
     fn reserve(&self, file: &dyn File, path: &Path) -> Result<Blocks, Error> {
-        match file.reserve(self.parameters.segment_bytes) {
-            Ok(()) => Ok(Blocks::Reserved),
-            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(Blocks::Written),
-            Err(error) => Err(Error::io("reserve room for", path)(error)),
+        let reserved = file.reserve(self.parameters.segment_bytes);
+        match &reserved {
+            Ok(()) => return Ok(Blocks::Reserved),
+            Err(error) if Shortage::of(error).is_none() => {
+                self.state.lock().cannot_reserve = true;
+                return Ok(Blocks::Written);
+            }
+            Err(_) => {}
+        }
+        reserved
+            .map(|()| Blocks::Reserved)
+            .map_err(Error::io("reserve room for", path))
+    }
+
+    /// How the blocks of log segments are made ready here.
+    fn blocks(&self, state: &PoolState) -> Blocks {
+        match state.cannot_reserve {
+            true => Blocks::Written,
+            false => self.parameters.blocks,
         }
     }
 
@@ -593,7 +608,12 @@ impl SegmentPool {
         let file = self.open(&from).inspect_err(|_| self.put_back(&[spare]))?;
         write_header(&*file, &from, &header).inspect_err(|_| self.discard(spare))?;
         let path = segment_path(&self.parameters.directory, &header);
-        self.rename(&from, &path)?;
+        self.rename(&from, &path).inspect_err(|_| {
+            // Each attempt makes a file of its own.
+            if spare.blocks == Blocks::Reserved {
+                self.discard(spare);
+            }
+        })?;
         self.sync_directory()?;
         let reach = first_reach(&header).reach;
         Ok(Segment::new(header, path, file, reach, Extent::EMPTY))

@@ -271,8 +271,10 @@ impl Member {
         replica.release_never_swept();
         replica.fail(cluster::Error::Stopped);
         hand_out(replica.take_output());
-        // An error means that the disk has crashed, which is checked next.
-        let _ = replica.machine_mut().close();
+        // Errors mean that the disk has crashed, which is checked next, or has no room.
+        let machine = replica.machine_mut();
+        let _ = machine.checkpoint_for_opening();
+        let _ = machine.close();
         if self.disk.has_crashed() {
             return false;
         }

@@ -10,7 +10,7 @@ use crate::overruled::Overruled;
 use crate::parts::Parts;
 use crate::revision_marks::RevisionMarks;
 use crate::trees::OF_VERSIONS;
-use environment::{Disk, OpenMode, Shortage};
+use environment::{Disk, Instant, OpenMode, Shortage};
 use std::io;
 use std::ops::Bound;
 use std::path::Path;
@@ -38,6 +38,8 @@ pub(crate) struct Job {
     pub(crate) dead: Vec<u32>,
     /// Written at the pace of the options, because no caller waits for it.
     pub(crate) paced: bool,
+    /// When it is given up, because the end of a process waits for it.
+    pub(crate) ends_at: Option<Instant>,
 }
 
 impl Job {
@@ -159,11 +161,20 @@ impl Job {
                     "it was cancelled",
                 ));
             }
+            if self.is_late() {
+                let what = "it has taken too long for the end of a process";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+            }
             if self.paced && blocks.unsynced_bytes() >= PAUSE_BYTES {
                 self.pause(blocks)?;
             }
         }
         entries.flush(blocks)
+    }
+
+    fn is_late(&self) -> bool {
+        let now = || self.parts.options.clock.now();
+        self.ends_at.is_some_and(|end| now() > end)
     }
 
     fn pause(&self, blocks: &mut BlockWriter) -> io::Result<()> {

@@ -34,6 +34,7 @@ impl Maintenance {
         let dead = self.dead_segments(applied, &segments, base);
         self.last_bytes = checkpoint_bytes;
         self.last_begun = base;
+        self.last_done = base;
         self.looked_at = applied.index.compacted;
         self.wanted = false;
         self.condemned.clear();

@@ -26,7 +26,13 @@ impl SegmentPool {
 
     /// A sorted segment is flushed once, when it is complete, so its blocks need not be written
     /// before. On a full disk it gets a spare of the log; the last one only if `room` allows it.
+    /// Where blocks cannot be reserved, it gets such a spare first, because zeros cost more.
     fn spare_for_sorted(&self, room: SortedRoom) -> Result<SpareFile, Error> {
+        let cannot_reserve = self.state.lock().cannot_reserve;
+        let extra = cannot_reserve.then(|| self.take_extra());
+        if let Some(spare) = extra.flatten() {
+            return Ok(spare);
+        }
         match self.make_spare(Blocks::Reserved, room.reserve_bytes) {
             Err(error) if error.shortage() == Some(Shortage::Room) => {
                 let taken = match self.take_extra() {

@@ -31,6 +31,8 @@ pub(crate) struct PoolState {
     /// The last failure came after much had been written: with a pool's thread, callers get
     /// this failure without another attempt until it has paused.
     pub is_costly: bool,
+    /// The file system takes no room for bytes that were not written.
+    pub cannot_reserve: bool,
     /// Segments made ahead were removed to make room, and none is made for now.
     pub yields: bool,
     /// The committer has asked for the next segment since the last failure, and waits.
@@ -73,6 +75,7 @@ impl PoolState {
             failure: None,
             failures: 0,
             is_costly: false,
+            cannot_reserve: false,
             yields: false,
             awaited: false,
             stopped: None,
