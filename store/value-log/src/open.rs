@@ -144,11 +144,11 @@ fn flush_accepted(log: &[Arc<Segment>], walked: &Walked) -> Result<(), Error> {
     Ok(())
 }
 
-/// What becomes of the segments behind the tail, which hold nothing that counts.
+/// Takes the segments behind the tail out of use, which hold nothing that counts.
 struct Retiring<'a> {
     disk: &'a dyn Disk,
     path: &'a Path,
-    /// What the log wants of its segments from now on.
+    /// How the log makes its segments from now on.
     blocks: Blocks,
 }
 

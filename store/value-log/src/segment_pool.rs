@@ -554,18 +554,16 @@ impl SegmentPool {
     /// Reserves all blocks; [`Blocks::Written`] says that it cannot be done here. That is known
     /// by any error but a shortage: file systems and sandboxes refuse the call in several ways.
     fn reserve(&self, file: &dyn File, path: &Path) -> Result<Blocks, Error> {
-        let reserved = file.reserve(self.parameters.segment_bytes);
-        match &reserved {
-            Ok(()) => return Ok(Blocks::Reserved),
-            Err(error) if Shortage::of(error).is_none() => {
-                self.state.lock().cannot_reserve = true;
-                return Ok(Blocks::Written);
+        match file.reserve(self.parameters.segment_bytes) {
+            Ok(()) => Ok(Blocks::Reserved),
+            Err(error) if Shortage::of(&error).is_some() => {
+                Err(Error::io("reserve room for", path)(error))
             }
-            Err(_) => {}
+            Err(_) => {
+                self.state.lock().cannot_reserve = true;
+                Ok(Blocks::Written)
+            }
         }
-        reserved
-            .map(|()| Blocks::Reserved)
-            .map_err(Error::io("reserve room for", path))
     }
 
     /// How the blocks of log segments are made ready here.
@@ -601,8 +599,9 @@ impl SegmentPool {
     }
 
     /// Turns a spare into a segment in use. A spare that cannot be opened stays
-    /// a spare, and one that cannot be written is removed. One that cannot be renamed for good
-    /// is left alone: the next opening finds it under one of the two names.
+    /// a spare, and one that cannot be written is removed. If its rename fails, a reserved one is
+    /// removed, and one with written blocks is left alone: the next opening finds it under one of
+    /// the two names.
     fn prepare_spare(&self, spare: SpareFile, header: SegmentHeader) -> Result<Segment, Error> {
         let from = self.path_of(spare);
         let file = self.open(&from).inspect_err(|_| self.put_back(&[spare]))?;

@@ -110,12 +110,10 @@ fn a_full_disk_takes_the_groups_for_which_room_was_reserved() {
     assert_eq!(log.status().failed, None);
 }
 
-#[test]
-fn released_segments_without_flushes_give_their_room_back() {
-    let disk = SimulatedDisk::new(1);
-    let (log, ..) = open(&disk, cached()).unwrap();
+/// Fills segments, and releases each as soon as it is full.
+fn fill_and_release(log: &Log) {
     for index in 1..=GROUPS {
-        put_all(&log, [index]);
+        put_all(log, [index]);
         let segments = log.segments();
         let sealed: Vec<u32> = segments
             .iter()
@@ -124,7 +122,28 @@ fn released_segments_without_flushes_give_their_room_back() {
             .collect();
         log.release(&sealed).unwrap();
     }
-    assert!(active(&log) > 5);
+    assert!(active(log) > 5);
+}
+
+#[test]
+fn where_room_cannot_be_reserved_released_segments_are_used_again() {
+    let disk = SimulatedDisk::new(1);
+    disk.refuse_reservations();
+    let (log, ..) = open(&disk, cached()).unwrap();
+    fill_and_release(&log);
+    let most = GROUPS * 2_048 + 3 * explicit().segment_bytes;
+    let written = disk.counters().bytes_written;
+    assert!(
+        written < most,
+        "{written} bytes, and zeros for three files at most"
+    );
+}
+
+#[test]
+fn released_segments_without_flushes_give_their_room_back() {
+    let disk = SimulatedDisk::new(1);
+    let (log, ..) = open(&disk, cached()).unwrap();
+    fill_and_release(&log);
     assert_eq!(names(&disk, ".spare"), Vec::<String>::new());
     assert!(disk.list(Path::new(DIRECTORY)).unwrap().len() <= 3);
 }
