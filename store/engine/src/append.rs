@@ -56,10 +56,10 @@ fn check_room(parts: &Parts, batch: &Batch) -> Result<(), Error> {
     check_disk(parts)
 }
 
-/// Asks the file system only when the log has used up its spares.
+/// Asks the file system only when the log has used up its spares, or cannot grow.
 fn check_disk(parts: &Parts) -> Result<(), Error> {
     let (log, directory) = (&parts.records.log_view.log, &parts.directory);
-    if log.spare_segments() > 0 {
+    if log.has_room_ahead() {
         return Ok(());
     }
     let reserve_bytes = directory.reserve_bytes + log.segment_bytes();

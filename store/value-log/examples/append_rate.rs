@@ -52,7 +52,10 @@ fn durable_latency(payload: &[u8]) -> Result<(f64, f64), Box<dyn std::error::Err
     let (log, _) = Log::open(
         Arc::new(RealDisk),
         directory.path(),
-        Options::default(),
+        Options {
+            starts_small: false,
+            ..Options::default()
+        },
         None,
         &mut |_| Ok(()),
     )?;
@@ -103,6 +106,7 @@ fn rate(seal: Seal, payload: &[u8]) -> Result<(f64, f64), Box<dyn std::error::Er
         durability: Durability::Os,
         seal,
         spare_segments: 1,
+        starts_small: false,
         ..Options::default()
     };
     let (log, _) = Log::open(

@@ -21,12 +21,13 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::format::{FrameHeader, FrameKind};
+use crate::format::{BLOCK_BYTES, FRAME_HEADER_BYTES, FrameHeader, FrameKind};
 use crate::frame::{Chain, Finisher, empty_frame};
 use crate::ledger::{UNIT_BYTES, Want, gap_before, would_fit};
-use crate::log_state::{Control, LargeFrame, LogState, NO_BUFFER};
+use crate::log_state::{Control, LargeFrame, LogState, NO_BUFFER, Rotation};
 use crate::position::end_of;
 use crate::segment::{Extent, Segment};
+use crate::segment_pool::wanted_bytes;
 use crate::{Blocks, Durability, Error, Position, Seal, Sequence};
 
 /// The flush thread's state. A log has one: it alone opens and drains the buffers.
@@ -41,6 +42,8 @@ pub(crate) struct Committer {
     extent: Extent,
     /// What its reach note says on stable storage: no frame ends beyond this.
     reach: u64,
+    /// Bytes of it that the pool was asked to make ready.
+    wanted_bytes: u64,
     chain: Chain,
     finisher: Finisher,
 }
@@ -50,8 +53,8 @@ pub(crate) struct Committer {
 struct Orders {
     wanted: Option<Want>,
     large: Vec<LargeFrame>,
-    /// Rotations to answer, when there are any.
-    rotations: Option<u64>,
+    /// Rotations to answer, when there are any, and the room that they want.
+    rotations: Option<(u64, Rotation)>,
     closing: bool,
 }
 
@@ -71,6 +74,7 @@ impl Committer {
             offset,
             extent,
             reach,
+            wanted_bytes: 0,
             chain,
             finisher: Finisher::default(),
         }
@@ -82,7 +86,10 @@ impl Committer {
     pub fn write_opening(&mut self) -> Result<(), Error> {
         let frame = empty_frame(FrameKind::Opening);
         if !self.fits(frame.len()) {
-            self.enter_next()?;
+            match self.end_in_segment(frame_want(frame.len())) {
+                Some(end) => self.shared.pool.grow(&self.active, end)?,
+                None => self.enter_next()?,
+            }
         }
         self.write_alone(frame, Durability::Durable)?;
         self.chain.synced_up_to = self.end();
@@ -145,6 +152,7 @@ impl Committer {
         let orders = self.take_orders();
         let (used, frames) = self.close_buffer(index);
         self.offset += used as u64;
+        self.grow_ahead();
         let other = 1 - index;
         let simple = self.is_simple(&orders);
         if simple {
@@ -175,10 +183,11 @@ impl Committer {
         }
         let mut control = self.shared.control.lock();
         let rotations = control.rotations_wanted;
+        let rotation = mem::take(&mut control.rotation);
         Orders {
             wanted: control.wanted.take(),
             large: mem::take(&mut control.large).into(),
-            rotations: (control.rotations_done < rotations).then_some(rotations),
+            rotations: (control.rotations_done < rotations).then_some((rotations, rotation)),
             closing: control.closing,
         }
     }
@@ -189,8 +198,28 @@ impl Committer {
         fits && orders.large.is_empty() && orders.rotations.is_none() && !orders.closing
     }
 
+    /// Bytes behind the end whose blocks are ready.
     fn room(&self) -> u64 {
-        self.active.header.segment_bytes - self.offset
+        self.active.ready_bytes() - self.offset
+    }
+
+    /// Where blocks must be ready so that `want` fits into this segment; `None` if it does not
+    /// fit there at all.
+    fn end_in_segment(&self, want: Want) -> Option<u64> {
+        let segment_bytes = self.active.header.segment_bytes;
+        let room = segment_bytes - self.offset;
+        let fits = would_fit(room / UNIT_BYTES as u64, self.phase(), want);
+        fits.then(|| (self.offset + bytes_at_most(want)).min(segment_bytes))
+    }
+
+    /// Asks for more blocks while there are still some.
+    fn grow_ahead(&mut self) {
+        let segment_bytes = self.active.header.segment_bytes;
+        let wanted_bytes = wanted_bytes(segment_bytes, self.offset);
+        if wanted_bytes > self.wanted_bytes && !self.active.is_ready() {
+            self.shared.pool.grow_later(&self.active, wanted_bytes);
+            self.wanted_bytes = wanted_bytes;
+        }
     }
 
     fn phase(&self) -> u64 {
@@ -202,7 +231,7 @@ impl Committer {
     }
 
     fn fits(&self, frame_bytes: usize) -> bool {
-        self.want_fits(Want::Frame((frame_bytes / UNIT_BYTES) as u64))
+        self.want_fits(frame_want(frame_bytes))
     }
 
     fn close_buffer(&self, index: usize) -> (usize, u64) {
@@ -329,7 +358,7 @@ impl Committer {
     fn write(&mut self, bytes: &[u8], offset: u64, durability: Durability) -> Result<(), Error> {
         let end = offset + bytes.len() as u64;
         assert!(
-            end <= self.active.header.segment_bytes,
+            end <= self.active.ready_bytes(),
             "a write to {end} of {:?}",
             self.active
         );
@@ -417,6 +446,17 @@ impl Committer {
         control.large.clear();
         served.notify_all();
     }
+}
+
+/// What a frame of `frame_bytes` wants.
+fn frame_want(frame_bytes: usize) -> Want {
+    Want::Frame((frame_bytes / UNIT_BYTES) as u64)
+}
+
+/// Bytes that a want takes at most: with a header, and a gap up to the next block.
+fn bytes_at_most(want: Want) -> u64 {
+    let (Want::Frame(units) | Want::Records(units)) = want;
+    units * UNIT_BYTES as u64 + FRAME_HEADER_BYTES as u64 + BLOCK_BYTES
 }
 
 /// Latches a failure when the writing thread panics, so that no thread waits for it.

@@ -112,7 +112,8 @@ pub(crate) enum Unreadable {
 ///  24  8  size of the segment in bytes
 ///  32  1  kind: 1 log, 2 sorted
 ///  33  1  blocks: 0 written, 1 reserved
-///  34  2  zero
+///  34  1  growth: 0 all blocks were ready from the beginning, 1 they are made ready in steps
+///  35  1  zero
 ///  36  8  salt of the log
 ///  44  4  CRC of bytes 0 to 43
 /// ```
@@ -131,6 +132,9 @@ pub struct SegmentHeader {
     pub kind: SegmentKind,
     /// How its blocks were made ready.
     pub blocks: Blocks,
+    /// Whether they are made ready in steps, as the log comes near them. Of written blocks, those
+    /// behind the reach note's end may then be missing, of reserved ones those behind the last frame.
+    pub grows: bool,
     /// The salt of its log.
     pub salt: Salt,
 }
@@ -148,6 +152,7 @@ impl SegmentHeader {
         put_u64(&mut bytes, 24, self.segment_bytes);
         bytes[32] = self.kind as u8;
         bytes[33] = self.blocks as u8;
+        bytes[34] = u8::from(self.grows);
         put_u64(&mut bytes, SALT_START, self.salt.0);
         seal_crc(&mut bytes);
         bytes
@@ -173,6 +178,7 @@ impl SegmentHeader {
                 1 => Blocks::Reserved,
                 _ => Blocks::Written,
             },
+            grows: bytes[34] == 1,
             salt: Salt(get_u64(bytes, SALT_START)),
         })
     }

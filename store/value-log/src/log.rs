@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use environment::{Disk, Mutex};
 
 use crate::groups::Groups;
-use crate::log_state::LogState;
+use crate::log_state::{LogState, Rotation};
 use crate::release::release;
 use crate::relocation::Relocation;
 use crate::segment_pool::SortedRoom;
@@ -154,7 +154,7 @@ impl Log {
     /// Seals the active segment and continues in the next one. Everything appended
     /// before is done when it returns.
     pub fn rotate(&self) -> Result<(), Error> {
-        self.shared.rotate()
+        self.shared.rotate(Rotation::Segment)
     }
 
     /// Releases sealed segments: their files are recycled, or removed when
@@ -224,7 +224,14 @@ impl Log {
         frame_bytes_max - Log::FRAME_HEADER_BYTES
     }
 
-    /// Segments that are ready to be written behind the one in use.
+    /// Whether the log has room for groups without asking the file system for free space:
+    /// segments are ready behind the one in use, or the log is small and grows without trouble.
+    pub fn has_room_ahead(&self) -> bool {
+        self.shared.pool.has_room_ahead()
+    }
+
+    /// Segments that are ready to be written behind the one in use; none while the log is
+    /// small and its segments grow.
     pub fn spare_segments(&self) -> usize {
         self.shared.pool.ready()
     }

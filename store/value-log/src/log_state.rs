@@ -39,6 +39,21 @@ pub(crate) struct LargeFrame {
     pub placed: Placed,
 }
 
+/// What a rotation is to achieve.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Rotation {
+    /// The log continues in another segment.
+    Segment,
+    /// There is room: in this segment or in the next one.
+    RoomFor(Want),
+}
+
+impl Default for Rotation {
+    fn default() -> Rotation {
+        Rotation::RoomFor(Want::Records(0))
+    }
+}
+
 /// Orders of producers to the committer, beside writing the open buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Control {
@@ -52,6 +67,8 @@ pub(crate) struct Control {
     pub large: VecDeque<LargeFrame>,
     /// Rotations asked for.
     pub rotations_wanted: u64,
+    /// What the unanswered ones want.
+    pub rotation: Rotation,
     /// Rotations answered, refused ones included.
     pub rotations_done: u64,
     /// The newest of those that were refused.
@@ -70,6 +87,19 @@ impl Control {
         if self.wanted.is_none_or(|other| units(other) < units(want)) {
             self.wanted = Some(want);
         }
+    }
+
+    /// Asks for a rotation that does what all unanswered ones want; returns its number.
+    pub fn want_rotation(&mut self, rotation: Rotation) -> u64 {
+        self.rotations_wanted += 1;
+        self.rotation = match (self.rotation, rotation) {
+            (Rotation::RoomFor(before), Rotation::RoomFor(want)) => {
+                let is_larger = units(want) > units(before);
+                Rotation::RoomFor(if is_larger { want } else { before })
+            }
+            _ => Rotation::Segment,
+        };
+        self.rotations_wanted
     }
 
     /// Refuses a want, because there is no segment for it.

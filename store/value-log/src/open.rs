@@ -10,14 +10,14 @@ use environment::{Disk, threads};
 
 use crate::committer::Committer;
 use crate::directory::{self, Contents};
-use crate::format::{FRAMES_START, SEAL_NOTE_BYTES, SEAL_NOTE_START, Salt};
+use crate::format::{BLOCK_BYTES, FRAMES_START, SEAL_NOTE_BYTES, SEAL_NOTE_START, Salt};
 use crate::frame::Chain;
 use crate::log::{Log, Threads};
 use crate::log_state::LogState;
 use crate::position::end_of;
 use crate::recovery::{Visit, Walked, Walker};
 use crate::segment::{Extent, FileName, Segment, SpareFile};
-use crate::segment_pool::{PoolParameters, PoolState, SegmentPool};
+use crate::segment_pool::{Growth, PoolParameters, PoolState, SegmentPool};
 use crate::window::FileWindow;
 use crate::{Blocks, Error, Group, Options, Position, Recovered, Sequence, Worker};
 
@@ -66,7 +66,8 @@ fn create(
         ));
     }
     let segment_bytes = options.segment_bytes;
-    let state = state(&*disk, path, segment_bytes, &contents, None, 0)?;
+    let new = (0, Growth::new(options.starts_small));
+    let state = state(&*disk, path, segment_bytes, &contents, None, new)?;
     let log = (FIRST_EPOCH, new_salt(&options)?);
     let pool = pool(disk, path, &options, segment_bytes, log, state);
     pool.prepare_next()?;
@@ -112,7 +113,10 @@ fn resume(
     };
     let next = retiring.retire(&mut contents, &active, beyond)?;
     let segment_bytes = active.header.segment_bytes;
-    let state = state(&*disk, path, segment_bytes, &contents, next, active.id())?;
+    let ready_bytes = walked.extent.end.next_multiple_of(BLOCK_BYTES);
+    active.note_ready(ready_bytes.min(segment_bytes));
+    let active_growth = (active.id(), Growth::new(!active.is_ready()));
+    let state = state(&*disk, path, segment_bytes, &contents, next, active_growth)?;
     let log = (walked.epoch + 1, active.header.salt);
     let pool = pool(disk, path, &options, segment_bytes, log, state);
     let shared = Arc::new(LogState::new(options, pool));
@@ -185,7 +189,7 @@ impl Retiring<'_> {
     /// A spare that later openings find has written blocks.
     fn take_out_of_use(&self, segment: &Segment, contents: &mut Contents) -> Result<(), Error> {
         let path = &segment.path;
-        if segment.header.blocks == Blocks::Reserved {
+        if segment.header.blocks == Blocks::Reserved || segment.header.grows {
             return self.disk.remove(path).map_err(Error::io("remove", path));
         }
         let number = contents.spare_number;
@@ -212,7 +216,7 @@ fn state(
     segment_bytes: u64,
     contents: &Contents,
     next: Option<Arc<Segment>>,
-    active: u32,
+    (active, growth): (u32, Growth),
 ) -> Result<PoolState, Error> {
     let mut spares = Vec::new();
     for &number in &contents.spares {
@@ -227,7 +231,7 @@ fn state(
         }
     }
     let numbers = (contents.spare_number, contents.next_id);
-    Ok(PoolState::new(next, spares, numbers, active))
+    Ok(PoolState::new(next, spares, numbers, active, growth))
 }
 
 fn pool(

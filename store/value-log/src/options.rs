@@ -79,6 +79,11 @@ pub struct Options {
     /// Segments made ahead, at least 1, so that a commit never waits for one
     /// and never meets a full disk.
     pub spare_segments: usize,
+    /// A new log takes room on the disk as it grows, up to twice what it holds, until its first
+    /// segment is full. Otherwise, and from then on, segments take their whole room when they are
+    /// made. While a log is small, a full disk is met earlier, and some groups wait for the file
+    /// system's journal.
+    pub starts_small: bool,
     /// When a group counts as done.
     pub durability: Durability,
     /// Size of one group buffer (there are two). A larger append is slower: it is
@@ -109,6 +114,7 @@ impl Default for Options {
         Options {
             segment_bytes: 64 << 20,
             spare_segments: 2,
+            starts_small: true,
             durability: Durability::Durable,
             group_bytes_max: 2 << 20,
             seal: Seal::WhenIdle,

@@ -12,7 +12,7 @@ use crate::buffer::Slot;
 use crate::format::{BLOCK_BYTES, FRAME_HEADER_BYTES, FRAMES_START};
 use crate::frame::{encode_group, encode_records};
 use crate::ledger::{Refusal, UNIT_BYTES, Want, would_fit};
-use crate::log_state::{LargeFrame, LogState, NO_BUFFER, Placed};
+use crate::log_state::{LargeFrame, LogState, NO_BUFFER, Placed, Rotation};
 use crate::record::records_bytes;
 use crate::{Appended, Error, Position, Record, SegmentKind, Tag};
 
@@ -174,7 +174,7 @@ impl LogState {
     pub fn make_room(&self, body_bytes: usize, kept_bytes: usize) -> Result<(), Error> {
         let bytes = FRAME_HEADER_BYTES + body_bytes;
         self.is_large(bytes)?;
-        if self.pool.has_next() {
+        if self.pool.has_whole_next() {
             return Ok(());
         }
         // Once all is written, it is known how far the segment is filled.
@@ -188,19 +188,22 @@ impl LogState {
         };
         let want = Want::Frame(((bytes + kept_bytes) / UNIT_BYTES) as u64);
         let fits = self.segments.all().into_iter().any(|segment| {
-            let (extent, size) = (segment.extent(), segment.header.segment_bytes);
-            let (room, filled) = (size - extent.end, extent.end / UNIT_BYTES as u64);
+            let extent = segment.extent();
+            let room = segment.ready_bytes().saturating_sub(extent.end);
+            let filled = extent.end / UNIT_BYTES as u64;
             let is_active = segment.header.kind == SegmentKind::Log && !extent.sealed;
             is_active && would_fit(room / UNIT_BYTES as u64, filled % 512, want)
         });
-        if fits { Ok(()) } else { self.rotate() }
+        if fits {
+            return Ok(());
+        }
+        self.rotate(Rotation::RoomFor(want))
     }
 
-    /// Lets the committer enter the next segment, and waits for it.
-    pub fn rotate(&self) -> Result<(), Error> {
+    /// Lets the committer enter the next segment or make room, and waits for it.
+    pub fn rotate(&self, rotation: Rotation) -> Result<(), Error> {
         let mut control = self.control.lock();
-        control.rotations_wanted += 1;
-        let turn = control.rotations_wanted;
+        let turn = control.want_rotation(rotation);
         self.order();
         while control.rotations_done < turn {
             if let Some(failure) = self.progress.failure() {

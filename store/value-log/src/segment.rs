@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use environment::{File, Mutex};
@@ -63,12 +63,17 @@ const REACH_STEPS: u64 = 8;
 /// Steps are no smaller than this.
 const REACH_STEP_BYTES_MIN: u64 = 64 << 10;
 
-/// The reach of a segment for frames that end at `end`.
-pub(crate) fn reach_for(header: &SegmentHeader, end: u64) -> ReachNote {
+/// The reach of a segment for frames that end at `end`, of which the blocks of `ready_bytes` are
+/// ready. Written blocks that are not ready are not covered: zeros are written there later.
+pub(crate) fn reach_for(header: &SegmentHeader, end: u64, ready_bytes: u64) -> ReachNote {
     let step = (header.segment_bytes / REACH_STEPS).max(REACH_STEP_BYTES_MIN);
+    let limit = match header.blocks {
+        Blocks::Written => ready_bytes,
+        Blocks::Reserved => header.segment_bytes,
+    };
     ReachNote {
         segment: header.id,
-        reach: end.next_multiple_of(step).min(header.segment_bytes),
+        reach: end.next_multiple_of(step).min(limit),
     }
 }
 
@@ -81,11 +86,14 @@ pub(crate) struct Segment {
     pub file: Arc<dyn File>,
     /// What its reach note said at opening: no frame ended beyond this.
     pub reach: u64,
+    /// Bytes from the start of the file whose blocks are ready. Frames end before; it only grows.
+    ready_bytes: AtomicU64,
     extent: Mutex<Extent>,
     released: AtomicBool,
 }
 
 impl Segment {
+    /// A segment as its header and its reach note describe it.
     pub fn new(
         header: SegmentHeader,
         path: PathBuf,
@@ -93,11 +101,17 @@ impl Segment {
         reach: u64,
         extent: Extent,
     ) -> Segment {
+        let ready_bytes = match (header.grows, header.blocks) {
+            (false, _) => header.segment_bytes,
+            (true, Blocks::Written) => reach.clamp(FRAMES_START, header.segment_bytes),
+            (true, Blocks::Reserved) => FRAMES_START,
+        };
         Segment {
             header,
             path,
             file,
             reach,
+            ready_bytes: AtomicU64::new(ready_bytes),
             extent: Mutex::new(extent),
             released: AtomicBool::new(false),
         }
@@ -105,6 +119,25 @@ impl Segment {
 
     pub fn id(&self) -> u32 {
         self.header.id
+    }
+
+    /// Bytes from the start of the file whose blocks are ready.
+    pub fn ready_bytes(&self) -> u64 {
+        self.ready_bytes.load(Ordering::Acquire)
+    }
+
+    /// Notes that the blocks before `bytes` are ready.
+    pub fn note_ready(&self, bytes: u64) {
+        assert!(
+            bytes <= self.header.segment_bytes,
+            "{bytes} bytes ready of {self:?}"
+        );
+        self.ready_bytes.fetch_max(bytes, Ordering::AcqRel);
+    }
+
+    /// Whether all blocks are ready.
+    pub fn is_ready(&self) -> bool {
+        self.ready_bytes() == self.header.segment_bytes
     }
 
     pub fn extent(&self) -> Extent {
@@ -228,7 +261,7 @@ pub(crate) enum FileName {
     Segment(SegmentKind, u32),
     /// `<n>.spare`: zero-written or recycled, free to take.
     Spare(u32),
-    /// `<n>.making`: half made, or a spare with blocks that are only reserved. It does not outlive
+    /// `<n>.making`: half made, or a spare whose blocks were not all written. It does not outlive
     /// the opening that made it.
     Making(u32),
 }
@@ -238,19 +271,29 @@ pub(crate) enum FileName {
 pub(crate) struct SpareFile {
     pub number: u32,
     pub blocks: Blocks,
+    /// Only the first step of its blocks is ready.
+    pub grows: bool,
 }
 
 impl SpareFile {
     /// A spare that every opening finds again.
     pub fn written(number: u32) -> SpareFile {
-        let blocks = Blocks::Written;
-        SpareFile { number, blocks }
+        SpareFile {
+            number,
+            blocks: Blocks::Written,
+            grows: false,
+        }
+    }
+
+    /// Whether later openings find it, and may use it as a spare.
+    pub fn is_kept(self) -> bool {
+        self.blocks == Blocks::Written && !self.grows
     }
 
     pub fn name(self) -> FileName {
-        match self.blocks {
-            Blocks::Written => FileName::Spare(self.number),
-            Blocks::Reserved => FileName::Making(self.number),
+        match self.is_kept() {
+            true => FileName::Spare(self.number),
+            false => FileName::Making(self.number),
         }
     }
 }
@@ -310,6 +353,7 @@ mod tests {
             segment_bytes: 8_192,
             kind: SegmentKind::Log,
             blocks: Blocks::Written,
+            grows: false,
             salt: Salt(1),
         };
         let segment = Segment::new(header, path.into(), file, 8_192, Extent::EMPTY);

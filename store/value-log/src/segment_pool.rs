@@ -29,10 +29,14 @@
 //!
 //! With page-cache durability the same thread flushes sealed segments, in their order,
 //! so that no commit waits for that either.
+//!
+//! While a log is small, its segments grow instead, and none is made ahead (`growth.rs`).
 
+mod growth;
 mod sorted;
 mod state;
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
@@ -49,6 +53,7 @@ use crate::segment::{Extent, FileName, Segment, SpareFile, reach_for};
 use crate::{Blocks, Error, Position, SegmentKind};
 use state::Job;
 
+pub(crate) use growth::{Growth, wanted_bytes};
 pub(crate) use sorted::SortedRoom;
 pub(crate) use state::PoolState;
 
@@ -128,13 +133,14 @@ impl SegmentPool {
 
     fn run_job(&self, job: Job) {
         let result = match job {
+            Job::Grow(segment, bytes) => self.grow(&segment, bytes),
             Job::Next => self.prepare_next(),
             Job::Flush(segment) => {
                 self.flush_sealed(&segment);
                 Ok(())
             }
             Job::Spare => self
-                .make_spare(self.parameters.blocks, self.parameters.reserve_bytes)
+                .make_spare(self.parameters.blocks, false, self.parameters.reserve_bytes)
                 .map(|spare| self.state.lock().spares.push(spare))
                 .map_err(|error| self.refusal(error)),
         };
@@ -245,6 +251,19 @@ impl SegmentPool {
         self.changed.notify_all();
     }
 
+    /// Whether a put need not ask for free space: segments are ready, or the log is small and
+    /// nothing has kept it from growing.
+    pub fn has_room_ahead(&self) -> bool {
+        let state = self.state.lock();
+        state.ready() > 0 || (state.growth.log_is_small && state.failures == 0 && !state.yields)
+    }
+
+    /// Whether the next segment is there and takes any group.
+    pub fn has_whole_next(&self) -> bool {
+        let state = self.state.lock();
+        state.next.as_ref().is_some_and(|next| next.is_ready())
+    }
+
     /// Segments ready for use.
     pub fn ready(&self) -> usize {
         self.state.lock().ready()
@@ -263,8 +282,7 @@ impl SegmentPool {
     /// Whether [`SegmentPool::take_next`] has an answer.
     pub fn has_answer(&self) -> bool {
         let state = self.state.lock();
-        let is_known = state.failure.is_some() || state.stopped.is_some() || state.yields;
-        state.next.is_some() || is_known
+        state.next.is_some() || state.knows_failure()
     }
 
     /// An error when a flush of the directory failed: what is prepared may
@@ -278,35 +296,41 @@ impl SegmentPool {
     /// is tried again first: the disk that was full then may have room now.
     pub fn take_next(&self) -> Result<Option<Arc<Segment>>, Error> {
         let mut state = self.state.lock();
-        let was_awaited = std::mem::replace(&mut state.awaited, true);
-        let answer = match state.next.take() {
-            Some(next) => {
-                state.active = next.id();
-                state.awaited = false;
-                Ok(Some(next))
-            }
-            None if state.yields => {
-                state.awaited = false;
-                Err(self.no_space(
-                    self.parameters.segment_bytes + self.parameters.reserve_bytes,
-                    0,
-                ))
-            }
-            None if state.is_costly && self.parameters.has_thread && state.failure.is_some() => {
-                state.awaited = false;
-                let failure = state.stopped.clone().or_else(|| state.failure.clone());
-                failure.map_or(Ok(None), Err)
-            }
-            None => {
-                let failure = state.failure.take().filter(|_| was_awaited);
-                state.awaited = failure.is_none();
-                let failure = state.stopped.clone().or(failure);
-                failure.map_or(Ok(None), Err)
-            }
-        };
+        let next = state.next.take();
+        if let Some(next) = &next {
+            state.active = next.id();
+            state.growth.note_entered();
+        }
+        let answer = self.answer(&mut state, next);
+        state.growth.wants_next = matches!(answer, Ok(None));
         drop(state);
         self.changed.notify_all();
         answer
+    }
+
+    /// The answer to a committer that asks for room: what it found, `None` while that is being
+    /// made, or why it cannot be made.
+    fn answer<T>(&self, state: &mut PoolState, found: Option<T>) -> Result<Option<T>, Error> {
+        let was_awaited = std::mem::replace(&mut state.awaited, true);
+        if found.is_some() {
+            state.awaited = false;
+            return Ok(found);
+        }
+        if state.yields {
+            state.awaited = false;
+            return Err(self.lacks_segment());
+        }
+        let is_costly = state.is_costly && self.parameters.has_thread && state.failure.is_some();
+        let failure = if is_costly {
+            state.awaited = false;
+            state.failure.clone()
+        } else {
+            let failure = state.failure.take().filter(|_| was_awaited);
+            state.awaited = failure.is_none();
+            failure
+        };
+        let failure = state.stopped.clone().or(failure);
+        failure.map_or(Ok(None), Err)
     }
 
     /// Makes a spare (or takes one) the next log segment. Where that fails the log is
@@ -320,12 +344,7 @@ impl SegmentPool {
         let header = {
             let mut state = self.state.lock();
             let previous = state.active;
-            self.header(
-                state.allocate_id()?,
-                previous,
-                SegmentKind::Log,
-                spare.blocks,
-            )
+            self.header(state.allocate_id()?, previous, SegmentKind::Log, spare)
         };
         let next = self.prepare_spare(spare, header)?;
         let before = self.state.lock().next.replace(Arc::new(next));
@@ -333,14 +352,15 @@ impl SegmentPool {
         Ok(())
     }
 
-    fn header(&self, id: u32, previous: u32, kind: SegmentKind, blocks: Blocks) -> SegmentHeader {
+    fn header(&self, id: u32, previous: u32, kind: SegmentKind, file: SpareFile) -> SegmentHeader {
         SegmentHeader {
             id,
             previous,
             epoch: self.parameters.epoch,
             segment_bytes: self.parameters.segment_bytes,
             kind,
-            blocks,
+            blocks: file.blocks,
+            grows: file.grows,
             salt: self.parameters.salt,
         }
     }
@@ -392,11 +412,12 @@ impl SegmentPool {
             blocks,
             ..
         } = segment.header;
+        let is_whole = segment_bytes == self.parameters.segment_bytes && segment.is_ready();
         let mut state = self.state.lock();
         let enough = if is_low { 0 } else { self.parameters.target };
         let wanted = self.blocks(&state) == Blocks::Written
             && blocks == Blocks::Written
-            && segment_bytes == self.parameters.segment_bytes
+            && is_whole
             && state.ready() <= enough;
         wanted.then(|| SpareFile::written(state.take_number()))
     }
@@ -473,22 +494,32 @@ impl SegmentPool {
     }
 
     fn take_spare_or_make(&self) -> Result<SpareFile, Error> {
-        let spare = self.state.lock().spares.pop();
+        let (spare, grows) = {
+            let mut state = self.state.lock();
+            (state.spares.pop(), state.growth.log_is_small)
+        };
         let PoolParameters {
             blocks,
             reserve_bytes,
             ..
         } = self.parameters;
-        spare.map_or_else(|| self.make_spare(blocks, reserve_bytes), Ok)
+        spare.map_or_else(|| self.make_spare(blocks, grows, reserve_bytes), Ok)
     }
 
     /// Makes a file that reads as zeros if that leaves `reserve_bytes` of free
-    /// space; the caller owns it. Its blocks are written where they cannot be reserved.
-    fn make_spare(&self, blocks: Blocks, reserve_bytes: u64) -> Result<SpareFile, Error> {
-        self.check_space(reserve_bytes)?;
+    /// space; the caller owns it. Its blocks are written where they cannot be reserved, and are
+    /// those of the first step only if the file is to grow.
+    fn make_spare(
+        &self,
+        blocks: Blocks,
+        grows: bool,
+        reserve_bytes: u64,
+    ) -> Result<SpareFile, Error> {
+        let ready_bytes = self.first_step(grows);
+        self.check_space(ready_bytes, reserve_bytes)?;
         let number = self.state.lock().take_number();
         let making = FileName::Making(number).in_directory(&self.parameters.directory);
-        let made = self.make_file(&making, blocks);
+        let made = self.make_file(&making, blocks, ready_bytes);
         if made.is_err() {
             // The half-made file only takes room; if it stays, the next opening removes it.
             let _ = self.parameters.disk.remove(&making);
@@ -496,8 +527,9 @@ impl SegmentPool {
         let spare = SpareFile {
             number,
             blocks: made?,
+            grows,
         };
-        if spare.blocks == Blocks::Written {
+        if spare.is_kept() {
             let named = self.rename(&making, &self.path_of(spare));
             let named = named.and_then(|()| self.sync_directory());
             named.inspect_err(|_| {
@@ -509,13 +541,13 @@ impl SegmentPool {
         Ok(spare)
     }
 
-    fn check_space(&self, reserve_bytes: u64) -> Result<(), Error> {
+    fn check_space(&self, bytes: u64, reserve_bytes: u64) -> Result<(), Error> {
         let space = self
             .parameters
             .disk
             .space(&self.parameters.directory)
             .map_err(Error::io("ask for room in", &self.parameters.directory))?;
-        let needed_bytes = self.parameters.segment_bytes + reserve_bytes;
+        let needed_bytes = bytes + reserve_bytes;
         if space.available_bytes >= needed_bytes {
             return Ok(());
         }
@@ -530,9 +562,17 @@ impl SegmentPool {
         }
     }
 
-    /// Makes the file at `path`, with all its bytes and stable. Returns how its blocks were
-    /// made ready.
-    fn make_file(&self, path: &Path, blocks: Blocks) -> Result<Blocks, Error> {
+    /// No segment can be made, and how much room one needs.
+    fn lacks_segment(&self) -> Error {
+        self.no_space(
+            self.parameters.segment_bytes + self.parameters.reserve_bytes,
+            0,
+        )
+    }
+
+    /// Makes the file at `path`, with its whole size, the blocks of `ready_bytes` ready, and
+    /// stable. Returns how they were made ready.
+    fn make_file(&self, path: &Path, blocks: Blocks, ready_bytes: u64) -> Result<Blocks, Error> {
         let file = self
             .parameters
             .disk
@@ -540,10 +580,14 @@ impl SegmentPool {
             .map_err(Error::io("create", path))?;
         let made = match blocks {
             Blocks::Written => Blocks::Written,
-            Blocks::Reserved => self.reserve(&*file, path)?,
+            Blocks::Reserved => self.reserve(&*file, path, ready_bytes)?,
         };
+        if ready_bytes < self.parameters.segment_bytes {
+            file.set_size(self.parameters.segment_bytes)
+                .map_err(Error::io("set the size of", path))?;
+        }
         if made == Blocks::Written {
-            let written = self.write_zeros(&*file, path);
+            let written = self.write_zeros(&*file, path, 0..ready_bytes);
             self.state.lock().is_costly = lacks_room(&written);
             written?;
         }
@@ -551,10 +595,10 @@ impl SegmentPool {
         Ok(made)
     }
 
-    /// Reserves all blocks; [`Blocks::Written`] says that it cannot be done here. That is known
+    /// Reserves the blocks of `bytes`; [`Blocks::Written`] says that it cannot be done here. That is known
     /// by any error but a shortage: file systems and sandboxes refuse the call in several ways.
-    fn reserve(&self, file: &dyn File, path: &Path) -> Result<Blocks, Error> {
-        match file.reserve(self.parameters.segment_bytes) {
+    fn reserve(&self, file: &dyn File, path: &Path, bytes: u64) -> Result<Blocks, Error> {
+        match file.reserve(bytes) {
             Ok(()) => Ok(Blocks::Reserved),
             Err(error) if Shortage::of(&error).is_some() => {
                 Err(Error::io("reserve room for", path)(error))
@@ -574,11 +618,17 @@ impl SegmentPool {
         }
     }
 
-    fn write_zeros(&self, file: &dyn File, path: &Path) -> Result<(), Error> {
-        let zeros = vec![0; ZERO_BYTES.min(self.parameters.segment_bytes as usize)];
-        for offset in (0..self.parameters.segment_bytes).step_by(zeros.len()) {
-            file.write_at(&[&zeros], offset)
+    fn write_zeros(&self, file: &dyn File, path: &Path, range: Range<u64>) -> Result<(), Error> {
+        let zeros = [0; ZERO_BYTES];
+        let mut from = range.start;
+        while from < range.end {
+            // Pieces end at multiples of their size, so that folios are of one size.
+            let to = (from + 1)
+                .next_multiple_of(ZERO_BYTES as u64)
+                .min(range.end);
+            file.write_at(&[&zeros[..(to - from) as usize]], from)
                 .map_err(Error::io("write zeros to", path))?;
+            from = to;
         }
         Ok(())
     }
@@ -587,10 +637,7 @@ impl SegmentPool {
     /// up have an error of their own, because their remedy differs.
     fn refusal(&self, error: Error) -> Error {
         match &error {
-            Error::Io { .. } if error.shortage() == Some(Shortage::Room) => self.no_space(
-                self.parameters.segment_bytes + self.parameters.reserve_bytes,
-                0,
-            ),
+            Error::Io { .. } if error.shortage() == Some(Shortage::Room) => self.lacks_segment(),
             Error::Io { .. } => Error::NoSegment {
                 cause: Arc::new(error),
             },
@@ -605,17 +652,20 @@ impl SegmentPool {
     fn prepare_spare(&self, spare: SpareFile, header: SegmentHeader) -> Result<Segment, Error> {
         let from = self.path_of(spare);
         let file = self.open(&from).inspect_err(|_| self.put_back(&[spare]))?;
-        write_header(&*file, &from, &header).inspect_err(|_| self.discard(spare))?;
+        let ready_bytes = self.first_step(header.grows);
+        write_header(&*file, &from, &header, ready_bytes).inspect_err(|_| self.discard(spare))?;
         let path = segment_path(&self.parameters.directory, &header);
         self.rename(&from, &path).inspect_err(|_| {
             // Each attempt makes a file of its own.
-            if spare.blocks == Blocks::Reserved {
+            if !spare.is_kept() {
                 self.discard(spare);
             }
         })?;
         self.sync_directory()?;
-        let reach = first_reach(&header).reach;
-        Ok(Segment::new(header, path, file, reach, Extent::EMPTY))
+        let reach = first_reach(&header, ready_bytes).reach;
+        let segment = Segment::new(header, path, file, reach, Extent::EMPTY);
+        segment.note_ready(ready_bytes);
+        Ok(segment)
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn File>, Error> {
@@ -645,20 +695,25 @@ fn segment_path(directory: &Path, header: &SegmentHeader) -> PathBuf {
 /// The reach of a segment without frames. That of a sorted one is the whole segment: it
 /// gets its name only when it is complete. So is that of a segment without written blocks: its
 /// log does not flush each group, and must not flush a note before the first one.
-fn first_reach(header: &SegmentHeader) -> ReachNote {
+fn first_reach(header: &SegmentHeader, ready_bytes: u64) -> ReachNote {
     let end = match (header.kind, header.blocks) {
         (SegmentKind::Log, Blocks::Written) => FRAMES_START,
         (SegmentKind::Log, Blocks::Reserved) | (SegmentKind::Sorted, _) => header.segment_bytes,
     };
-    reach_for(header, end)
+    reach_for(header, end, ready_bytes)
 }
 
 /// Writes the first block: the header, zeros over a former seal note, and the
 /// reach note.
-fn write_header(file: &dyn File, path: &Path, header: &SegmentHeader) -> Result<(), Error> {
+fn write_header(
+    file: &dyn File,
+    path: &Path,
+    header: &SegmentHeader,
+    ready_bytes: u64,
+) -> Result<(), Error> {
     let mut block = [0; BLOCK_BYTES as usize];
     block[..SEGMENT_HEADER_BYTES].copy_from_slice(&header.encode());
-    let note = first_reach(header).encode();
+    let note = first_reach(header, ready_bytes).encode();
     block[REACH_NOTE_START as usize..][..REACH_NOTE_BYTES].copy_from_slice(&note);
     file.write_durable_at(&[&block], 0)
         .map_err(Error::io("write the header of", path))

@@ -8,7 +8,7 @@
 mod support;
 
 use environment::simulated::{Restart, SimulatedDisk};
-use support::{explicit, open, payload, seed, shared};
+use support::{explicit, open, payload, seed, shared, small_and_whole};
 use value_log::{Error, Log, Options, Record, Seal, Tag, Worker};
 
 /// Every run takes more I/Os than this, however many groups share a write (which depends
@@ -147,6 +147,12 @@ fn restarts() -> [(&'static str, Restart); 6] {
 /// Crashes a first life at every I/O, then a second one too, at an I/O that
 /// moves along.
 fn crash_everywhere(options: &Options, seed: u64) {
+    for options in small_and_whole(options) {
+        crash_at_every_io(&options, seed);
+    }
+}
+
+fn crash_at_every_io(options: &Options, seed: u64) {
     for io in 0.. {
         let disk = SimulatedDisk::new(seed + io);
         disk.crash_at(io);
@@ -175,6 +181,12 @@ fn crash_everywhere(options: &Options, seed: u64) {
 /// With page-cache durability a process crash loses nothing that was promised, and
 /// a loss of power leaves a prefix.
 fn crash_everywhere_in_the_page_cache(options: &Options, can_reserve: bool, seed: u64) {
+    for options in small_and_whole(options) {
+        crash_at_every_io_in_the_page_cache(&options, can_reserve, seed);
+    }
+}
+
+fn crash_at_every_io_in_the_page_cache(options: &Options, can_reserve: bool, seed: u64) {
     for io in 0.. {
         let disk = SimulatedDisk::new(seed + io);
         if !can_reserve {
@@ -289,6 +301,14 @@ fn a_log_that_changes_its_durability_survives_a_crash_at_every_io() {
 }
 
 fn crash_everywhere_after(first: &Options, second: &Options, seed: u64) {
+    for first in small_and_whole(first) {
+        for second in small_and_whole(second) {
+            crash_at_every_io_after(&first, &second, seed);
+        }
+    }
+}
+
+fn crash_at_every_io_after(first: &Options, second: &Options, seed: u64) {
     for io in 0.. {
         let disk = SimulatedDisk::new(seed + io);
         let mut promised = Promised::default();

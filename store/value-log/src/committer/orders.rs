@@ -9,10 +9,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Committer, Orders};
+use super::{Committer, Orders, frame_want};
 use crate::format::{FRAMES_START, FrameKind, REACH_NOTE_START, SEAL_NOTE_START, SealNote};
 use crate::frame::empty_frame;
-use crate::log_state::LogState;
+use crate::ledger::Want;
+use crate::log_state::{LogState, Rotation};
 use crate::segment::{Segment, reach_for};
 use crate::{Durability, Error, Position, Sequence};
 
@@ -25,14 +26,13 @@ impl Committer {
             large.placed.set(placed).expect("a frame is placed once");
         }
         if let Some(want) = orders.wanted.filter(|&want| !self.want_fits(want)) {
-            match self.try_enter_next()? {
-                Ok(()) => assert!(self.want_fits(want), "a segment holds what was let through"),
-                // The producer finds the refusal in `control`.
-                Err(_) => self.shared.control.lock().refuse(want),
+            // The producer finds the refusal in `control`.
+            if self.make_room(want)?.is_err() {
+                self.shared.control.lock().refuse(want);
             }
         }
-        if let Some(turn) = orders.rotations {
-            let refused = self.rotate()?.is_err();
+        if let Some((turn, rotation)) = orders.rotations {
+            let refused = self.rotate(rotation)?.is_err();
             self.answer_rotations(turn, refused);
         }
         Ok(())
@@ -50,9 +50,7 @@ impl Committer {
         &mut self,
         frame: Vec<u8>,
     ) -> Result<Result<(Sequence, Position), Error>, Error> {
-        if !self.fits(frame.len())
-            && let Err(refusal) = self.try_enter_next()?
-        {
+        if let Err(refusal) = self.make_room(frame_want(frame.len()))? {
             return Ok(Err(refusal));
         }
         let sequence = self.chain.next;
@@ -60,30 +58,57 @@ impl Committer {
         Ok(Ok((sequence, start)))
     }
 
-    /// Leaves the active segment unless nothing is in it.
-    fn rotate(&mut self) -> Result<Result<(), Error>, Error> {
-        if self.extent.end == FRAMES_START {
-            Ok(Ok(()))
-        } else {
-            self.try_enter_next()
+    /// Leaves the active segment unless nothing is in it, or makes room.
+    fn rotate(&mut self, rotation: Rotation) -> Result<Result<(), Error>, Error> {
+        match rotation {
+            Rotation::RoomFor(want) => self.make_room(want),
+            Rotation::Segment if self.extent.end == FRAMES_START => Ok(Ok(())),
+            Rotation::Segment => self.try_enter_next(),
         }
     }
 
-    /// Enters the next segment. The inner error says that there is none, which
-    /// leaves the log as it is; the outer one is fatal.
-    fn try_enter_next(&mut self) -> Result<Result<(), Error>, Error> {
-        match self.wait_next() {
-            Ok(next) => {
-                self.enter(next)?;
-                self.shared.control.lock().refusal = None;
-                Ok(Ok(()))
-            }
-            Err(refusal) => {
-                self.shared.pool.check_running()?;
-                self.shared.control.lock().refusal = Some(refusal.clone());
-                Ok(Err(refusal))
+    /// Makes `want` fit: in this segment, or in the next one. The inner error says why that
+    /// cannot be, which leaves the log as it is; the outer one is fatal.
+    fn make_room(&mut self, want: Want) -> Result<Result<(), Error>, Error> {
+        while !self.want_fits(want) {
+            let made = match self.end_in_segment(want) {
+                Some(end) => self.try_grow(end)?,
+                None => {
+                    let is_new = self.extent.end == FRAMES_START;
+                    assert!(!is_new, "a segment holds what was let through");
+                    self.try_enter_next()?
+                }
+            };
+            if made.is_err() {
+                return Ok(made);
             }
         }
+        Ok(Ok(()))
+    }
+
+    /// Enters the next segment. The errors are those of [`Committer::make_room`].
+    fn try_enter_next(&mut self) -> Result<Result<(), Error>, Error> {
+        match self.wait_next() {
+            Ok(next) => self.enter(next)?,
+            Err(refusal) => return self.note_refusal(refusal).map(Err),
+        }
+        self.shared.control.lock().refusal = None;
+        Ok(Ok(()))
+    }
+
+    /// Waits until the blocks before `end` are ready.
+    fn try_grow(&mut self, end: u64) -> Result<Result<(), Error>, Error> {
+        if let Err(refusal) = self.wait_grown(end) {
+            return self.note_refusal(refusal).map(Err);
+        }
+        self.shared.control.lock().refusal = None;
+        Ok(Ok(()))
+    }
+
+    fn note_refusal(&self, refusal: Error) -> Result<Error, Error> {
+        self.shared.pool.check_running()?;
+        self.shared.control.lock().refusal = Some(refusal.clone());
+        Ok(refusal)
     }
 
     /// Before the threads run: whether there is a next segment, or room to make one.
@@ -112,6 +137,15 @@ impl Committer {
         }
     }
 
+    fn wait_grown(&self, end: u64) -> Result<(), Error> {
+        let LogState { pool, doorbell, .. } = &*self.shared;
+        while !pool.has_grown(&self.active, end)? {
+            self.shared.make_due_segments();
+            doorbell.wait_until(|| pool.knows_growth(&self.active, end));
+        }
+        Ok(())
+    }
+
     /// Seals the active segment, which is written to its end, and continues in `next`.
     fn enter(&mut self, next: Arc<Segment>) -> Result<(), Error> {
         assert_eq!(
@@ -136,6 +170,7 @@ impl Committer {
         let prepared_now = self.active.header.epoch == self.chain.epoch;
         self.reach = if prepared_now { self.active.reach } else { 0 };
         self.offset = self.extent.end;
+        self.wanted_bytes = 0;
         Ok(())
     }
 
@@ -163,7 +198,7 @@ impl Committer {
             Durability::Durable => end.max(self.active.reach),
             Durability::Os => header.segment_bytes,
         };
-        let note = reach_for(header, wanted);
+        let note = reach_for(header, wanted, self.active.ready_bytes());
         assert!(note.reach >= end, "{note:?} does not reach {end}");
         self.write_as_it_is(&note.encode(), REACH_NOTE_START, Durability::Durable)?;
         self.reach = note.reach;

@@ -33,7 +33,7 @@ impl SegmentPool {
         if let Some(spare) = extra.flatten() {
             return Ok(spare);
         }
-        match self.make_spare(Blocks::Reserved, room.reserve_bytes) {
+        match self.make_spare(Blocks::Reserved, false, room.reserve_bytes) {
             Err(error) if error.shortage() == Some(Shortage::Room) => {
                 let taken = match self.take_extra() {
                     None if room.takes_the_last => self.take_last()?,
@@ -51,21 +51,24 @@ impl SegmentPool {
         if spares.len() > 1 { spares.pop() } else { None }
     }
 
-    /// Takes the last spare, or else the log's next segment. Filling it allows other segments
-    /// to be released.
+    /// Takes the last spare, or else the log's next segment, if that is whole. Filling it allows
+    /// other segments to be released.
     fn take_last(&self) -> Result<Option<SpareFile>, Error> {
         let (number, next) = {
             let mut state = self.state.lock();
             if let Some(spare) = state.spares.pop() {
                 return Ok(Some(spare));
             }
-            let Some(next) = state.next.take() else {
+            let Some(next) = state.next.take_if(|next| next.is_ready()) else {
                 return Ok(None);
             };
             (state.take_number(), next)
         };
-        let blocks = next.header.blocks;
-        let spare = SpareFile { number, blocks };
+        let spare = SpareFile {
+            number,
+            blocks: next.header.blocks,
+            grows: false,
+        };
         self.rename(&next.path, &self.path_of(spare))?;
         self.sync_directory()?;
         Ok(Some(spare))
@@ -75,16 +78,16 @@ impl SegmentPool {
         self.check_running()?;
         let spare = self.spare_for_sorted(room)?;
         let id = self.state.lock().allocate_id()?;
-        let header = self.header(id, 0, SegmentKind::Sorted, spare.blocks);
+        let header = self.header(id, 0, SegmentKind::Sorted, spare);
         let from = self.path_of(spare);
         let begun = self.open(&from).and_then(|file| {
-            write_header(&*file, &from, &header)?;
+            write_header(&*file, &from, &header, header.segment_bytes)?;
             Ok(file)
         });
         let file = begun.inspect_err(|_| self.discard(spare))?;
         let path = segment_path(&self.parameters.directory, &header);
         self.changed.notify_all();
-        let reach = first_reach(&header).reach;
+        let reach = first_reach(&header, header.segment_bytes).reach;
         Ok((
             spare,
             Segment::new(header, path, file, reach, Extent::EMPTY),

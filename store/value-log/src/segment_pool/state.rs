@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::growth::Growth;
 use crate::segment::{Segment, SpareFile};
 use crate::{Error, SEGMENT_MAX};
 
@@ -24,6 +25,8 @@ pub(crate) struct PoolState {
     pub next_id: u32,
     /// The log segment that the next one follows.
     pub active: u32,
+    /// Blocks to make ready in the segment that is being written.
+    pub growth: Growth,
     /// Why making failed last time.
     pub failure: Option<Error>,
     /// Failures since something was made.
@@ -35,7 +38,7 @@ pub(crate) struct PoolState {
     pub cannot_reserve: bool,
     /// Segments made ahead were removed to make room, and none is made for now.
     pub yields: bool,
-    /// The committer has asked for the next segment since the last failure, and waits.
+    /// The committer has asked for room since the last failure, and waits.
     pub awaited: bool,
     /// A flush of the directory failed: no segment is given any more.
     pub stopped: Option<Error>,
@@ -50,6 +53,9 @@ pub(crate) struct PoolState {
 /// The next work of the pool.
 #[derive(Clone, Debug)]
 pub(crate) enum Job {
+    /// The log comes near the end of the blocks that are ready in this segment: all before this
+    /// offset are wanted.
+    Grow(Arc<Segment>, u64),
     /// The log needs its next segment.
     Next,
     /// A sealed segment is not flushed yet.
@@ -65,6 +71,7 @@ impl PoolState {
         spares: Vec<SpareFile>,
         (spare_number, next_id): (u32, u32),
         active: u32,
+        growth: Growth,
     ) -> PoolState {
         PoolState {
             next,
@@ -72,6 +79,7 @@ impl PoolState {
             spare_number,
             next_id,
             active,
+            growth,
             failure: None,
             failures: 0,
             is_costly: false,
@@ -88,6 +96,17 @@ impl PoolState {
     /// Segments ready for use.
     pub fn ready(&self) -> usize {
         self.spares.len() + usize::from(self.next.is_some())
+    }
+
+    /// Whether it is known that, for now, nothing is made.
+    pub fn knows_failure(&self) -> bool {
+        self.failure.is_some() || self.stopped.is_some() || self.yields
+    }
+
+    /// A flush of a file failed that the log has written to: what it holds is unknown.
+    pub fn note_failed_flush(&mut self, error: &Error) {
+        self.flush_failure = Some(error.clone());
+        self.stopped = Some(error.clone());
     }
 
     /// Lets making be tried again.
@@ -116,7 +135,10 @@ impl PoolState {
     /// The job to do next.
     pub fn due(&self, target: usize) -> Option<Job> {
         let makes = self.failure.is_none() && self.stopped.is_none() && !self.yields;
-        if makes && self.next.is_none() {
+        if makes && let Some((segment, end)) = self.growth.due() {
+            return Some(Job::Grow(segment, end));
+        }
+        if makes && self.next.is_none() && self.growth.leaves_time_for_next() {
             return Some(Job::Next);
         }
         if let Some(segment) = self
@@ -126,7 +148,8 @@ impl PoolState {
         {
             return Some(Job::Flush(Arc::clone(segment)));
         }
-        (makes && self.ready() < target).then_some(Job::Spare)
+        let wants_spare = !self.growth.log_is_small && self.ready() < target;
+        (makes && wants_spare).then_some(Job::Spare)
     }
 
     /// The id of the next segment.

@@ -18,11 +18,12 @@ pub const FRAME_HEADER: u64 = 88;
 /// Where a segment's first frame starts.
 pub const FRAMES_START: u64 = 4096;
 
-/// Smallest possible segments, explicit groups, durable.
+/// Smallest possible segments, each made whole, explicit groups, durable.
 pub fn explicit() -> Options {
     Options {
         segment_bytes: 64 << 10,
         spare_segments: 1,
+        starts_small: false,
         durability: Durability::Durable,
         group_bytes_max: 16 << 10,
         seal: Seal::Explicit,
@@ -31,6 +32,14 @@ pub fn explicit() -> Options {
         salt: Some(SALT),
         ..Options::default()
     }
+}
+
+/// The options for a log that makes each segment whole, and for one whose first segments grow.
+pub fn small_and_whole(options: &Options) -> [Options; 2] {
+    [true, false].map(|starts_small| Options {
+        starts_small,
+        ..options.clone()
+    })
 }
 
 /// The same with shared groups.

@@ -1,0 +1,167 @@
+//! A small log's segment, whose blocks are made ready in steps.
+//!
+//! ```text
+//!   file of full size   ├── ready ────────────┤ no blocks yet
+//!                       ├── frames ──┤        ▲
+//!                                    └ twice ─┘
+//! ```
+//!
+//! A new log would otherwise take three whole segments of the disk for its first put. The blocks up to
+//! twice the log's end are made ready by the pool's thread, until a segment is full grown:
+//! from then on segments are made whole, and ahead. Behind what is ready the file has no
+//! blocks and reads as zeros. Its size never changes.
+//!
+//! Written blocks are zeros that are stable before the reach note covers them, and zeros are
+//! written behind the reach note and the last frame only: no frame that counts is overwritten.
+
+use std::sync::Arc;
+
+use super::SegmentPool;
+use crate::format::FRAMES_START;
+use crate::segment::Segment;
+use crate::{Blocks, Error};
+
+/// The first step is this part of a segment.
+const FIRST_STEP_PART: u64 = 64;
+/// The first step is no smaller than this.
+const FIRST_STEP_BYTES_MIN: u64 = 16 << 10;
+
+/// Bytes that are ready in a new log's first segment. Zeros are written in steps of this size,
+/// each with a flush of its own: a put that waits for the file system's journal then waits
+/// for few of them.
+pub(crate) fn step_bytes(segment_bytes: u64) -> u64 {
+    (segment_bytes / FIRST_STEP_PART).max(FIRST_STEP_BYTES_MIN)
+}
+
+/// How many bytes should be ready in a segment whose frames end at `end`.
+pub(crate) fn wanted_bytes(segment_bytes: u64, end: u64) -> u64 {
+    (2 * end)
+        .next_multiple_of(step_bytes(segment_bytes))
+        .min(segment_bytes)
+}
+
+/// What is to be made ready in the segment that is being written.
+#[derive(Debug)]
+pub(crate) struct Growth {
+    /// No segment of the log was ever ready as a whole.
+    pub log_is_small: bool,
+    /// The committer needs another segment now, although the present one is not full grown.
+    pub wants_next: bool,
+    /// The segment, and the bytes of it that are wanted ready.
+    wanted: Option<(Arc<Segment>, u64)>,
+}
+
+impl Growth {
+    /// The growth of a log of which nothing is wanted yet.
+    pub fn new(log_is_small: bool) -> Growth {
+        Growth {
+            log_is_small,
+            wants_next: false,
+            wanted: None,
+        }
+    }
+
+    fn want(&mut self, segment: &Arc<Segment>, bytes: u64) {
+        match &mut self.wanted {
+            Some((present, wanted)) if present.id() == segment.id() => {
+                *wanted = bytes.max(*wanted);
+            }
+            _ => self.wanted = Some((Arc::clone(segment), bytes)),
+        }
+    }
+
+    /// Another segment is being written from now on.
+    pub fn note_entered(&mut self) {
+        self.wanted = None;
+    }
+
+    /// The work to do next.
+    pub fn due(&self) -> Option<(Arc<Segment>, u64)> {
+        let due = self.wanted.as_ref();
+        let due = due.filter(|(segment, bytes)| segment.ready_bytes() < *bytes);
+        due.map(|(segment, bytes)| (Arc::clone(segment), *bytes))
+    }
+
+    /// Whether the next segment is to be made.
+    pub fn leaves_time_for_next(&self) -> bool {
+        self.wants_next || !self.log_is_small
+    }
+}
+
+impl SegmentPool {
+    /// Asks for `bytes` of the segment to be ready.
+    pub fn grow_later(&self, segment: &Arc<Segment>, bytes: u64) {
+        self.state.lock().growth.want(segment, bytes);
+        self.changed.notify_all();
+    }
+
+    /// Whether `bytes` of the segment are ready; asks for them. A failure is returned once, and
+    /// then it is tried again, as in [`SegmentPool::take_next`].
+    pub fn has_grown(&self, segment: &Arc<Segment>, bytes: u64) -> Result<bool, Error> {
+        let mut state = self.state.lock();
+        state.growth.want(segment, bytes);
+        let ready = (segment.ready_bytes() >= bytes).then_some(());
+        let answer = self.answer(&mut state, ready);
+        drop(state);
+        self.changed.notify_all();
+        Ok(answer?.is_some())
+    }
+
+    /// Whether [`SegmentPool::has_grown`] has an answer.
+    pub fn knows_growth(&self, segment: &Segment, bytes: u64) -> bool {
+        segment.ready_bytes() >= bytes || self.state.lock().knows_failure()
+    }
+
+    /// Makes blocks ready, until `bytes` of the segment are.
+    pub fn grow(&self, segment: &Segment, bytes: u64) -> Result<(), Error> {
+        let grown = self.try_grow(segment, bytes);
+        grown.map_err(|error| self.refusal(error))?;
+        if segment.is_ready() {
+            self.state.lock().growth.log_is_small = false;
+        }
+        Ok(())
+    }
+
+    /// The file is opened once more: a failed flush is reported once to each handle, and the
+    /// committer must learn of one that took its frames. A failed flush ends the log where it
+    /// needs more room, and with page-cache durability at its next write.
+    fn try_grow(&self, segment: &Segment, bytes: u64) -> Result<(), Error> {
+        let file = self.open(&segment.path)?;
+        let step = match segment.header.blocks {
+            Blocks::Written => step_bytes(segment.header.segment_bytes),
+            Blocks::Reserved => bytes,
+        };
+        while segment.ready_bytes() < bytes {
+            let from = segment.ready_bytes();
+            let to = (from + step).min(bytes);
+            self.check_space(to - from, self.parameters.reserve_bytes)?;
+            match segment.header.blocks {
+                Blocks::Written => {
+                    self.write_zeros(&*file, &segment.path, from..to)?;
+                    let flushed = file.sync_data();
+                    flushed
+                        .map_err(Error::io("flush", &segment.path))
+                        .inspect_err(|error| self.state.lock().note_failed_flush(error))?;
+                }
+                // Where room cannot be reserved any more, writes meet a full disk themselves.
+                Blocks::Reserved => {
+                    self.reserve(&*file, &segment.path, to)?;
+                }
+            }
+            segment.note_ready(to);
+            self.parameters.doorbell.ring();
+        }
+        Ok(())
+    }
+
+    /// Whether a new segment of the log begins with one step, and how many bytes that is.
+    pub(super) fn first_step(&self, grows: bool) -> u64 {
+        let segment_bytes = self.parameters.segment_bytes;
+        match grows {
+            true => step_bytes(segment_bytes)
+                .max(FRAMES_START)
+                .min(segment_bytes),
+            false => segment_bytes,
+        }
+    }
+}
