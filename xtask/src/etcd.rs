@@ -11,7 +11,7 @@ use std::{
 };
 
 use trials::etcd::{
-    END_TO_END_TESTS, TESTS_OF_ONE_NODE, TESTS_OF_THREE_NODES, directory, tests_folder,
+    END_TO_END_TESTS, TESTS_OF_ONE_NODE, TESTS_OF_THREE_NODES, directory, mixin, tests_folder,
 };
 
 use crate::process::{Outcome, capture, run};
@@ -102,6 +102,8 @@ pub fn build() -> Outcome {
         build_binary(&directory, name, package)?;
     }
     build_tests(&directory)?;
+    let sources = module_folder(&directory, &format!("{PACKAGE}/v3"))?;
+    copy(&sources.join("contrib/mixin"), &mixin())?;
     println!("everything is in {}", directory.display());
     Ok(())
 }

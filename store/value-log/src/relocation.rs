@@ -13,7 +13,7 @@ use crate::record;
 use crate::release::release;
 use crate::segment::{Segment, SpareFile};
 use crate::segment_pool::SortedRoom;
-use crate::{Error, Position, Record, Sequence, Tag};
+use crate::{Blocks, Error, Position, Record, Sequence, Tag};
 
 /// Records are gathered into frames of this size.
 const FRAME_BYTES: usize = 256 << 10;
@@ -205,6 +205,22 @@ impl OpenSegment {
         Ok(())
     }
 
+    /// Frees the blocks behind the end, of which there are none that were written. The size stays
+    /// that of a segment.
+    fn give_room_back(&self) -> Result<(), Error> {
+        let Segment {
+            header, file, path, ..
+        } = &self.segment;
+        if header.blocks == Blocks::Written {
+            return Ok(());
+        }
+        for size in [self.offset, header.segment_bytes] {
+            file.set_size(size)
+                .map_err(Error::io("set the size of", path))?;
+        }
+        Ok(())
+    }
+
     /// Writes the rest and the seal note, and flushes it all.
     fn seal(&mut self) -> Result<(), Error> {
         self.write_frame()?;
@@ -218,6 +234,7 @@ impl OpenSegment {
         let Segment { file, path, .. } = &self.segment;
         file.write_at(&[&note.encode()], SEAL_NOTE_START)
             .map_err(Error::io("seal", path))?;
+        self.give_room_back()?;
         file.sync_data().map_err(Error::io("flush", path))?;
         let mut extent = self.segment.extent();
         extent.end = self.offset;

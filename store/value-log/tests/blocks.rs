@@ -240,3 +240,31 @@ fn a_sorted_segment_gets_no_zeros_even_where_each_group_is_flushed() {
     let path = Path::new(DIRECTORY).join(format!("{:08x}.sorted", ids[0]));
     assert_eq!(bytes_of(&disk, &path, 33, 1), [1]);
 }
+
+#[test]
+fn a_sorted_segment_takes_the_room_of_what_it_holds() {
+    for options in [flushed(), cached()] {
+        let disk = SimulatedDisk::new(1);
+        let (log, ..) = open(&disk, options.clone()).unwrap();
+        put_all(&log, 1..=3);
+        log.work();
+        let available = || disk.space(Path::new(DIRECTORY)).unwrap().available_bytes;
+        let before = available();
+        let mut relocation = log.relocate(0).unwrap();
+        let value = payload(1, 9_000);
+        let parts = [&value[..]];
+        let position = relocation
+            .append(Record {
+                kind: 9,
+                parts: &parts,
+            })
+            .unwrap();
+        relocation.finish().unwrap();
+        let taken = before - available();
+        assert!((9_000..5 * 4_096).contains(&taken), "{taken} bytes");
+        drop(log);
+        let disk = disk.restart(Restart::power_loss());
+        let (log, ..) = open(&disk, options).unwrap();
+        assert_eq!(log.read(position, 0).unwrap().payload, value);
+    }
+}

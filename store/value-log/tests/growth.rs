@@ -96,7 +96,7 @@ fn a_small_log_takes_twice_what_it_holds_and_a_step() {
         let (log, ..) = open(&disk, options).unwrap();
         for index in 1.. {
             put_all(&log, [index]);
-            if 2 * log_bytes(&log) > SEGMENT_BYTES {
+            if 2 * log_bytes(&log) + STEP_BYTES > SEGMENT_BYTES {
                 break;
             }
             let taken = used_bytes(&disk) - before;

@@ -31,6 +31,11 @@ pub fn tests_folder() -> PathBuf {
     directory().join("run/tests")
 }
 
+/// The sources of etcd's alert rules for Prometheus.
+pub fn mixin() -> PathBuf {
+    directory().join("mixin")
+}
+
 fn existing(path: PathBuf) -> Outcome<PathBuf> {
     match path.exists() {
         true => Ok(path),

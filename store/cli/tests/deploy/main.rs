@@ -8,6 +8,7 @@ mod expressions;
 mod kubernetes;
 mod manifest;
 mod monitoring;
+mod prometheus;
 mod running;
 mod scraped;
 mod unit;

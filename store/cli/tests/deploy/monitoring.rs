@@ -13,7 +13,7 @@ use crate::kubernetes::StatefulCluster;
 use crate::manifest::{one, path, read, text};
 use crate::scraped::Scraped;
 
-const RULES: &str = "monitoring/inkstone.rules.yml";
+pub const RULES: &str = "monitoring/inkstone.rules.yml";
 const RULES_TEST: &str = "monitoring/inkstone.rules.test.yml";
 const BOARD: &str = "monitoring/inkstone-dashboard.json";
 const PAGE: &str = "../docs/use/monitoring.md";
@@ -25,6 +25,16 @@ const COLUMNS: u64 = 24;
 /// after the first request, or only with other members.
 static SCRAPED: LazyLock<Scraped> = LazyLock::new(|| {
     let cluster = StatefulCluster::start();
+    requests_of_each_kind(&cluster);
+    let mut scraped = Scraped::default();
+    for (instance, page) in cluster.metrics() {
+        scraped.add(&instance, &page);
+    }
+    scraped
+});
+
+/// One request of each kind that has rows of its own.
+pub fn requests_of_each_kind(cluster: &StatefulCluster) {
     for words in [
         &["put", "k", "v"][..],
         &["get", "k"],
@@ -33,13 +43,17 @@ static SCRAPED: LazyLock<Scraped> = LazyLock::new(|| {
     ] {
         cluster.etcdctl(words);
     }
-    transact(&cluster);
-    let mut scraped = Scraped::default();
-    for (instance, page) in cluster.metrics() {
-        scraped.add(&instance, &page);
-    }
-    scraped
-});
+    transact(cluster);
+}
+
+/// The expressions of all panels, with values in place of the board's variables.
+pub fn expressions_of_panels() -> Vec<String> {
+    let board = board();
+    let targets = panels(&board).iter();
+    let targets = targets.flat_map(|panel| panel["targets"].as_array().into_iter().flatten());
+    let expressions = targets.map(|target| without_variables(target["expr"].as_str().unwrap()));
+    expressions.collect()
+}
 
 /// A transaction without conditions, as `etcdctl` reads it.
 fn transact(cluster: &StatefulCluster) {

@@ -95,12 +95,15 @@ impl SegmentPool {
     }
 
     /// Gives a finished, flushed sorted segment its name. If the rename fails it
-    /// is still a spare; if only the flush of the directory fails, the next opening
-    /// finds it under one of the two names.
+    /// is still a spare, or removed if it has given room back; if only the flush of the directory
+    /// fails, the next opening finds it under one of the two names.
     pub fn finish_sorted(&self, spare: SpareFile, segment: &Segment) -> Result<(), Error> {
         let renamed = self.rename(&self.path_of(spare), &segment.path);
         if renamed.is_err() {
-            self.put_back(&[spare]);
+            match spare.blocks {
+                Blocks::Written => self.put_back(&[spare]),
+                Blocks::Reserved => self.discard(spare),
+            }
         }
         renamed?;
         self.sync_directory()
