@@ -186,7 +186,10 @@ impl LogState {
         } else {
             0
         };
-        let want = Want::Frame(((bytes + kept_bytes) / UNIT_BYTES) as u64);
+        // A group that fills a segment leaves nothing of it free.
+        let frame_bytes_max = (self.pool.segment_bytes() - FRAMES_START) as usize;
+        let wanted_bytes = (bytes + kept_bytes).min(frame_bytes_max);
+        let want = Want::Frame((wanted_bytes / UNIT_BYTES) as u64);
         let fits = self.segments.all().into_iter().any(|segment| {
             let extent = segment.extent();
             let room = segment.ready_bytes().saturating_sub(extent.end);

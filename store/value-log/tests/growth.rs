@@ -294,3 +294,27 @@ fn a_flush_after_a_failed_one_does_not_vouch_for_groups_in_the_page_cache() {
         );
     }
 }
+
+#[test]
+fn room_for_a_group_that_fills_a_segment_is_made_while_no_further_segment_can_be_made() {
+    for starts_small in [true, false] {
+        let disk = SimulatedDisk::new(1);
+        let options = Options {
+            starts_small,
+            ..durable()
+        };
+        let (log, ..) = open(&disk, options).unwrap();
+        put_all(&log, [1]);
+        leave_free(&disk, 0);
+        let body_bytes = log.group_bytes_max() as usize;
+        let made = (0..4).map(|_| log.make_room(body_bytes, 64 << 10));
+        assert!(
+            made.into_iter()
+                .any(|made| made.is_err_and(|it| it.is_shortage()))
+                || !starts_small
+        );
+        leave_free(&disk, 4 * SEGMENT_BYTES);
+        log.make_room(body_bytes, 64 << 10).unwrap();
+        assert_eq!(log.status().failed, None);
+    }
+}
