@@ -278,10 +278,7 @@ fn after_a_failed_flush_every_append_is_refused_until_reopened() {
     let disk = SimulatedDisk::new(3);
     let mut store = Store::new(&disk);
     store.write(&[put("a", "1")]).unwrap();
-    // The next flush is the write's once no segment is being made.
-    while store.engine.status().log.spare_segments == 0 {
-        std::thread::yield_now();
-    }
+    // The log is small and has room, so that the next flush is the write's.
     disk.inject(disk.io_count(), Fault::FailedFlush);
     assert!(store.write(&[put("b", "2")]).is_err());
     assert!(store.write(&[put("c", "3")]).is_err());
