@@ -41,10 +41,11 @@ pub struct Options {
 /// Files that the pages share.
 const ASSETS: [(&str, &str); 3] = [
     ("style.css", include_str!("site/templates/style.css")),
-    ("search.js", include_str!("site/templates/search.js")),
+    ("site.js", include_str!("site/templates/site.js")),
     ("icon.svg", include_str!("site/templates/icon.svg")),
 ];
 const FRONT: &str = "index.html";
+const INDEX: &str = "search-index.js";
 
 pub fn run(options: &Options) -> Outcome {
     let out = options.out.clone();
@@ -63,7 +64,7 @@ pub fn run(options: &Options) -> Outcome {
 
 /// Removes an earlier site, and nothing else.
 fn make_room(out: &Path) -> Outcome {
-    let is_site = ASSETS.iter().all(|(name, _)| out.join(name).is_file());
+    let is_site = [FRONT, INDEX].iter().all(|name| out.join(name).is_file());
     if is_site {
         fs::remove_dir_all(out)?;
     }

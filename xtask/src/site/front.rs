@@ -58,10 +58,19 @@ fn commands(text: &str) -> Outcome<Vec<String>> {
         }
     }
     blocks.truncate(COMMANDS);
+    let blocks: Vec<String> = blocks.iter().map(|block| uncommented(block)).collect();
     match blocks.len() {
         COMMANDS => Ok(blocks),
         few => Err(format!("{README}: {few} blocks of commands, of {COMMANDS}").into()),
     }
+}
+
+/// The lines without their comments, which have no room beside the figure.
+fn uncommented(block: &str) -> String {
+    let lines = block
+        .lines()
+        .map(|line| line.split(" #").next().unwrap_or(line));
+    lines.map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
 /// The first picture, which is a link to its record.

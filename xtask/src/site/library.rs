@@ -111,6 +111,15 @@ impl Library {
         }
     }
 
+    /// Path and title of the page that a link leads to the top of.
+    pub fn linked(&self, path: &str, target: &str) -> Option<(String, &str)> {
+        let Destination::Inside(inside, None) = Destination::of(path, target) else {
+            return None;
+        };
+        let page = self.page_of(&inside)?;
+        Some((inside, &self.get(page)?.title))
+    }
+
     /// The files that pages link and that a reader can open as they are.
     pub fn attached(&self) -> BTreeSet<String> {
         let links = self.leaves.iter().flat_map(|(path, leaf)| {

@@ -121,6 +121,8 @@ struct Rewriter<'a> {
     anchor: &'a str,
     /// Ends of the links that are open.
     link_ends: Vec<Event<'a>>,
+    /// Path and title of the page that the open link leads to.
+    linked: Option<(String, &'a str)>,
     events: Vec<Event<'a>>,
 }
 
@@ -135,6 +137,7 @@ impl<'a> Rewriter<'a> {
             headings: headings.iter(),
             anchor: "",
             link_ends: Vec::new(),
+            linked: None,
             events: Vec::new(),
         }
     }
@@ -163,7 +166,17 @@ impl<'a> Rewriter<'a> {
     fn take_link(&mut self, event: Event<'a>) {
         match event {
             Event::Start(tag @ Tag::Link { .. }) => self.open_link(tag),
-            Event::End(TagEnd::Link) => self.events.extend(self.link_ends.pop()),
+            Event::End(TagEnd::Link) => {
+                self.linked = None;
+                self.events.extend(self.link_ends.pop());
+            }
+            Event::Text(text) => {
+                let title = self.linked.as_ref().filter(|(path, _)| names(&text, path));
+                let text = title.map_or(&*text, |(_, title)| *title);
+                // A number and its unit stay on one line.
+                let text = text.replace(" %", "\u{a0}%").into();
+                self.events.push(Event::Text(text));
+            }
             Event::Start(Tag::Image {
                 link_type,
                 dest_url,
@@ -208,6 +221,7 @@ impl<'a> Rewriter<'a> {
         else {
             return;
         };
+        self.linked = self.library.linked(self.path, &dest_url);
         match self.library.reference(self.path, &dest_url) {
             Reference::Address(address) => {
                 let dest_url = self.from_here(&address).into();
@@ -240,4 +254,10 @@ impl<'a> Rewriter<'a> {
     fn raw(&mut self, html: String) {
         self.events.push(Event::InlineHtml(html.into()));
     }
+}
+
+/// Whether the text of a link is the path that it leads to, seen from any folder.
+fn names(text: &str, path: &str) -> bool {
+    let text = text.trim_start_matches("../").trim_end_matches('/');
+    !text.is_empty() && (path == text || path.ends_with(&format!("/{text}")))
 }

@@ -1,4 +1,4 @@
-//! The index of the search: every heading with its text, in a file that `search.js` loads when
+//! The index of the search: every heading with its text, in a file that `site.js` loads when
 //! the reader first looks for something.
 
 use super::library::{Leaf, Library};

@@ -141,9 +141,15 @@ fn a_broken_link_and_a_page_without_a_place_are_refused() {
 }
 
 #[test]
-fn a_directory_with_other_files_is_not_emptied() {
+fn an_earlier_site_is_removed_and_other_files_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("mine"), "").unwrap();
     assert!(make_room(directory.path()).is_err());
     assert!(directory.path().join("mine").exists());
+    let site = tempfile::tempdir().unwrap();
+    for name in [FRONT, INDEX, "gone.html"] {
+        fs::write(site.path().join(name), "").unwrap();
+    }
+    make_room(site.path()).unwrap();
+    assert_eq!(fs::read_dir(site.path()).unwrap().count(), 0);
 }

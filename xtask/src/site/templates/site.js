@@ -1,4 +1,5 @@
-// A search without a server: the index is a script of this site, loaded on first use.
+// The sidebar shows the line of this page; a search without a server, with an index that is a
+// script of this site and is loaded on first use.
 "use strict";
 (() => {
   const root = document.currentScript.dataset.root;
@@ -80,6 +81,10 @@
     const at = links.indexOf(document.activeElement) + step;
     (at < 0 ? input : links[Math.min(at, links.length - 1)])?.focus();
   }
+
+  const sidebar = document.querySelector(".sidebar");
+  const here = sidebar?.querySelector("[aria-current], .open");
+  if (here) sidebar.scrollTop = here.offsetTop - sidebar.clientHeight / 2;
 
   form.hidden = false;
   input.addEventListener("focus", load);
