@@ -6,10 +6,12 @@ use minijinja::{AutoEscape, Environment, Value, escape_formatter};
 use super::ReportError;
 
 /// The templates; the ending of a name decides how texts in it are escaped.
-const TEMPLATES: [(&str, &str); 7] = [
+const TEMPLATES: [(&str, &str); 9] = [
     ("report.html", include_str!("templates/report.html")),
+    ("index.html", include_str!("templates/index.html")),
     ("pictures.html", include_str!("templates/pictures.html")),
     ("style.css", include_str!("templates/style.css")),
+    ("share.svg", include_str!("templates/share.svg")),
     ("summary.md", include_str!("templates/summary.md")),
     ("parts.md", include_str!("templates/parts.md")),
     ("section.md", include_str!("templates/section.md")),
@@ -31,7 +33,7 @@ pub fn environment() -> Result<Environment<'static>, minijinja::Error> {
     let mut environment = Environment::new();
     environment.set_syntax(syntax?);
     environment.set_auto_escape_callback(|name| match name.rsplit_once('.') {
-        Some((_, "html")) => AutoEscape::Html,
+        Some((_, "html" | "svg")) => AutoEscape::Html,
         Some((_, "md")) => AutoEscape::Custom("markdown".into()),
         _ => AutoEscape::None,
     });
