@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::provenance::Provenance;
 use super::quantity::{Quantity, Spread};
-use super::sides::{self, Side, names, sides};
+use super::sides::{self, names, sides};
 use super::svg::scale::{Scale, Spacing};
 use super::svg::shortened;
 use super::verdicts::{Line, verdicts};
@@ -41,9 +41,11 @@ const NAME_HEIGHT: f64 = 24.0;
 const CELL_GAP: f64 = 15.0;
 const TITLE_LETTERS: usize = 54;
 const TITLE_STEP: f64 = 25.0;
-const NOTE_LETTERS: usize = 96;
+const NOTE_LETTERS: usize = 92;
 const NOTE_STEP: f64 = 17.0;
 const SIDE_LETTERS: usize = 18;
+/// A wider band is cut, so that the bars stay comparable.
+const BAND_SHARE_MAX: f64 = 1.5;
 
 /// Lines of text with the height of each.
 type Lines = Vec<(f64, String)>;
@@ -100,11 +102,7 @@ pub fn render(
     let cells = chosen(record, wanted)?;
     let title = spread(wrapped(&record.title, TITLE_LETTERS), 42.0, TITLE_STEP);
     let mut y = below(&title, 42.0, TITLE_STEP) - 3.0;
-    let subtitle = spread(
-        wrapped(&subject(record, quantity), NOTE_LETTERS),
-        y,
-        NOTE_STEP,
-    );
+    let subtitle = spread(subject(record, quantity), y, NOTE_STEP);
     y = below(&subtitle, y, NOTE_STEP) + 12.0;
     let verdicts = verdicts(record);
     let mut rows = Vec::new();
@@ -155,7 +153,7 @@ fn chosen<'a>(record: &'a Record, wanted: &[String]) -> Result<Vec<&'a Cell>, Re
 }
 
 /// The quantity and its better direction, and both sides of a comparison.
-fn subject(record: &Record, quantity: &Quantity) -> String {
+fn subject(record: &Record, quantity: &Quantity) -> Vec<String> {
     let all = measures(false);
     let measure = all.iter().find(|it| it.metric.name == quantity.metric);
     let better = measure.map(|it| match it.metric.better {
@@ -166,12 +164,11 @@ fn subject(record: &Record, quantity: &Quantity) -> String {
         "throughput" => "Operations per second",
         _ => quantity.head,
     };
-    let scale = "each row has its own scale";
-    format!(
-        "{what}{}; {scale}. {}",
-        better.unwrap_or(""),
-        versus(record)
-    )
+    let better = better.unwrap_or("");
+    let what = format!("{what}{better}; each row has its own scale.");
+    let texts = [what, versus(record)];
+    let lines = texts.iter().flat_map(|text| wrapped(text, NOTE_LETTERS));
+    lines.collect()
 }
 
 fn versus(record: &Record) -> String {
@@ -191,59 +188,58 @@ fn notes(record: &Record, has_band: bool) -> Vec<String> {
         false => "",
     };
     let marks = format!("Bar: median of the runs; line: least to greatest run{band}.");
-    let origin = format!(
-        "{}; {}, commit {}, {}.",
-        it.machine, it.date, it.commit, it.repetitions
-    );
+    let machine = format!("{}, {}.", it.machine, it.device);
+    let origin = format!("{}, commit {}, {}.", it.date, it.commit, it.repetitions);
     let incomplete = record.incomplete_because.as_ref();
     let incomplete = incomplete.map(|why| format!("Incomplete: {why}."));
-    let texts = [Some(marks), Some(origin), incomplete];
+    let texts = [Some(marks), Some(machine), Some(origin), incomplete];
     let texts = texts.iter().flatten();
     texts.flat_map(|text| wrapped(text, NOTE_LETTERS)).collect()
 }
 
 impl CellBars {
+    /// The bars of a cell, which begin at the height `y`; `line` is the verdict on the quantity.
     fn of(
         record: &Record,
         cell: &Cell,
         quantity: &Quantity,
-        place: (Option<&Line>, f64),
+        (line, y): (Option<&Line>, f64),
     ) -> CellBars {
-        let (line, y) = place;
         let mut shown = sides(record, cell);
         shown.retain(|side| side.arm != ARM_A_AGAIN && !side.is_ceiling());
-        let spreads: Vec<_> = shown.iter().map(|side| quantity.over(&side.runs)).collect();
-        let band = spreads.first().copied().flatten();
-        let band = band
-            .zip(line)
-            .and_then(|(spread, line)| band_of(&spread, line));
-        let ends = spreads.iter().flatten().map(|it| it.most);
-        let most = ends.chain(band.map(|(_, to)| to)).fold(0.0, f64::max);
-        let scale = Scale::new(Spacing::Even, (0.0, most.max(0.0)), BARS);
+        let spreads = shown.iter().map(|side| quantity.over(&side.runs));
+        let spreads: Vec<Option<Spread>> = spreads.collect();
+        let band = spreads.first().copied().flatten().zip(line);
+        let band = band.and_then(|(spread, line)| band_of(&spread, line));
+        let scale = scale_of(&spreads, band);
+        let band = band.map(|(from, to)| (scale.place(from), scale.place(to)));
         let top = y + NAME_HEIGHT;
-        let bars = shown
-            .iter()
-            .zip(&spreads)
-            .enumerate()
-            .map(|(at, (side, spread))| {
-                let y = top + BAR_STEP * at as f64;
-                SideBar::of(record, quantity, (side, spread.as_ref()), &scale, y)
-            });
-        let bars: Vec<SideBar> = bars.collect();
-        let height = BAR_STEP * bars.len() as f64 - BAR_STEP + BAR_HEIGHT;
+        let sides = shown.iter().zip(&spreads).enumerate();
+        let bars = sides.map(|(at, (side, spread))| SideBar {
+            name: shortened(&plain(&name(record, side.arm)), SIDE_LETTERS),
+            class: side.class.clone(),
+            text: quantity.text(spread.as_ref()),
+            ..SideBar::at(top + BAR_STEP * at as f64, spread.as_ref(), &scale, band)
+        });
+        let height = BAR_STEP * shown.len() as f64 - BAR_STEP + BAR_HEIGHT;
         CellBars {
             name: plain(&cell.name),
             y: y + 13.0,
             change: line.map_or(String::new(), |it| it.change.clone()),
             word: line.map_or(String::new(), |it| it.word.clone()),
             tone: line.map_or("", |it| it.tone),
-            band: band.map(|(from, to)| {
-                let (from, to) = (scale.place(from), scale.place(to));
-                [from, top - 2.0, to - from, height + 4.0]
-            }),
-            bars,
+            bars: bars.collect(),
+            band: band.map(|(from, to)| [from, top - 2.0, to - from, height + 4.0]),
         }
     }
+}
+
+/// A scale from zero to the greatest run, or to the end of the band where that is near.
+fn scale_of(spreads: &[Option<Spread>], band: Option<(f64, f64)>) -> Scale {
+    let most = spreads.iter().flatten().map(|it| it.most);
+    let most = most.filter(|it| it.is_finite()).fold(0.0, f64::max);
+    let band = band.map_or(0.0, |(_, to)| to.min(most * BAND_SHARE_MAX));
+    Scale::new(Spacing::Even, (0.0, most.max(band)), BARS)
 }
 
 /// Values that A may reach by chance.
@@ -254,27 +250,24 @@ fn band_of(a: &Spread, line: &Line) -> Option<(f64, f64)> {
 }
 
 impl SideBar {
-    fn of(
-        record: &Record,
-        quantity: &Quantity,
-        (side, spread): (&Side, Option<&Spread>),
-        scale: &Scale,
-        y: f64,
-    ) -> SideBar {
+    /// A bar at the height `y`, without texts.
+    fn at(y: f64, spread: Option<&Spread>, scale: &Scale, band: Option<(f64, f64)>) -> SideBar {
         let end = spread.map_or(BARS[0], |it| scale.place(it.median));
         let range = spread.filter(|it| it.least < it.most);
         let range = range.map(|it| (scale.place(it.least), scale.place(it.most)));
-        let text_end = range.map_or(end, |(_, most)| most.max(end));
+        let free_from = range.map_or(end, |(_, most)| most.max(end));
+        // The shading would make a number within it harder to read.
+        let within = band.filter(|(from, to)| (from - 4.0..*to).contains(&free_from));
         SideBar {
-            name: shortened(&plain(&name(record, side.arm)), SIDE_LETTERS),
-            class: side.class.clone(),
+            name: String::new(),
+            class: String::new(),
             y,
             left: BARS[0],
             width: end - BARS[0],
             height: BAR_HEIGHT,
             range,
-            text: quantity.text(spread),
-            text_x: text_end + 7.0,
+            text: String::new(),
+            text_x: within.map_or(free_from, |(_, to)| to) + 7.0,
         }
     }
 }

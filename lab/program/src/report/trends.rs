@@ -168,7 +168,7 @@ fn trend(row: &[Found], quantity: &Quantity) -> Trend {
     let ends = row
         .iter()
         .map(|it| it.spread.most.max(band_of(it).map_or(0.0, |(_, to)| to)));
-    let most = ends.fold(0.0, f64::max);
+    let most = ends.filter(|it| it.is_finite()).fold(0.0, f64::max);
     let y = Scale::new(Spacing::Even, (0.0, most), UPWARDS);
     let x = Scale::new(Spacing::Even, (-0.5, row.len() as f64 - 0.5), ACROSS);
     let points = row.iter().enumerate();
