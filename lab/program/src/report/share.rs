@@ -18,13 +18,14 @@ use serde::Serialize;
 
 use super::provenance::Provenance;
 use super::quantity::{Quantity, Spread};
-use super::sides::{self, names, sides};
+use super::sides::{self, Side, names, sides};
 use super::svg::scale::{Scale, Spacing};
 use super::svg::shortened;
 use super::verdicts::{Line, verdicts};
 use super::{ReportError, template};
-use crate::record::{ARM_A_AGAIN, ARM_B, Cell, Record};
+use crate::record::{ARM_A, ARM_A_AGAIN, ARM_B, Cell, Record};
 use crate::verdict::Better;
+use crate::verdict::evidence::compares;
 use crate::verdict::measures::measures;
 
 /// More rows than this are no picture for a README.
@@ -128,7 +129,7 @@ pub fn render(
     };
     template::render(
         "share.svg",
-        context! { it => Serde(picture), title => &record.title },
+        context! { it => Serde(picture), title => plain(&record.title) },
     )
 }
 
@@ -172,9 +173,8 @@ fn subject(record: &Record, quantity: &Quantity) -> Vec<String> {
 }
 
 fn versus(record: &Record) -> String {
-    let compares = record.runs.iter().any(|run| run.arm == ARM_B);
     let [a, b] = names(record);
-    match compares {
+    match compares(record) {
         true => format!("{b} against {a}, with the 95 % interval."),
         false => String::new(),
     }
@@ -184,10 +184,10 @@ fn versus(record: &Record) -> String {
 fn notes(record: &Record, has_band: bool) -> Vec<String> {
     let it = Provenance::of(record);
     let band = match has_band {
-        true => "; shaded: what a copy of the first differs from it by chance",
+        true => "; shaded: the first against its own copy, by chance",
         false => "",
     };
-    let marks = format!("Bar: median of the runs; line: least to greatest run{band}.");
+    let marks = format!("Bar: median; line: least to greatest run{band}.");
     let machine = format!("{}, {}.", it.machine, it.device);
     let origin = format!("{}, commit {}, {}.", it.date, it.commit, it.repetitions);
     let incomplete = record.incomplete_because.as_ref();
@@ -206,7 +206,9 @@ impl CellBars {
         (line, y): (Option<&Line>, f64),
     ) -> CellBars {
         let mut shown = sides(record, cell);
-        shown.retain(|side| side.arm != ARM_A_AGAIN && !side.is_ceiling());
+        // In a comparison the copy is the band.
+        let has_band = |side: &Side| side.arm == ARM_A_AGAIN && compares(record);
+        shown.retain(|side| !has_band(side) && !side.is_ceiling());
         let spreads = shown.iter().map(|side| quantity.over(&side.runs));
         let spreads: Vec<Option<Spread>> = spreads.collect();
         let band = spreads.first().copied().flatten().zip(line);
@@ -276,9 +278,12 @@ impl SideBar {
 fn name(record: &Record, arm: &str) -> String {
     let [a, b] = names(record);
     match arm {
-        crate::record::ARM_A => a,
+        ARM_A if compares(record) => a,
         ARM_B => b,
-        _ => sides::label(record, arm),
+        _ => match sides::label(record, arm) {
+            label if label.chars().count() <= SIDE_LETTERS => label,
+            _ => sides::label_parts(record, arm).0,
+        },
     }
 }
 

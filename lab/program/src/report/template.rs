@@ -40,6 +40,7 @@ pub fn environment() -> Result<Environment<'static>, minijinja::Error> {
     environment.set_formatter(|out, state, value| match state.auto_escape() {
         AutoEscape::Custom(_) if value.is_safe() => Ok(write!(out, "{value}")?),
         AutoEscape::Custom(_) => Ok(out.write_str(&inline(&value.to_string()))?),
+        AutoEscape::Html if !value.is_safe() => Ok(out.write_str(&markup(&value.to_string()))?),
         _ => escape_formatter(out, state, value),
     });
     environment.add_filter("tenths", |value: f64| format!("{value:.1}"));
@@ -49,6 +50,13 @@ pub fn environment() -> Result<Environment<'static>, minijinja::Error> {
         environment.add_template(name, text)?;
     }
     Ok(environment)
+}
+
+/// Text for HTML and SVG, also between quotes. The default would also escape `/`, which makes
+/// paths hard to find in a page.
+fn markup(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+    text.replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// Text for Markdown with everything escaped that would end a cell or a line.
