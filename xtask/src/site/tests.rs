@@ -74,7 +74,7 @@ fn front_page_has_the_words_commands_and_figure_of_the_readme() {
     let front = text(&files[FRONT]);
     assert!(front.contains("<strong>the log is the\ndatabase</strong>"));
     assert!(front.contains("cargo run --release -- serve"));
-    assert!(front.contains("etcdctl put greeting hello"));
+    assert!(front.contains("etcdctl put greeting hello\netcdctl get greeting"));
     assert!(front.contains(".svg\" alt="));
 }
 
@@ -103,6 +103,16 @@ fn links_lead_to_pages_and_sources_become_paths() {
     let page = text(&files["readme.html"]);
     assert!(page.contains("<a href=\"docs/decisions/0001.html#why\">why</a>"));
     assert!(page.contains("<span class=\"source\">code <code class=\"path\">a.rs</code></span>"));
+}
+
+#[test]
+fn a_link_that_shows_a_path_shows_the_title_of_its_page() {
+    let files =
+        small("[docs/decisions/0001.md](docs/decisions/0001.md), [0001](docs/decisions/0001.md)");
+    let files = files.unwrap();
+    let page = text(&files["readme.html"]);
+    assert!(page.contains("<a href=\"docs/decisions/0001.html\">0001: a choice</a>"));
+    assert!(page.contains("<a href=\"docs/decisions/0001.html\">0001</a>"));
 }
 
 #[test]

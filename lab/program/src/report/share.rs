@@ -17,7 +17,7 @@ use minijinja::value::Serde;
 use serde::Serialize;
 
 use super::provenance::Provenance;
-use super::quantity::{Quantity, Spread};
+use super::quantity::{Quantity, Spread, THROUGHPUT};
 use super::sides::{self, Side, names, sides};
 use super::svg::scale::{Scale, Spacing};
 use super::svg::shortened;
@@ -161,12 +161,12 @@ fn subject(record: &Record, quantity: &Quantity) -> Vec<String> {
         Better::MoreIsFaster => ", more is better",
         Better::LessIsFaster | Better::LessIsThriftier => ", less is better",
     });
-    let what = match quantity.key {
-        "throughput" => "Operations per second",
-        _ => quantity.head,
+    let what = match quantity.key == THROUGHPUT.key {
+        true => "operations per second",
+        false => quantity.head,
     };
     let better = better.unwrap_or("");
-    let what = format!("{what}{better}; each row has its own scale.");
+    let what = format!("Bars: {what}{better}; each row has its own scale.");
     let texts = [what, versus(record)];
     let lines = texts.iter().flat_map(|text| wrapped(text, NOTE_LETTERS));
     lines.collect()
@@ -187,7 +187,7 @@ fn notes(record: &Record, has_band: bool) -> Vec<String> {
         true => "; shaded: the first against its own copy, by chance",
         false => "",
     };
-    let marks = format!("Bar: median; line: least to greatest run{band}.");
+    let marks = format!("Bar: median of the runs; line: least to greatest{band}.");
     let machine = format!("{}, {}.", it.machine, it.device);
     let origin = format!("{}, commit {}, {}.", it.date, it.commit, it.repetitions);
     let incomplete = record.incomplete_because.as_ref();

@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::alike::{other_facts, other_parts};
-use super::number::change_within;
-use super::quantity::{Quantity, Spread};
+use super::number::{change_within, short};
+use super::quantity::{Quantity, Spread, THROUGHPUT};
 use super::sides::{Side, sides};
 use super::svg::LETTER_WIDTH;
 use super::svg::scale::{Scale, Spacing};
@@ -187,9 +187,16 @@ fn trend(row: &[Found], quantity: &Quantity) -> Trend {
         right: ACROSS[1],
         bottom: UPWARDS[0],
         ticks: ticks
-            .map(|tick| (y.place(tick), (quantity.show)(tick)))
+            .map(|tick| (y.place(tick), label(quantity, tick)))
             .collect(),
         points,
+    }
+}
+
+fn label(quantity: &Quantity, tick: f64) -> String {
+    match quantity.key == THROUGHPUT.key {
+        true => short(tick),
+        false => (quantity.show)(tick),
     }
 }
 
@@ -271,7 +278,7 @@ fn cautions(row: &[Found]) -> Vec<String> {
     let others = row.iter().filter_map(|it| {
         let facts = facts(it, newest);
         let date = &it.filed.record.environment.date;
-        let caution = || format!("{date}: another machine ({} differ)", facts.join(", "));
+        let caution = || format!("{date}: another machine (other {})", facts.join(", "));
         (!facts.is_empty()).then(caution)
     });
     let mut cautions: Vec<String> = others.collect();

@@ -70,7 +70,7 @@ fn records_of_another_machine_are_shown_and_not_compared() {
     );
     assert_eq!(
         trend.cautions,
-        ["2026-11-22: another machine (kernel differ)"]
+        ["2026-11-22: another machine (other kernel)"]
     );
 }
 
