@@ -184,7 +184,7 @@ impl<'a> Rewriter<'a> {
                 id,
             }) => {
                 let dest_url = match self.library.reference(self.path, &dest_url) {
-                    Reference::Address(address) => self.from_here(&address).into(),
+                    Reference::Address(address) => self.seen_here(&address).into(),
                     Reference::Path(_) => dest_url,
                 };
                 let tag = Tag::Image {
@@ -224,7 +224,7 @@ impl<'a> Rewriter<'a> {
         self.linked = self.library.linked(self.path, &dest_url);
         match self.library.reference(self.path, &dest_url) {
             Reference::Address(address) => {
-                let dest_url = self.from_here(&address).into();
+                let dest_url = self.seen_here(&address).into();
                 let tag = Tag::Link {
                     link_type,
                     dest_url,
@@ -244,7 +244,7 @@ impl<'a> Rewriter<'a> {
     }
 
     /// An address as seen from this page.
-    fn from_here(&self, address: &str) -> String {
+    fn seen_here(&self, address: &str) -> String {
         if address.contains("://") {
             return address.to_owned();
         }

@@ -184,10 +184,10 @@ fn versus(record: &Record) -> String {
 fn notes(record: &Record, has_band: bool) -> Vec<String> {
     let it = Provenance::of(record);
     let band = match has_band {
-        true => "; shaded: the first against its own copy, by chance",
+        true => "; shaded: the first against its own copy",
         false => "",
     };
-    let marks = format!("Bar: median of the runs; line: least to greatest{band}.");
+    let marks = format!("Bar: median; line: least to greatest run{band}.");
     let machine = format!("{}, {}.", it.machine, it.device);
     let origin = format!("{}, commit {}, {}.", it.date, it.commit, it.repetitions);
     let incomplete = record.incomplete_because.as_ref();
