@@ -50,8 +50,11 @@ const INDEX: &str = "search-index.js";
 pub fn run(options: &Options) -> Outcome {
     let out = options.out.clone();
     let out = out.unwrap_or_else(|| root().join("target/site"));
+    let files = build(&root()).map_err(|faults| {
+        eprintln!("{faults}");
+        "the site was not made"
+    })?;
     make_room(&out)?;
-    let files = build(&root())?;
     for (address, content) in &files {
         let file = out.join(address);
         fs::create_dir_all(file.parent().unwrap_or(&out))?;
@@ -106,7 +109,7 @@ fn build(root: &Path) -> Outcome<Files> {
 fn refuse(faults: Vec<String>) -> Outcome {
     match faults.len() {
         0 => Ok(()),
-        count => Err(format!("{}\n{count} faults, no site", faults.join("\n")).into()),
+        _ => Err(faults.join("\n").into()),
     }
 }
 
