@@ -6,6 +6,7 @@
 //!   below handoff             scheduler
 //!   to try things on          cluster
 //!   to install                package
+//!   to read                   site
 //!   looks into the locks      locks
 //! ```
 //!
@@ -24,8 +25,10 @@ mod etcd;
 mod house;
 mod layers;
 mod locks;
+mod markdown;
 mod package;
 mod scheduler;
+mod site;
 mod tidy;
 
 use clap::{Parser, Subcommand};
@@ -62,6 +65,8 @@ enum Verb {
     Scheduler(SchedulerOptions),
     /// Make a .deb, an .rpm and a .tar.gz
     Package(package::Options),
+    /// The documentation as a site, in target/site; a broken link fails
+    Site(site::Options),
     /// Measures of the sources: file and function lengths, assertions
     House,
 }
@@ -85,6 +90,7 @@ fn main() -> process::Outcome {
         Verb::Scheduler(options) if options.test => scheduler::test(),
         Verb::Scheduler(_) => scheduler::build().map(drop),
         Verb::Package(options) => package::run(&options),
+        Verb::Site(options) => site::run(&options),
         Verb::House => house::print(),
     }
 }

@@ -6,6 +6,7 @@
 mod committed_bytes;
 mod dependencies;
 pub mod formats;
+pub mod links;
 mod modules;
 mod names;
 mod pages;
@@ -33,6 +34,7 @@ pub fn faults(root: &Path) -> Outcome<Vec<String>> {
     let mut faults = names::faults(&sources);
     faults.extend(words::faults(&sources));
     faults.extend(pages::faults(&sources));
+    faults.extend(links::faults(root, &sources));
     faults.extend(committed_bytes::faults(root)?);
     let exceptions = std::fs::read_to_string(root.join("xtask/shapes.txt"))?;
     faults.extend(shapes::faults(&sources, &exceptions)?);

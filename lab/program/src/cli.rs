@@ -14,6 +14,7 @@ mod finish;
 mod folder;
 mod heatmap;
 mod import;
+mod index;
 mod noise;
 mod options;
 mod pack;
@@ -23,6 +24,7 @@ mod run;
 mod scale;
 mod seed;
 mod selftest;
+mod share;
 mod workloads;
 
 use std::process::ExitCode;
@@ -69,6 +71,10 @@ enum Verb {
     Compare(compare::Options),
     /// A record's tables and page, made again
     Report(report::Options),
+    /// A page of all records: verdicts, links, and each row over the records
+    Index(index::Options),
+    /// A picture of a record for a README
+    Share(share::Options),
     /// A record in a form for the repository: compressed, without pages
     Pack(pack::Options),
     /// A record of etcd's rw-heatmap CSV
@@ -103,6 +109,8 @@ pub fn main_with(offers: &[Offer]) -> ExitCode {
         Verb::Seed(options) => seed::run(&options),
         Verb::Compare(options) => compare::run(&options),
         Verb::Report(options) => report::run(&options),
+        Verb::Index(options) => index::run(&options),
+        Verb::Share(options) => share::run(&options),
         Verb::Pack(options) => pack::run(&options),
         Verb::Import(options) => import::run(&options),
         Verb::Export(options) => export::run(&options),

@@ -8,11 +8,11 @@
 
 use std::collections::BTreeSet;
 
-use super::ReportError;
 use super::number::{change, change_within};
 use super::quantity;
 use super::sides::{arms, label};
-use crate::record::{ARM_A, ARM_A_AGAIN, ARM_B, ARM_NULL, Cell, Environment, Outcome, Record, Run};
+use super::{ReportError, alike};
+use crate::record::{ARM_A, ARM_A_AGAIN, ARM_B, ARM_NULL, Cell, Outcome, Record, Run};
 use crate::statistics::log_ratio::percent;
 use crate::verdict::evidence::map_cell;
 use crate::verdict::measures::measures;
@@ -63,7 +63,7 @@ pub fn across(old: &Record, new: &Record) -> Result<Across, ReportError> {
             names(new)
         )));
     }
-    let machines = other_machine(old, new);
+    let machines = alike::other_machine(&old.environment, &new.environment);
     let mut found = Across {
         cautions: machines.clone(),
         rows: Vec::new(),
@@ -113,30 +113,6 @@ fn measured_sides(record: &Record) -> String {
     listed(sides.into_iter())
 }
 
-/// Name and text of a fact about a machine.
-type Fact = (&'static str, fn(&Environment) -> String);
-
-fn other_machine(old: &Record, new: &Record) -> Vec<String> {
-    let facts: [Fact; 7] = [
-        ("processor", |it| it.processor.clone()),
-        ("cores", |it| it.cores.to_string()),
-        ("memory", |it| it.memory_bytes.to_string()),
-        ("kernel", |it| it.kernel.clone()),
-        ("governor", |it| it.governor.clone()),
-        ("file system", |it| it.file_system.clone()),
-        ("device", |it| match &it.device {
-            Some(device) => format!("{} ({})", device.name, device.cache),
-            None => "none".to_owned(),
-        }),
-    ];
-    let differing = facts.into_iter().filter_map(|(name, fact)| {
-        let [old, new] = [old, new].map(|record| fact(&record.environment));
-        let differ = || format!("not the same machine: {name} `{old}`, then `{new}`");
-        (old != new).then(differ)
-    });
-    differing.collect()
-}
-
 /// A sentence if the two records ran different work in a cell.
 fn other_work(old: &Record, new: &Record, cell: &Cell) -> Option<String> {
     let [old, new] = [old, new].map(|record| {
@@ -145,16 +121,7 @@ fn other_work(old: &Record, new: &Record, cell: &Cell) -> Option<String> {
         here.map(|run| &run.workload)
     });
     let (old, new) = old.zip(new)?;
-    let parts = [
-        ("load", old.load == new.load),
-        ("mix", old.mix == new.mix),
-        ("access", old.access == new.access),
-        ("clients", old.clients == new.clients),
-        ("arrival", old.arrival == new.arrival),
-        ("durability", old.durability == new.durability),
-    ];
-    let differing = parts.into_iter().filter(|(_, same)| !same);
-    let differing: Vec<&str> = differing.map(|(name, _)| name).collect();
+    let differing = alike::other_parts(old, new);
     (!differing.is_empty()).then(|| {
         format!(
             "{}: not the same work ({} differ): left out",

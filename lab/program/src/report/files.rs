@@ -10,13 +10,25 @@ pub const PAGE: &str = "report.html";
 /// Names of the files.
 pub const NAMES: [&str; 3] = [PAGE, "summary.md", "runs.csv"];
 
+/// Writes the page alone.
+pub fn write_page(record: &Record, folder: &Path) -> Result<(), ReportError> {
+    write_file(&folder.join(PAGE), &page::render(record)?)
+}
+
 /// Writes all files; each is replaced as a whole.
 pub fn write(record: &Record, folder: &Path) -> Result<(), ReportError> {
     let csv = runs_csv::to_csv(record)?;
     let texts = [page::render(record)?, markdown::render(record)?, csv];
     for (name, text) in NAMES.into_iter().zip(texts) {
-        let path = folder.join(name);
-        replace(&path, text.as_bytes()).map_err(|error| ReportError::File { path, error })?;
+        write_file(&folder.join(name), &text)?;
     }
     Ok(())
+}
+
+fn write_file(path: &Path, text: &str) -> Result<(), ReportError> {
+    let failed = |error| ReportError::File {
+        path: path.to_owned(),
+        error,
+    };
+    replace(path, text.as_bytes()).map_err(failed)
 }

@@ -5,16 +5,29 @@ use serde::Serialize;
 
 use super::quantity::{QUANTITIES, Quantity, THROUGHPUT};
 use super::sides::{Side, label_parts, sides};
-use crate::record::{Cell, Judged, Outcome, Record, Run};
+use crate::record::{ARM_NULL, Cell, Judged, Outcome, Record, Run};
+use crate::verdict::evidence::taints_of;
 
 /// The dash of a range, with a zero-width space that permits a line break behind it.
 const RANGE_DASH: &str = "–\u{200b}";
+
+/// The columns of single runs: enough to see which run was another.
+const RAW_KEYS: [&str; 6] = [
+    "throughput",
+    "p50",
+    "p99",
+    "client-cpu",
+    "server-cpu",
+    "memory",
+];
 
 /// The table of results.
 #[derive(Serialize)]
 pub struct Results {
     /// The columns for which some row has a value.
     pub columns: Vec<&'static Quantity>,
+    /// Headings of the values of a [`RawRun`].
+    pub raw_heads: Vec<&'static str>,
     pub rows: Vec<Row>,
 }
 
@@ -44,6 +57,24 @@ pub struct Row {
     pub durable: String,
     /// Reason of the first run without numbers, if there is one.
     pub failure: Option<String>,
+    /// Every run of the side in the cell, in the order of time.
+    pub raw: Vec<RawRun>,
+}
+
+/// A run of a row.
+#[derive(Serialize)]
+pub struct RawRun {
+    pub number: u32,
+    /// Number of the repetition, from 1.
+    pub pair: u32,
+    /// Texts of the values, in the order of the headings.
+    pub values: Vec<String>,
+    /// Throughput as a share of the greatest of all runs of the cell; `None` without a number.
+    pub place: Option<f64>,
+    /// The run was disturbed and repeated.
+    pub replaced: bool,
+    /// Failure or disturbances of the run.
+    pub remark: String,
 }
 
 impl Results {
@@ -55,6 +86,8 @@ impl Results {
             sides.any(|side| quantity.over(&side.runs).is_some())
         };
         let columns: Vec<&Quantity> = QUANTITIES.iter().filter(known).collect();
+        let raw_columns = columns.iter().filter(|it| RAW_KEYS.contains(&it.key));
+        let raw_columns: Vec<&Quantity> = raw_columns.copied().collect();
         let mut rows = Vec::new();
         for (cell, sides) in &cells {
             let rate = |side: &Side| THROUGHPUT.over(&side.runs).map(|spread| spread.median);
@@ -64,11 +97,16 @@ impl Results {
                 let share = rate(side).filter(|_| fastest > 0.0 && !side.is_ceiling());
                 Row {
                     share: share.map(|rate| rate / fastest),
+                    raw: raw_runs(record, cell, side, &raw_columns),
                     ..row(record, cell, side, &columns)
                 }
             }));
         }
-        Results { columns, rows }
+        Results {
+            columns,
+            raw_heads: raw_columns.iter().map(|column| column.head).collect(),
+            rows,
+        }
     }
 }
 
@@ -98,7 +136,43 @@ fn row(record: &Record, cell: &Cell, side: &Side, columns: &[&Quantity]) -> Row 
             false => durable(&side.runs),
         },
         failure: all().find_map(|run| failure(&run.outcome)),
+        raw: Vec::new(),
     }
+}
+
+fn raw_runs(record: &Record, cell: &Cell, side: &Side, columns: &[&Quantity]) -> Vec<RawRun> {
+    let of_cell = record.runs.iter().filter(|run| run.cell.name == cell.name);
+    let is_rival = |run: &&Run| (run.arm == ARM_NULL) == side.is_ceiling();
+    let rates = of_cell.clone().filter(is_rival).filter_map(rate);
+    let most = rates.fold(0.0, f64::max);
+    let here = of_cell.filter(|run| run.arm == side.arm);
+    let raw = here.map(|run| {
+        let remarks = failure(&run.outcome).into_iter().chain(taints_of(run));
+        RawRun {
+            number: run.number,
+            pair: run.pair + 1,
+            values: columns
+                .iter()
+                .map(|column| raw_value(column, run))
+                .collect(),
+            place: rate(run).filter(|_| most > 0.0).map(|rate| rate / most),
+            replaced: run.replaced,
+            remark: remarks.collect::<Vec<_>>().join(", "),
+        }
+    });
+    raw.collect()
+}
+
+fn rate(run: &Run) -> Option<f64> {
+    let is_measured = run.outcome == Outcome::Measured;
+    let rate = is_measured.then(|| run.operations_per_second());
+    rate.filter(|rate| rate.is_finite())
+}
+
+fn raw_value(column: &Quantity, run: &Run) -> String {
+    let is_measured = run.outcome == Outcome::Measured;
+    let value = (column.of)(run).filter(|_| is_measured);
+    value.map_or("–".to_owned(), column.show)
 }
 
 /// A range for the line below its median, without the unit where it equals the median's.

@@ -6,10 +6,12 @@ use minijinja::{AutoEscape, Environment, Value, escape_formatter};
 use super::ReportError;
 
 /// The templates; the ending of a name decides how texts in it are escaped.
-const TEMPLATES: [(&str, &str); 7] = [
+const TEMPLATES: [(&str, &str); 9] = [
     ("report.html", include_str!("templates/report.html")),
+    ("index.html", include_str!("templates/index.html")),
     ("pictures.html", include_str!("templates/pictures.html")),
     ("style.css", include_str!("templates/style.css")),
+    ("share.svg", include_str!("templates/share.svg")),
     ("summary.md", include_str!("templates/summary.md")),
     ("parts.md", include_str!("templates/parts.md")),
     ("section.md", include_str!("templates/section.md")),
@@ -31,13 +33,14 @@ pub fn environment() -> Result<Environment<'static>, minijinja::Error> {
     let mut environment = Environment::new();
     environment.set_syntax(syntax?);
     environment.set_auto_escape_callback(|name| match name.rsplit_once('.') {
-        Some((_, "html")) => AutoEscape::Html,
+        Some((_, "html" | "svg")) => AutoEscape::Html,
         Some((_, "md")) => AutoEscape::Custom("markdown".into()),
         _ => AutoEscape::None,
     });
     environment.set_formatter(|out, state, value| match state.auto_escape() {
         AutoEscape::Custom(_) if value.is_safe() => Ok(write!(out, "{value}")?),
         AutoEscape::Custom(_) => Ok(out.write_str(&inline(&value.to_string()))?),
+        AutoEscape::Html if !value.is_safe() => Ok(out.write_str(&markup(&value.to_string()))?),
         _ => escape_formatter(out, state, value),
     });
     environment.add_filter("tenths", |value: f64| format!("{value:.1}"));
@@ -47,6 +50,13 @@ pub fn environment() -> Result<Environment<'static>, minijinja::Error> {
         environment.add_template(name, text)?;
     }
     Ok(environment)
+}
+
+/// Text for HTML and SVG, also between quotes. The default would also escape `/`, which makes
+/// paths hard to find in a page.
+fn markup(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+    text.replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// Text for Markdown with everything escaped that would end a cell or a line.

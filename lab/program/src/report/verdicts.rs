@@ -27,6 +27,9 @@ pub struct Line {
     pub change: String,
     /// Difference that A and its copy show by chance, such as `±2.1 %`; empty without a copy.
     pub band: String,
+    /// The same as a logarithm; 0 without a copy.
+    #[serde(skip)]
+    pub band_log: f64,
     /// Medians of A and B.
     pub medians: [String; 2],
     /// The next step, or the reason for a refusal; may be empty.
@@ -110,6 +113,7 @@ fn line(verdict: &Verdict, names: &[String; 2]) -> Line {
         medians: verdict.medians.map(|it| quantity::shown(&metric.name, it)),
         change,
         band,
+        band_log: verdict.band,
         remark,
         decides: metric.decides,
     }

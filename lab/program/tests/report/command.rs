@@ -156,3 +156,50 @@ fn readme_checks_without_writing() {
     );
     assert_eq!(check().status.code(), Some(0));
 }
+
+#[test]
+fn share_writes_a_picture_beside_the_record_or_where_it_is_asked_to() {
+    let folder = folder_with(&fixture::comparison(), "put");
+    let output = lab(folder.path(), &["share", "put"]);
+    assert_eq!(output.status.code(), Some(0), "{}", errors_of(&output));
+    let beside = std::fs::read(folder.path().join("put/share.svg")).unwrap();
+    lab(
+        folder.path(),
+        &["share", "put/run.json.gz", "--out", "a.svg"],
+    );
+    assert_eq!(std::fs::read(folder.path().join("a.svg")).unwrap(), beside);
+    let output = lab(folder.path(), &["share", "put", "--column", "speed"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors_of(&output).contains("no column `speed`"));
+    let output = lab(folder.path(), &["share", "put", "--row", "get"]);
+    assert_eq!(output.status.code(), Some(1));
+    let errors = errors_of(&output);
+    assert!(errors.contains("put: there is no row `get`"), "{errors}");
+}
+
+#[test]
+fn index_writes_a_page_and_on_request_the_pages_that_it_links() {
+    let folder = folder_with(&fixture::comparison(), "put");
+    let page = || std::fs::read_to_string(folder.path().join("index.html")).unwrap();
+    let output = lab(folder.path(), &["index", "."]);
+    assert_eq!(output.status.code(), Some(0), "{}", errors_of(&output));
+    assert!(!page().contains("put/report.html"));
+    lab(folder.path(), &["index", ".", "--pages"]);
+    assert!(page().contains("put/report.html") && folder.path().join("put/report.html").exists());
+    let output = lab(folder.path(), &["index", "nowhere"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors_of(&output).contains("nowhere: "));
+}
+
+#[test]
+fn index_names_a_damaged_record_and_shows_the_others() {
+    let folder = folder_with(&fixture::comparison(), "put");
+    std::fs::create_dir(folder.path().join("bad")).unwrap();
+    std::fs::write(folder.path().join("bad/run.json.gz"), "{").unwrap();
+    let output = lab(folder.path(), &["index", "."]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors_of(&output).contains("bad/run.json.gz: this is no record"));
+    let page = std::fs::read_to_string(folder.path().join("index.html")).unwrap();
+    assert!(page.contains("inkstone against etcd: durable put"));
+    assert!(page.contains("bad/run.json.gz: this is no record"));
+}

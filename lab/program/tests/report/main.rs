@@ -13,8 +13,10 @@ mod across;
 mod command;
 mod csv;
 mod fixture;
+mod index;
 mod pages;
 mod readme;
+mod share;
 mod space;
 
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
 //! Reports as page, Markdown and terminal output.
 
 use lab::record::{Outcome, Record};
-use lab::report::{files, markdown, page, runs_csv, terminal, verdicts};
+use lab::report::quantity::THROUGHPUT;
+use lab::report::{files, markdown, page, runs_csv, share, terminal, verdicts};
 use lab::verdict::Exit;
 
 use crate::{fixture, golden};
@@ -203,6 +204,27 @@ fn replaced_runs_are_shown_and_do_not_count() {
 }
 
 #[test]
+fn a_row_has_every_run_and_is_reached_with_the_keyboard() {
+    let mut record = fixture::side_by_side();
+    record.runs.retain(|run| run.cell.clients == 4);
+    let page = page::render(&record).unwrap();
+    let (_, rows) = page.split_once("<tbody>").unwrap();
+    let row = rows
+        .split(r#"<tr class="row" tabindex="0">"#)
+        .nth(4)
+        .unwrap();
+    assert!(row.contains("redb"), "{row}");
+    let (_, raw) = row.split_once(r#"<div class="raw">"#).unwrap();
+    let raw = raw.split_once("</div>").unwrap().0;
+    assert_eq!(raw.matches("<circle").count(), 3);
+    assert_eq!(raw.matches("<tr").count(), 4);
+    let replaced = raw.split_once(r#"<tr class="replaced">"#).unwrap().1;
+    assert!(replaced.contains("the host took 4.1 % of the processors"));
+    let hover = ".row:hover > td > .raw, .row:focus > td > .raw";
+    assert!(page.contains(hover));
+}
+
+#[test]
 fn a_record_without_runs_is_shown_too() {
     let mut record = fixture::noise_record();
     record.runs.clear();
@@ -237,6 +259,7 @@ fn no_damage_makes_a_page_panic() {
             terminal::render(&record).unwrap();
             markdown::render(&record).unwrap();
             runs_csv::to_csv(&record).unwrap();
+            share::render(&record, THROUGHPUT, &[]).unwrap();
             shown += 1;
         }
     }
