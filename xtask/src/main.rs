@@ -23,6 +23,7 @@ mod check;
 mod cluster;
 mod etcd;
 mod house;
+mod kubernetes_fields;
 mod layers;
 mod locks;
 mod markdown;
@@ -61,6 +62,8 @@ enum Verb {
     Locks(locks::Options),
     /// Build etcd, etcdctl, etcdutl, its benchmark and its tests (needs Go)
     Etcd,
+    /// The table with which the page reads Kubernetes' objects, from its types
+    KubernetesFields(kubernetes_fields::Options),
     /// Build what `handoff run --monitor` and `--sched fifo|hint` load into the kernel
     Scheduler(SchedulerOptions),
     /// Make a .deb, an .rpm and a .tar.gz
@@ -87,6 +90,7 @@ fn main() -> process::Outcome {
         Verb::Cluster(options) => cluster::run(&options),
         Verb::Locks(options) => locks::run(&options),
         Verb::Etcd => etcd::build(),
+        Verb::KubernetesFields(options) => kubernetes_fields::write(&options),
         Verb::Scheduler(options) if options.test => scheduler::test(),
         Verb::Scheduler(_) => scheduler::build().map(drop),
         Verb::Package(options) => package::run(&options),
