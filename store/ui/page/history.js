@@ -1,0 +1,148 @@
+// A key's history: the newest version, then the one at the revision before it, and so on back to where the
+// key was made or compaction has removed it. Earlier lives of a key, before it was deleted, are found by a
+// watch of this key from the oldest revision that is kept.
+
+import { CallError, range } from "./api.js";
+import { link } from "./address.js";
+import { bringBack } from "./bringback.js";
+import { fromBase64, toBase64 } from "./bytes.js";
+import { compareValues, differenceView, sizeOfChange } from "./difference.js";
+import { button, el, empty, notice } from "./dom.js";
+import { grouped, humanBytes } from "./figures.js";
+import { mayWrite } from "./session.js";
+import { eventsOf } from "./past.js";
+
+const STEPS = 20;
+const EVENTS_MAX = 1000;
+const NOTHING = new Uint8Array(0);
+
+export class HistoryView {
+  // `kv` is the version to begin with, null if the key is not there.
+  constructor({ key, kv, revision, restored }) {
+    Object.assign(this, { key, restored, revision });
+    // Versions, the newest first: {revision, value: bytes or null if deleted, isFirst}.
+    this.versions = kv ? [versionOf(kv)] : [];
+    this.end = null; // why there is nothing older
+    this.chosen = 0;
+    this.list = el("ol", { class: "versions", "aria-label": "Versions", "data-test": "versions" });
+    this.foot = el("div", { class: "versions-foot" });
+    this.detail = el("div", { class: "version", id: "version", "aria-live": "polite" });
+    this.element = el("div", { class: "history" }, el("div", {}, this.list, this.foot), this.detail);
+  }
+
+  async load() {
+    if (this.versions.length === 0) return this.#findLives();
+    await this.#walk(STEPS);
+    await this.#render();
+  }
+
+  async #walk(steps) {
+    for (let step = 0; step < steps && this.end === null; step++) {
+      const oldest = this.versions[this.versions.length - 1];
+      if (oldest.isFirst) {
+        this.end = "made";
+        break;
+      }
+      try {
+        const { kvs = [] } = await range({ key: toBase64(this.key), revision: String(BigInt(oldest.revision) - 1n) });
+        if (kvs.length === 0) this.end = "made";
+        else this.versions.push(versionOf(kvs[0]));
+      } catch (error) {
+        if (!(error instanceof CallError) || !error.compacted) throw error;
+        this.end = "compacted";
+      }
+    }
+  }
+
+  async #render() {
+    if (this.versions.length === 0) {
+      this.element.replaceChildren(empty("No history", "In the revisions that are kept there is no such key."));
+      return;
+    }
+    this.list.replaceChildren(...this.versions.map((version, at) => this.#item(version, at)));
+    this.foot.replaceChildren(...this.#more());
+    await this.#choose(this.chosen);
+    this.#measure();
+  }
+
+  #item(version, at) {
+    const what = version.value === null ? "deleted" : version.isFirst ? "made" : "changed";
+    const size = version.value === null ? "" : humanBytes(version.value.length);
+    const changed = el("span", { class: "change" });
+    version.changed = changed;
+    return el("li", {}, el("button", { type: "button", class: "version-choice", "aria-controls": "version", "data-test": "version", "data-revision": version.revision, click: () => this.#choose(at) },
+      el("span", { class: "figure" }, grouped(version.revision)), el("span", { class: `what ${what}` }, what), changed, el("span", { class: "figure muted" }, size)));
+  }
+
+  #more() {
+    const lives = button("Look for earlier lives of this key", { "data-test": "lives" }, () => this.#findLives());
+    if (this.end === null) return [button(`Show ${STEPS} earlier`, { "data-test": "older" }, () => this.#older())];
+    if (this.end === "compacted") return [el("p", { class: "muted small" }, "What was before is compacted: no longer kept.")];
+    if (this.end === "all") return [el("p", { class: "muted small" }, "This is all that is kept.")];
+    if (this.end === "many") return [el("p", { class: "muted small" }, `Only the first ${grouped(EVENTS_MAX)} events that are kept are shown.`)];
+    return [el("p", { class: "muted small" }, "The key was made here."), lives];
+  }
+
+  async #older() {
+    this.foot.replaceChildren(el("p", { class: "muted small" }, "Reading…"));
+    await this.#walk(STEPS);
+    await this.#render();
+  }
+
+  // The size of each change, one after the other, so that long values do not hold up the page.
+  async #measure() {
+    for (const [at, version] of this.versions.entries()) {
+      const before = this.versions[at + 1];
+      if (version.value === null || version.measured || (!before && !version.isFirst)) continue;
+      version.measured = sizeOfChange(await compareValues(version.isFirst ? NOTHING : (before?.value ?? NOTHING), version.value));
+      version.changed?.replaceChildren(version.measured);
+      await new Promise((resolve) => setTimeout(resolve));
+    }
+    for (const version of this.versions) if (version.measured) version.changed.replaceChildren(version.measured);
+  }
+
+  async #choose(at) {
+    this.chosen = at;
+    const version = this.versions[at];
+    const before = version.isFirst ? null : this.versions[at + 1];
+    for (const [place, item] of [...this.list.children].entries()) {
+      item.firstChild.setAttribute("aria-current", place === at ? "true" : "false");
+    }
+    const content = [el("div", { class: "version-head" }, el("h2", {}, `Revision ${grouped(version.revision)}`), el("div", { class: "actions" }, this.#actions(version, at)))];
+    if (version.value === null) content.push(el("p", { class: "muted" }, "The key was deleted."));
+    else if (!before && !version.isFirst) content.push(notice("note", "The version before this one is not known, so there is no difference to show."));
+    else {
+      const compared = await compareValues(before?.value ?? NOTHING, version.value);
+      const what = before?.value ? `Changed since revision ${grouped(before.revision)}, as ${compared.reading}: ` : `Made with this value, as ${compared.reading}: `;
+      content.push(el("p", { class: "muted" }, what, sizeOfChange(compared)), differenceView(compared));
+    }
+    if (this.chosen === at) this.detail.replaceChildren(...content);
+  }
+
+  #actions(version, at) {
+    const view = el("a", { class: "button", href: link("keys", { key: this.key, rev: version.revision }) }, "The store at that moment");
+    const newest = at === 0 && !this.revision;
+    if (version.value === null || newest || !mayWrite(this.key)) return [view];
+    return [view, button("Bring this value back", { class: "primary", "data-test": "bring-back" }, async () => {
+      if (await bringBack(this.key, version.value, version.revision)) this.restored();
+    })];
+  }
+
+  async #findLives() {
+    this.foot.replaceChildren(el("p", { class: "muted small", role: "status" }, "Searching the revisions that are kept…"));
+    try {
+      const found = (await eventsOf(this.key, EVENTS_MAX)).map(({ type, kv }) =>
+        type === "DELETE" ? { revision: kv.mod_revision, value: null, isFirst: false } : versionOf(kv));
+      if (found.length > 0) this.versions = found.reverse();
+      this.end = found.length >= EVENTS_MAX ? "many" : "all";
+      this.chosen = Math.min(this.chosen, this.versions.length - 1);
+      await this.#render();
+    } catch (error) {
+      this.foot.replaceChildren(notice("bad", error.sentence ?? error.message));
+    }
+  }
+}
+
+function versionOf(kv) {
+  return { revision: kv.mod_revision, value: fromBase64(kv.value), isFirst: (kv.version ?? "0") === "1" };
+}

@@ -1,0 +1,160 @@
+// A value in each of its readings: text, JSON, YAML, hex, and the objects that Kubernetes stores.
+
+import { hexLines, nodes, ofText, textOf } from "./bytes.js";
+import { button, el, notice } from "./dom.js";
+import { grouped, humanBytes } from "./figures.js";
+import { parseJson, writeJson } from "./json.js";
+import { decodeKubernetes, encryption, isEncrypted, isKubernetes } from "./kubernetes.js";
+import { writeYaml } from "./yaml.js";
+
+const SHOWN_MAX = 64 * 1024;
+const HEX_LINES = 512;
+const COLOURED_LINES_MAX = 3000;
+
+// The readings of a value, the best one first: {name, label, text} or {name: "hex"}; text is a function.
+export function readings(bytes) {
+  const all = [];
+  const content = textOf(bytes);
+  const json = content !== null && /^\s*[[{"]/.test(content) ? parseJson(content) : null;
+  if (isKubernetes(bytes)) all.push({ name: "kubernetes", label: "Kubernetes" });
+  if (json) {
+    all.push({ name: "json", label: "JSON", text: () => writeJson(json) });
+    all.push({ name: "yaml", label: "YAML", text: () => writeYaml(json) });
+  }
+  const raw = { name: "text", label: "Text", bytes };
+  const hex = { name: "hex", label: "Hex" };
+  return content === null && !isKubernetes(bytes) ? [hex, raw] : [...all, raw, hex];
+}
+
+// Lines of a value for a comparison, in its best reading.
+export async function linesOf(bytes) {
+  const [best] = readings(bytes);
+  if (best.name === "kubernetes") {
+    try {
+      const { value } = await decodeKubernetes(bytes);
+      return { reading: "Kubernetes object", lines: split(writeYaml(value)) };
+    } catch {
+      return { reading: "Hex", lines: hexLines(bytes) };
+    }
+  }
+  if (best.name === "json") return { reading: "JSON", lines: split(best.text()) };
+  if (best.name === "hex") return { reading: "Hex", lines: hexLines(bytes) };
+  return { reading: "Text", lines: split(textOf(bytes)) };
+}
+
+function split(text) {
+  const lines = text.split("\n");
+  if (lines[lines.length - 1] === "") lines.pop();
+  return lines;
+}
+
+// Shows a value with tabs for its readings.
+export class ValueView {
+  constructor(bytes, wanted) {
+    this.bytes = bytes;
+    this.readings = readings(bytes);
+    this.body = el("div", { id: "value", role: "tabpanel", tabindex: "0", "aria-label": "Value", class: "value" });
+    this.tabs = el("div", { class: "tabs small", role: "tablist", "aria-label": "Reading of the value", keydown: moveBetweenTabs },
+      this.readings.map(({ name, label }) => el("button", {
+        type: "button", role: "tab", "aria-controls": "value", "data-reading": name, click: () => this.show(name),
+      }, label)));
+    this.element = el("div", {}, this.tabs, this.body);
+    const known = this.readings.some(({ name }) => name === wanted);
+    this.show(known ? wanted : this.readings[0].name);
+  }
+
+  async show(name) {
+    for (const tab of this.tabs.children) {
+      const chosen = tab.dataset.reading === name;
+      tab.setAttribute("aria-selected", String(chosen));
+      tab.tabIndex = chosen ? 0 : -1;
+    }
+    const reading = this.readings.find((one) => one.name === name);
+    const content = await this.#contentOf(reading);
+    this.body.dataset.reading = name;
+    this.body.replaceChildren(...content);
+  }
+
+  async #contentOf({ name, text }) {
+    if (this.bytes.length === 0) return [el("p", { class: "muted" }, "The value is empty.")];
+    const notes = isEncrypted(this.bytes) ? [notice("note", encryption(this.bytes))] : [];
+    if (name === "hex") return [...notes, hexView(this.bytes)];
+    if (name === "kubernetes") return this.#kubernetes();
+    if (name === "text") return [...notes, textView(this.bytes)];
+    return [textView(ofText(text()), name)];
+  }
+
+  async #kubernetes() {
+    try {
+      const { value, note } = await decodeKubernetes(this.bytes);
+      return [note ? notice("note", note) : "", textView(ofText(writeYaml(value)), "yaml")];
+    } catch (error) {
+      return [notice("note", `This begins as an object of Kubernetes but cannot be read as one: ${error.message}.`), hexView(this.bytes)];
+    }
+  }
+}
+
+// Text in full up to some size; the rest on demand, in parts that the browser lays out when they are seen.
+function textView(bytes, language = "") {
+  const box = el("pre", { class: "code", dir: "ltr", "data-test": "value-text" });
+  box.append(...coloured(bytes.subarray(0, boundary(bytes, SHOWN_MAX)), language));
+  if (bytes.length <= SHOWN_MAX) return box;
+  const rest = button(`Show all ${humanBytes(bytes.length)}`, { "data-test": "show-all" }, () => {
+    for (let at = boundary(bytes, SHOWN_MAX); at < bytes.length; ) {
+      const end = boundary(bytes, at + SHOWN_MAX);
+      box.append(el("span", { class: "part" }, nodes(bytes.subarray(at, end), true)));
+      at = end;
+    }
+    note.remove();
+  });
+  const note = el("div", { class: "cut" }, `The first ${humanBytes(SHOWN_MAX)} of ${grouped(bytes.length)} bytes. `, rest);
+  return el("div", {}, box, note);
+}
+
+// The last place up to `at` that does not cut a character of UTF-8.
+function boundary(bytes, at) {
+  if (at >= bytes.length) return bytes.length;
+  let end = at;
+  while (end > at - 4 && (bytes[end] & 0xc0) === 0x80) end--;
+  return end;
+}
+
+const NAME = { json: /^(\s*)("(?:[^"\\]|\\.)*")(:)/, yaml: /^(\s*(?:- )*)([^\s"#:-][^:"]*|"(?:[^"\\]|\\.)*")(:)(?=\s|$)/ };
+
+function coloured(bytes, language) {
+  const pattern = NAME[language];
+  const content = pattern && textOf(bytes);
+  const lines = content?.split("\n");
+  if (!lines || lines.length > COLOURED_LINES_MAX) return nodes(bytes, true);
+  return lines.flatMap((line, at) => {
+    const end = at < lines.length - 1 ? "\n" : "";
+    const found = pattern.exec(line);
+    if (!found) return nodes(ofText(line + end), true);
+    const [all, space, name] = found;
+    return [space, el("span", { class: "member" }, nodes(ofText(name))), ...nodes(ofText(all.slice(space.length + name.length) + line.slice(all.length) + end), true)];
+  });
+}
+
+function hexView(bytes) {
+  const box = el("pre", { class: "code hex", "data-test": "value-hex" }, hexLines(bytes, 0, HEX_LINES).join("\n"));
+  let at = HEX_LINES * 16;
+  if (at >= bytes.length) return box;
+  const more = button(`Show ${HEX_LINES} lines more`, {}, () => {
+    box.append("\n" + hexLines(bytes, at, HEX_LINES).join("\n"));
+    at += HEX_LINES * 16;
+    if (at >= bytes.length) note.remove();
+  });
+  const note = el("div", { class: "cut" }, `${grouped(bytes.length)} bytes. `, more);
+  return el("div", {}, box, note);
+}
+
+// Arrow keys between tabs, as the pattern of tabs asks for.
+export function moveBetweenTabs(event) {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (!step) return;
+  const tabs = [...event.currentTarget.querySelectorAll("[role=tab]")];
+  const next = tabs[(tabs.indexOf(document.activeElement) + step + tabs.length) % tabs.length];
+  event.preventDefault();
+  next.focus();
+  next.click();
+}
