@@ -29,7 +29,7 @@ async function ask(key, value, revision, now) {
       el("p", { class: "key-name" }, shown(key)),
       el("p", {}, now
         ? `The value of revision ${grouped(revision)} replaces that of revision ${grouped(seen)}, if the key is still so:`
-        : `The key was deleted. It is made again with the value of revision ${grouped(revision)}:`),
+        : `The key was deleted. It is created again with the value of revision ${grouped(revision)}:`),
       differenceView(compared),
       now?.lease ? notice("note", "The key keeps the lease that it has now.") : null,
     ],

@@ -2,7 +2,7 @@
 // it went or came.
 
 import { nodes, ofText } from "./bytes.js";
-import { button, el } from "./dom.js";
+import { button, el, fill } from "./dom.js";
 import { difference, withContext } from "./diff.js";
 import { grouped } from "./figures.js";
 import { linesOf } from "./value.js";
@@ -34,12 +34,12 @@ export function differenceView(compared) {
     return el("p", { class: "muted", "data-test": "difference" }, "Both values read the same.");
   }
   const body = el("tbody");
-  const fill = (context) => {
+  const showWith = (context) => {
     const parts = withContext(compared.lines, context);
-    body.replaceChildren(...parts.slice(0, LINES_SHOWN_MAX).map((part) => lineOf(part, () => fill(Infinity))));
+    fill(body, ...parts.slice(0, LINES_SHOWN_MAX).map((part) => lineOf(part, () => showWith(Infinity))));
     if (parts.length > LINES_SHOWN_MAX) body.append(lineOf({ skipped: parts.length - LINES_SHOWN_MAX }));
   };
-  fill(3);
+  showWith(3);
   const note = compared.exact ? null : el("p", { class: "muted small" }, "The values differ too much for a comparison by lines: the old part stands before the new one.");
   return el("div", {}, note, el("div", { class: "table-box difference", tabindex: "0", role: "region", "aria-label": "Difference", "data-test": "difference" },
     el("table", { class: "lines" }, body)));

@@ -12,6 +12,11 @@ export function el(tag, attributes = {}, ...children) {
   return element;
 }
 
+// Replaces what is in a box; null, undefined and false are left out.
+export function fill(box, ...content) {
+  box.replaceChildren(...content.flat(Infinity).filter((one) => one !== null && one !== undefined && one !== false));
+}
+
 export function button(text, attributes, action) {
   return el("button", { type: "button", ...attributes, click: action }, text);
 }

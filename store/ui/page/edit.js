@@ -3,7 +3,7 @@
 
 import { escaped, fromBase64, isPlainText, ofText, parseEscaped, parseHex, textOf, toAddress, toHex } from "./bytes.js";
 import { compareValues, differenceView } from "./difference.js";
-import { button, el, notice } from "./dom.js";
+import { button, el, fill, notice } from "./dom.js";
 import { grouped } from "./figures.js";
 import { parseJson } from "./json.js";
 import { isKubernetes } from "./kubernetes.js";
@@ -31,7 +31,7 @@ function bestForm(bytes) {
 }
 
 export class Editor {
-  // `kv` is the key as it was seen, null for a key to be made.
+  // `kv` is the key as it was seen, null for a key to be created.
   constructor({ key, kv, closed, saved }) {
     Object.assign(this, { key, closed, saved });
     const draft = draftOf(key);
@@ -52,7 +52,7 @@ export class Editor {
         el("label", { class: "spaced" }, "Written as ", this.choice)),
       this.problem,
       el("p", { class: "muted small" }, this.seen === "0"
-        ? "The key is made only if it is still not there."
+        ? "The key is created only if it is still not there."
         : `Saved only if the key is still at revision ${grouped(this.seen)}. Ctrl+Enter saves.`));
   }
 
@@ -89,10 +89,10 @@ export class Editor {
       if (wanted === "text" && !isPlainText(bytes)) throw new Error("The value has bytes that a text field would change or hide.");
       this.form = wanted;
       this.area.value = FORMS[wanted].write(bytes);
-      this.problem.replaceChildren();
+      fill(this.problem);
     } catch (error) {
       this.choice.value = this.form;
-      this.problem.replaceChildren(notice("bad", error.message));
+      fill(this.problem, notice("bad", error.message));
     }
   }
 
@@ -112,7 +112,7 @@ export class Editor {
         this.saved(revision);
       } else await this.#conflict(now, value);
     } catch (error) {
-      this.problem.replaceChildren(notice("bad", error.sentence ?? error.message));
+      fill(this.problem, notice("bad", error.sentence ?? error.message));
     } finally {
       this.save.disabled = false;
     }
@@ -125,7 +125,7 @@ export class Editor {
     if (warned || !/^\s*[[{]/.test(textOf(this.original) ?? "") || !json(this.original) || json(value)) return false;
     this.save.dataset.warned = "yes";
     this.save.textContent = "Save all the same";
-    this.problem.replaceChildren(notice("bad", "The value was JSON, and what you wrote is not. Mend it, or save it all the same."));
+    fill(this.problem, notice("bad", "The value was JSON, and what you wrote is not. Mend it, or save it all the same."));
     return true;
   }
 
@@ -135,12 +135,12 @@ export class Editor {
     const text = now
       ? `Not saved: the key was changed since you saw it, from revision ${grouped(this.seen)} to ${grouped(now.mod_revision)}. From its value now to yours:`
       : "Not saved: the key was deleted since you saw it. From nothing to your value:";
-    this.problem.replaceChildren(
+    fill(this.problem,
       el("div", { class: "notice bad", role: "alert", "data-test": "conflict" }, text),
       differenceView(compared),
       el("div", { class: "actions" },
         button("Take the value as it is now", { "data-test": "take-current" }, () => this.#cancel()),
-        button(now ? `Save mine over revision ${grouped(now.mod_revision)}` : "Make it again with mine", { class: "danger", "data-test": "save-over" }, () => {
+        button(now ? `Save mine over revision ${grouped(now.mod_revision)}` : "Create it again with mine", { class: "danger", "data-test": "save-over" }, () => {
           this.seen = now?.mod_revision ?? "0";
           this.lease = now?.lease ?? null;
           this.#save();
@@ -168,7 +168,7 @@ export function askForNewKey(prefix) {
         if (!mayWrite(key)) throw new Error("Your user may not write this key.");
         finish(key);
       } catch (error) {
-        problem.replaceChildren(notice("bad", error.message));
+        fill(problem, notice("bad", error.message));
       }
     };
     dialog.append(el("form", { submit },

@@ -60,3 +60,20 @@ export function moment(milliseconds) {
 }
 
 export const hexId = (id) => BigInt(id ?? 0).toString(16);
+
+const DAY = 86_400_000; // ms
+
+function clock(milliseconds) {
+  const date = new Date(milliseconds);
+  const near = Math.abs(Date.now() - milliseconds) < DAY / 2;
+  return near ? date.toLocaleTimeString() : date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+}
+
+// The time between two moments of which either may be unknown, or null if nothing is known.
+export function period({ after, before }) {
+  if (before === null) return null;
+  const title = `${after === null ? "" : `after ${new Date(after).toISOString()}, `}before ${new Date(before).toISOString()}`;
+  if (after === null) return el("span", { title }, `before ${clock(before)}`);
+  if (before - after < 15_000) return el("span", { title }, `${clock(before)}, ${ago(before)}`);
+  return el("span", { title }, `between ${clock(after)} and ${clock(before)}`);
+}

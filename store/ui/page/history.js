@@ -1,14 +1,15 @@
 // A key's history: the newest version, then the one at the revision before it, and so on back to where the
-// key was made or compaction has removed it. Earlier lives of a key, before it was deleted, are found by a
-// watch of this key from the oldest revision that is kept.
+// key was created or compaction has removed it. What was before a deletion is found by a watch of this key
+// from the oldest revision that is kept.
 
 import { CallError, range } from "./api.js";
 import { link } from "./address.js";
 import { bringBack } from "./bringback.js";
 import { fromBase64, toBase64 } from "./bytes.js";
 import { compareValues, differenceView, sizeOfChange } from "./difference.js";
-import { button, el, empty, notice } from "./dom.js";
-import { grouped, humanBytes } from "./figures.js";
+import { button, el, empty, fill, notice } from "./dom.js";
+import { grouped, humanBytes, period } from "./figures.js";
+import { momentsOf } from "./moments.js";
 import { mayWrite } from "./session.js";
 import { eventsOf } from "./past.js";
 
@@ -31,7 +32,7 @@ export class HistoryView {
   }
 
   async load() {
-    if (this.versions.length === 0) return this.#findLives();
+    if (this.versions.length === 0) return this.#findAll();
     await this.#walk(STEPS);
     await this.#render();
   }
@@ -40,12 +41,12 @@ export class HistoryView {
     for (let step = 0; step < steps && this.end === null; step++) {
       const oldest = this.versions[this.versions.length - 1];
       if (oldest.isFirst) {
-        this.end = "made";
+        this.end = "created";
         break;
       }
       try {
         const { kvs = [] } = await range({ key: toBase64(this.key), revision: String(BigInt(oldest.revision) - 1n) });
-        if (kvs.length === 0) this.end = "made";
+        if (kvs.length === 0) this.end = "created";
         else this.versions.push(versionOf(kvs[0]));
       } catch (error) {
         if (!(error instanceof CallError) || !error.compacted) throw error;
@@ -56,17 +57,17 @@ export class HistoryView {
 
   async #render() {
     if (this.versions.length === 0) {
-      this.element.replaceChildren(empty("No history", "In the revisions that are kept there is no such key."));
+      fill(this.element, empty("No history", "In the revisions that are kept there is no such key."));
       return;
     }
-    this.list.replaceChildren(...this.versions.map((version, at) => this.#item(version, at)));
-    this.foot.replaceChildren(...this.#more());
+    fill(this.list, ...this.versions.map((version, at) => this.#item(version, at)));
+    fill(this.foot, ...this.#more());
     await this.#choose(this.chosen);
     this.#measure();
   }
 
   #item(version, at) {
-    const what = version.value === null ? "deleted" : version.isFirst ? "made" : "changed";
+    const what = version.value === null ? "deleted" : version.isFirst ? "created" : "changed";
     const size = version.value === null ? "" : humanBytes(version.value.length);
     const changed = el("span", { class: "change" });
     version.changed = changed;
@@ -75,16 +76,16 @@ export class HistoryView {
   }
 
   #more() {
-    const lives = button("Look for earlier lives of this key", { "data-test": "lives" }, () => this.#findLives());
+    const before = button("Look before that", { "data-test": "before" }, () => this.#findAll());
     if (this.end === null) return [button(`Show ${STEPS} earlier`, { "data-test": "older" }, () => this.#older())];
     if (this.end === "compacted") return [el("p", { class: "muted small" }, "What was before is compacted: no longer kept.")];
     if (this.end === "all") return [el("p", { class: "muted small" }, "This is all that is kept.")];
     if (this.end === "many") return [el("p", { class: "muted small" }, `Only the first ${grouped(EVENTS_MAX)} events that are kept are shown.`)];
-    return [el("p", { class: "muted small" }, "The key was made here."), lives];
+    return [el("p", { class: "muted small" }, "The key was created here. It may have been there before, and deleted."), before];
   }
 
   async #older() {
-    this.foot.replaceChildren(el("p", { class: "muted small" }, "Reading…"));
+    fill(this.foot, el("p", { class: "muted small" }, "Reading…"));
     await this.#walk(STEPS);
     await this.#render();
   }
@@ -98,7 +99,7 @@ export class HistoryView {
       version.changed?.replaceChildren(version.measured);
       await new Promise((resolve) => setTimeout(resolve));
     }
-    for (const version of this.versions) if (version.measured) version.changed.replaceChildren(version.measured);
+    for (const version of this.versions) if (version.measured) fill(version.changed, version.measured);
   }
 
   async #choose(at) {
@@ -108,15 +109,16 @@ export class HistoryView {
     for (const [place, item] of [...this.list.children].entries()) {
       item.firstChild.setAttribute("aria-current", place === at ? "true" : "false");
     }
-    const content = [el("div", { class: "version-head" }, el("h2", {}, `Revision ${grouped(version.revision)}`), el("div", { class: "actions" }, this.#actions(version, at)))];
+    const when = period(momentsOf(version.revision));
+    const content = [el("div", { class: "version-head" }, el("h2", {}, `Revision ${grouped(version.revision)}`, when ? el("span", { class: "muted when" }, when) : ""), el("div", { class: "actions" }, this.#actions(version, at)))];
     if (version.value === null) content.push(el("p", { class: "muted" }, "The key was deleted."));
     else if (!before && !version.isFirst) content.push(notice("note", "The version before this one is not known, so there is no difference to show."));
     else {
       const compared = await compareValues(before?.value ?? NOTHING, version.value);
-      const what = before?.value ? `Changed since revision ${grouped(before.revision)}, as ${compared.reading}: ` : `Made with this value, as ${compared.reading}: `;
+      const what = before?.value ? `Changed since revision ${grouped(before.revision)}, as ${compared.reading}: ` : `Created with this value, as ${compared.reading}: `;
       content.push(el("p", { class: "muted" }, what, sizeOfChange(compared)), differenceView(compared));
     }
-    if (this.chosen === at) this.detail.replaceChildren(...content);
+    if (this.chosen === at) fill(this.detail, ...content);
   }
 
   #actions(version, at) {
@@ -128,8 +130,8 @@ export class HistoryView {
     })];
   }
 
-  async #findLives() {
-    this.foot.replaceChildren(el("p", { class: "muted small", role: "status" }, "Searching the revisions that are kept…"));
+  async #findAll() {
+    fill(this.foot, el("p", { class: "muted small", role: "status" }, "Searching the revisions that are kept…"));
     try {
       const found = (await eventsOf(this.key, EVENTS_MAX)).map(({ type, kv }) =>
         type === "DELETE" ? { revision: kv.mod_revision, value: null, isFirst: false } : versionOf(kv));
@@ -138,7 +140,7 @@ export class HistoryView {
       this.chosen = Math.min(this.chosen, this.versions.length - 1);
       await this.#render();
     } catch (error) {
-      this.foot.replaceChildren(notice("bad", error.sentence ?? error.message));
+      fill(this.foot, notice("bad", error.sentence ?? error.message));
     }
   }
 }

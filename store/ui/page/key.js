@@ -3,11 +3,12 @@
 import { CallError, range } from "./api.js";
 import { go, link } from "./address.js";
 import { escaped, fromBase64, shown, toBase64 } from "./bytes.js";
-import { button, confirm, el, empty, notice, toast } from "./dom.js";
-import { bytes, grouped, hexId } from "./figures.js";
+import { button, confirm, el, empty, fill, notice, toast } from "./dom.js";
+import { bytes, grouped, hexId, period } from "./figures.js";
 import { draftOf, Editor } from "./edit.js";
 import { HistoryView } from "./history.js";
 import { backLink, fact } from "./keys.js";
+import { momentsOf } from "./moments.js";
 import { mayWrite } from "./session.js";
 import { deleteIfSeen } from "./txn.js";
 import { bringBack } from "./bringback.js";
@@ -34,7 +35,7 @@ export class KeyPane {
     } catch (error) {
       if (!(error instanceof CallError)) throw error;
       const text = error.compacted ? `Revision ${grouped(this.revision)} is no longer kept: compaction removed it.` : error.sentence;
-      if (!this.closed) this.place.replaceChildren(backLink(this.revision), this.#title(), notice("bad", text));
+      if (!this.closed) fill(this.place, backLink(this.revision), this.#title(), notice("bad", text));
     } finally {
       this.place.removeAttribute("aria-busy");
     }
@@ -58,7 +59,7 @@ export class KeyPane {
     const show = button("Show it as it is now", { "data-test": "show-now" }, () => this.load());
     if (this.stale.dataset.revision === current) return;
     this.stale.dataset.revision = current;
-    this.stale.replaceChildren(notice("note", what, " ", show));
+    fill(this.stale, notice("note", what, " ", show));
   }
 
   #title() {
@@ -66,13 +67,13 @@ export class KeyPane {
   }
 
   async #render() {
-    this.stale.replaceChildren();
+    fill(this.stale);
     delete this.stale.dataset.revision;
     const draft = draftOf(this.key);
     const editing = !this.revision && mayWrite(this.key) && (this.edit || (draft && !this.kv));
     if (!this.kv && !editing && this.show !== "history") return this.#renderAbsent();
     const content = el("div", { id: "key-content" });
-    this.place.replaceChildren(backLink(this.revision), this.#title(), this.#past(), this.stale, this.#facts(), this.#bar(), content);
+    fill(this.place, backLink(this.revision), this.#title(), this.#past(), this.stale, this.#facts(), this.#bar(), content);
     if (this.show === "history") return this.#renderHistory(content);
     if (editing) return this.#renderEditor(content);
     if (draft) content.append(notice("note", "There is a text here that you have not saved. ", button("Go on with it", {}, () => this.#renderEditor(content))));
@@ -82,9 +83,9 @@ export class KeyPane {
   #renderAbsent() {
     const at = this.revision ? ` at revision ${grouped(this.revision)}` : "";
     const make = !this.revision && mayWrite(this.key)
-      ? button("Make it", { class: "primary", "data-test": "make" }, () => { this.edit = true; this.#render(); }) : null;
+      ? button("Create it", { class: "primary", "data-test": "make" }, () => { this.edit = true; this.#render(); }) : null;
     const past = el("a", { class: "button", href: this.#link({ show: "history" }), "data-test": "absent-history" }, "Its history");
-    this.place.replaceChildren(backLink(this.revision), this.#title(), empty(`There is no such key${at}`, "It may have been deleted: its history says."), el("div", { class: "actions" }, make, past));
+    fill(this.place, backLink(this.revision), this.#title(), empty(`There is no such key${at}`, "It may have been deleted: its history says."), el("div", { class: "actions" }, make, past));
   }
 
   #past() {
@@ -96,10 +97,12 @@ export class KeyPane {
     if (!this.kv) return null;
     const { mod_revision, create_revision, version, lease, value = "" } = this.kv;
     const size = value ? Math.floor((value.length * 3) / 4) - (value.endsWith("==") ? 2 : value.endsWith("=") ? 1 : 0) : 0;
-    return el("dl", { class: "facts" },
+    const when = period(momentsOf(mod_revision));
+    return el("dl", { class: "facts", id: "facts" },
       fact("Changed", el("span", { class: "figure", title: "the revision of its last change" }, `revision ${grouped(mod_revision)}`)),
-      fact("Made", el("span", { class: "figure" }, `revision ${grouped(create_revision)}`)),
-      fact("Version", el("span", { class: "figure", title: "changes since it was made" }, grouped(version))),
+      when ? fact("When", when) : null,
+      fact("Created", el("span", { class: "figure" }, `revision ${grouped(create_revision)}`)),
+      fact("Version", el("span", { class: "figure", title: "changes since it was created" }, grouped(version))),
       fact("Value", bytes(size)),
       lease ? fact("Lease", el("a", { href: link("leases", { lease }) }, hexId(lease))) : null);
   }
@@ -145,7 +148,7 @@ export class KeyPane {
         document.getElementById("edit")?.focus();
       },
     });
-    place.replaceChildren(editor.element);
+    fill(place, editor.element);
     editor.focus();
   }
 

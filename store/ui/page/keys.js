@@ -3,13 +3,18 @@
 import { CallError, range } from "./api.js";
 import { go, link } from "./address.js";
 import { equal, shown, toBase64 } from "./bytes.js";
-import { button, el, empty, notice } from "./dom.js";
+import { button, el, empty, fill, notice } from "./dom.js";
 import { bytes, count, grouped } from "./figures.js";
+import { askForMoments, noteRevision } from "./moments.js";
 import { every } from "./poll.js";
 import { Search } from "./search.js";
 import { mayReadEverything, mayWrite, session, startingPoints } from "./session.js";
 import { TimeBar } from "./time.js";
 import { Tree } from "./tree.js";
+
+function treeHead() {
+  return el("div", { id: "tree-head", "aria-hidden": "true" }, el("span", {}, "Name"), el("span", {}, "Keys"), el("span", {}, "Bytes"));
+}
 
 export class KeysView {
   constructor(main) {
@@ -25,7 +30,8 @@ export class KeysView {
         button("New key", { id: "new-key" }, () => this.#newKey())),
       this.time.element, this.search.results, this.place);
     this.view = el("div", { class: "keys-view" }, this.side, this.pane);
-    main.replaceChildren(this.view);
+    fill(main, this.view);
+    this.moments = askForMoments();
     this.end = every(() => this.#poll());
   }
 
@@ -50,7 +56,7 @@ export class KeysView {
     try {
       const points = startingPoints();
       if (points.length === 0) {
-        this.place.replaceChildren(empty("Nothing to read", `The roles of ${session.user} let it read no key. The user root can grant a role a range of keys.`));
+        fill(this.place, empty("Nothing to read", `The roles of ${session.user} let it read no key. The user root can grant a role a range of keys.`));
         this.seen = "0";
         return;
       }
@@ -58,7 +64,7 @@ export class KeysView {
       await this.tree.load(points, rev);
       this.seen = now;
       this.time.show(rev, now);
-      this.place.replaceChildren(...this.#treeNotes(points, rev), this.tree.element);
+      fill(this.place, ...this.#treeNotes(points, rev), treeHead(), this.tree.element);
       if (this.params.key) await this.tree.reveal(this.params.key);
     } catch (error) {
       if (!(error instanceof CallError)) throw error;
@@ -66,7 +72,7 @@ export class KeysView {
       this.seen ??= "0";
       if (error.needsSignIn) return;
       const text = error.compacted ? `Revision ${grouped(rev)} is no longer kept: compaction removed it.` : error.sentence;
-      this.place.replaceChildren(notice("bad", text));
+      fill(this.place, notice("bad", text));
     }
   }
 
@@ -84,6 +90,7 @@ export class KeysView {
     const [point] = startingPoints();
     const key = point.prefix.length > 0 ? point.prefix : new Uint8Array([0]);
     const { header } = await range({ key: toBase64(key), keys_only: true, limit: "1" });
+    noteRevision(header.revision ?? "1");
     return header.revision ?? "1";
   }
 
@@ -118,18 +125,19 @@ export class KeysView {
       if (!equal(this.tree.current?.name ?? new Uint8Array(0), params.key)) {
         this.tree.reveal(params.key).catch(() => this.tree.mark(null));
       }
+      await this.moments;
       await this.keyPane.load();
       return;
     }
     if (params.prefix) return this.#showPrefix(params.prefix, rev);
-    this.pane.replaceChildren(empty("Choose a key", "The tree shows keys by their slashes, with the number of keys and the bytes below each prefix. ",
+    fill(this.pane, empty("Choose a key", "The tree shows keys by their slashes, with the number of keys and the bytes below each prefix. ",
       el("kbd", {}, "/"), " finds one by name, arrow keys move through the tree."));
   }
 
   #showPrefix(prefix, rev) {
     const node = this.tree.current;
     const known = node && equal(node.name, prefix) && node.count !== null;
-    this.pane.replaceChildren(
+    fill(this.pane,
       backLink(rev),
       el("h1", { class: "key-name" }, shown(prefix)),
       known ? el("dl", { class: "facts" },

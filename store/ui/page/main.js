@@ -2,7 +2,7 @@
 
 import { CallError, token, userName } from "./api.js";
 import { address, go } from "./address.js";
-import { button, el, notice } from "./dom.js";
+import { button, el, fill, notice } from "./dom.js";
 import { KeysView } from "./keys.js";
 import { loadSession, session, signOut } from "./session.js";
 import { SignIn } from "./signin.js";
@@ -34,7 +34,7 @@ async function route() {
     await shown.view?.update(params);
   } catch (error) {
     if (!(error instanceof CallError)) throw error;
-    if (!error.needsSignIn) main.replaceChildren(notice("bad", error.sentence));
+    if (!error.needsSignIn) fill(main, notice("bad", error.sentence));
   }
 }
 
@@ -56,10 +56,10 @@ function markView(name) {
 function showAccount() {
   const place = document.getElementById("account");
   if (session.authentication !== "on" || !token()) {
-    place.replaceChildren();
+    fill(place);
     return;
   }
-  place.replaceChildren(el("span", { id: "user", title: "signed in" }, userName()), button("Sign out", { id: "sign-out" }, () => {
+  fill(place, el("span", { id: "user", title: "signed in" }, userName()), button("Sign out", { id: "sign-out" }, () => {
     signOut();
     location.reload();
   }));
@@ -87,7 +87,7 @@ async function begin() {
     await route();
   } catch (error) {
     if (!(error instanceof CallError)) throw error;
-    if (!signingIn) main.replaceChildren(notice("bad", error.sentence, " ", button("Try again", {}, begin)));
+    if (!signingIn) fill(main, notice("bad", error.sentence, " ", button("Try again", {}, begin)));
   }
 }
 

@@ -3,7 +3,7 @@
 
 import { range } from "./api.js";
 import { concat, escaped, fromBase64, parseEscaped, rangeOfPrefix, shown, toBase64 } from "./bytes.js";
-import { button, el, empty, notice } from "./dom.js";
+import { button, el, empty, fill, notice } from "./dom.js";
 import { grouped } from "./figures.js";
 import { link } from "./address.js";
 import { startingPoints } from "./session.js";
@@ -67,7 +67,7 @@ export class Search {
       await task(parseEscaped(this.input.value), signal);
     } catch (error) {
       if (error.name === "AbortError") return;
-      this.results.replaceChildren(notice("bad", error.sentence ?? error.message));
+      fill(this.results, notice("bad", error.sentence ?? error.message));
     }
   }
 
@@ -82,11 +82,11 @@ export class Search {
     const total = answers.reduce((sum, answer) => sum + Number(answer.count ?? 0), 0);
     const walk = button("Search inside names", { class: "wide", "data-test": "contains" }, () => this.#run((query, s) => this.#walk(query, s)));
     if (found.length === 0) {
-      this.results.replaceChildren(el("p", { class: "muted" }, "No key begins with that."), walk, hint());
+      fill(this.results, el("p", { class: "muted" }, "No key begins with that."), walk, hint());
       return;
     }
     const head = total === 1 ? "1 key begins with that" : `${grouped(total)} keys begin with that${total > found.length ? `, the first ${found.length}:` : ":"}`;
-    this.results.replaceChildren(el("p", { class: "muted" }, head), this.#list(found, text), walk);
+    fill(this.results, el("p", { class: "muted" }, head), this.#list(found, text), walk);
   }
 
   // Walks over the names below the starting points. `place` says where an earlier walk stopped.
@@ -96,7 +96,7 @@ export class Search {
     const found = [];
     let walked = 0;
     const progress = el("p", { class: "muted", role: "status" }, "Searching…");
-    this.results.replaceChildren(progress);
+    fill(this.results, progress);
     while (place.point < points.length && walked < WALK_KEYS_MAX && found.length < FOUND_MAX) {
       const { prefix, single } = points[place.point];
       const whole = single ? { key: toBase64(prefix) } : rangeOfPrefix(prefix);
@@ -118,7 +118,7 @@ export class Search {
     const head = found.length === 1 ? "1 name contains that" : `${grouped(found.length)} names contain that`;
     const more = complete ? null : button("Search on", { class: "wide", "data-test": "search-on" }, () => this.#run((query, s) => this.#walk(query, s, place)));
     const list = found.length > 0 ? this.#list(found, text) : complete ? empty("Nothing found", "No name contains that. Small and capital letters count as equal.") : null;
-    this.results.replaceChildren(...[el("p", { class: "muted", role: "status" }, `${head}; ${seen}${complete ? "" : ", more are left"}.`), list, more].filter(Boolean));
+    fill(this.results, ...[el("p", { class: "muted", role: "status" }, `${head}; ${seen}${complete ? "" : ", more are left"}.`), list, more].filter(Boolean));
   }
 
   #list(keys, text) {

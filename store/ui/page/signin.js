@@ -1,6 +1,6 @@
 // Sign-in with a user of the store.
 
-import { el, notice } from "./dom.js";
+import { el, fill, notice } from "./dom.js";
 import { signIn } from "./session.js";
 
 export class SignIn {
@@ -10,7 +10,7 @@ export class SignIn {
     this.name = el("input", { id: "sign-in-user", name: "username", autocomplete: "username", autocapitalize: "off", spellcheck: "false", required: true });
     this.password = el("input", { id: "sign-in-password", name: "password", type: "password", autocomplete: "current-password" });
     this.submit = el("button", { class: "primary wide", id: "sign-in" }, "Sign in");
-    main.replaceChildren(el("form", { class: "card sign-in", submit: (event) => this.#send(event) },
+    fill(main, el("form", { class: "card sign-in", submit: (event) => this.#send(event) },
       el("h1", {}, "Sign in"),
       el("p", { class: "muted" }, "This store has users. You see and change what your roles allow."),
       reason ? notice("note", reason) : null,
@@ -28,7 +28,7 @@ export class SignIn {
       this.done();
     } catch (error) {
       const wrong = /authentication failed|user name/.test(error.message ?? "");
-      this.problem.replaceChildren(notice("bad", wrong ? "User or password is wrong." : (error.sentence ?? error.message)));
+      fill(this.problem, notice("bad", wrong ? "User or password is wrong." : (error.sentence ?? error.message)));
       this.password.select();
     } finally {
       this.submit.disabled = false;

@@ -1,6 +1,6 @@
 // The store as it was at a revision: a slider over the revisions that are kept.
 
-import { button, el } from "./dom.js";
+import { button, el, fill } from "./dom.js";
 import { grouped } from "./figures.js";
 import { oldestRevision } from "./past.js";
 
@@ -35,7 +35,7 @@ export class TimeBar {
     this.revision = revision;
     if (now) this.now = BigInt(now);
     this.element.classList.toggle("past", revision !== null);
-    this.label.replaceChildren(revision === null ? `Now, revision ${grouped(this.now)}` : el("strong", {}, `As it was at revision ${grouped(revision)}`));
+    fill(this.label, revision === null ? `Now, revision ${grouped(this.now)}` : el("strong", {}, `As it was at revision ${grouped(revision)}`));
     this.toggle.textContent = revision === null ? (this.panel.hidden ? "Look back" : "Close") : "Back to now";
     if (revision !== null && this.panel.hidden) this.#open();
     this.#place();

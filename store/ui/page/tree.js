@@ -10,8 +10,9 @@ const PAGE = 200;
 const PAGE_MAX = 1000;
 // Calls for one page, when the server stops early.
 const CALLS_MAX = 5;
-// A level with only one prefix in it is opened with its parent, so many levels deep.
+// A level with only one prefix in it is opened with its parent, so many levels deep, if there are few keys beside it.
 const CHAIN_MAX = 4;
+const CHAIN_KEYS_MAX = 20;
 
 export class Tree {
   // `selected` is called with a node when the user chooses it.
@@ -197,9 +198,11 @@ export class Tree {
 
   async #openChain(root) {
     let level = root ? root.children : this.roots;
-    for (let depth = 0; depth < CHAIN_MAX && level?.length === 1 && level[0].isPrefix; depth++) {
-      await this.open(level[0]);
-      level = level[0].children;
+    for (let depth = 0; depth < CHAIN_MAX && level.length <= CHAIN_KEYS_MAX; depth++) {
+      const prefixes = level.filter((node) => node.isPrefix);
+      if (prefixes.length !== 1) return;
+      await this.open(prefixes[0]);
+      level = prefixes[0].children;
     }
   }
 

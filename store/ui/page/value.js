@@ -1,7 +1,7 @@
 // A value in each of its readings: text, JSON, YAML, hex, and the objects that Kubernetes stores.
 
 import { hexLines, nodes, ofText, textOf } from "./bytes.js";
-import { button, el, notice } from "./dom.js";
+import { button, el, fill, notice } from "./dom.js";
 import { grouped, humanBytes } from "./figures.js";
 import { parseJson, writeJson } from "./json.js";
 import { decodeKubernetes, encryption, isEncrypted, isKubernetes } from "./kubernetes.js";
@@ -72,7 +72,7 @@ export class ValueView {
     const reading = this.readings.find((one) => one.name === name);
     const content = await this.#contentOf(reading);
     this.body.dataset.reading = name;
-    this.body.replaceChildren(...content);
+    fill(this.body, ...content);
   }
 
   async #contentOf({ name, text }) {
