@@ -17,8 +17,8 @@ use crate::transfer::HoldNotice;
 use crate::versions::{HeldVersions, Versions};
 use crate::{
     Applier, Batch, Entry, Error, HardState, Import, ImportNotice, KeyChange, Lineage, Options,
-    Recovered, Replayed, Snapshot, Status, UpkeepStatus, Version, append, count, entry, recovery,
-    trees,
+    Recovered, Replayed, Snapshot, Status, Survey, UpkeepStatus, Version, append, count, entry,
+    recovery, survey, trees,
 };
 use bytes::Bytes;
 use environment::Disk;
@@ -265,6 +265,21 @@ impl Engine {
     pub fn count(&self, snapshot: &Snapshot, start: &[u8], end: Option<&[u8]>, at: i64) -> u64 {
         let accounting = &self.0.records.log_view.accounting;
         count::count(accounting, snapshot, (start, end), at)
+    }
+
+    /// Counts the keys that [`Snapshot::range`] yields, and the bytes of their records, within
+    /// `steps`, from which the steps that it takes are subtracted. What does not fit is estimated.
+    ///
+    /// `snapshot` must come from this engine.
+    pub fn survey(
+        &self,
+        snapshot: &Snapshot,
+        (start, end): (&[u8], Option<&[u8]>),
+        at: i64,
+        steps: &mut u64,
+    ) -> Survey {
+        let accounting = &self.0.records.log_view.accounting;
+        survey::survey(accounting, snapshot, (start, end), at, steps)
     }
 
     /// Size of a log segment, chosen when the directory was created.

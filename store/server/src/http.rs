@@ -10,7 +10,7 @@ mod page;
 mod profile;
 mod ui;
 
-pub(crate) use access::OverTls;
+pub(crate) use access::{OverTls, refuse_foreign_page};
 
 use std::sync::Arc;
 

@@ -43,6 +43,12 @@ impl PeerMetrics {
         Arc::clone(lock(&self.0).entry(member).or_insert_with(fresh))
     }
 
+    /// The mean of the round trips to a member, in seconds; `None` before the first one.
+    pub(super) fn mean_round_trip(&self, member: u64) -> Option<f64> {
+        let reading = self.of(member).round_trips.read();
+        (reading.count > 0).then(|| reading.sum / reading.count as f64)
+    }
+
     pub(super) fn round_trip(&self, member: u64, took: Duration) {
         self.of(member).round_trips.observe(took);
     }
