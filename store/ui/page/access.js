@@ -60,7 +60,7 @@ function noUsers() {
   return el("div", { class: "card stack" },
     notice("note", "Sign-in is off: whatever reaches this port may read and change everything."),
     el("p", { class: "muted" }, "This makes the user root and a user that reads one prefix, and switches sign-in on:"),
-    command("inkstone user add root\ninkstone role add reader\ninkstone role grant-permission reader --prefix read /app/\ninkstone user add alice\ninkstone user grant-role alice reader\ninkstone auth enable"));
+    command("inkstone user add root\ninkstone role add reader\ninkstone role grant-permission reader read /app/ --prefix\ninkstone user add alice\ninkstone user grant-role alice reader\ninkstone auth enable"));
 }
 
 async function rolePermissions(name) {

@@ -32,12 +32,6 @@ export function humanSeconds(seconds) {
   return `${Math.floor(value / 86400)} days`;
 }
 
-export function humanMilliseconds(microseconds) {
-  const value = Number(microseconds ?? 0);
-  if (value < 1000) return `${Math.round(value)} µs`;
-  return value < 100_000 ? `${(value / 1000).toFixed(1)} ms` : `${(value / 1000).toFixed(0)} ms`;
-}
-
 export function ago(milliseconds) {
   const seconds = (Date.now() - milliseconds) / 1000;
   if (seconds < 3) return "just now";
@@ -69,11 +63,10 @@ function clock(milliseconds) {
   return near ? date.toLocaleTimeString() : date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 }
 
-// The time between two moments of which either may be unknown, or null if nothing is known.
+// The time between two moments; null if one is unknown.
 export function period({ after, before }) {
-  if (before === null) return null;
-  const title = `${after === null ? "" : `after ${new Date(after).toISOString()}, `}before ${new Date(before).toISOString()}`;
-  if (after === null) return el("span", { title }, `before ${clock(before)}`);
+  if (before === null || after === null) return null;
+  const title = `after ${new Date(after).toISOString()}, before ${new Date(before).toISOString()}`;
   if (before - after < 15_000) return el("span", { title }, `${clock(before)}, ${ago(before)}`);
   return el("span", { title }, `between ${clock(after)} and ${clock(before)}`);
 }

@@ -61,7 +61,8 @@ export class HistoryView {
       return;
     }
     fill(this.list, ...this.versions.map((version, at) => this.#item(version, at)));
-    fill(this.foot, ...this.#more());
+    const timeless = this.versions.every(({ revision }) => period(momentsOf(revision)) === null);
+    fill(this.foot, ...this.#more(), timeless ? el("p", { class: "muted small" }, "The store counts changes and keeps no times. Where this page saw a change itself, it says when.") : null);
     await this.#choose(this.chosen);
     this.#measure();
   }
@@ -71,7 +72,7 @@ export class HistoryView {
     const size = version.value === null ? "" : humanBytes(version.value.length);
     const changed = el("span", { class: "change" });
     version.changed = changed;
-    return el("li", {}, el("button", { type: "button", class: "version-choice", "aria-controls": "version", "data-test": "version", "data-revision": version.revision, click: () => this.#choose(at) },
+    return el("li", {}, el("button", { type: "button", class: "version-choice", "aria-controls": "version", "data-test": "version", "data-revision": version.revision, click: () => this.#chosenByUser(at) },
       el("span", { class: "figure" }, grouped(version.revision)), el("span", { class: `what ${what}` }, what), changed, el("span", { class: "figure muted" }, size)));
   }
 
@@ -111,7 +112,7 @@ export class HistoryView {
     }
     const when = period(momentsOf(version.revision));
     const content = [el("div", { class: "version-head" }, el("h2", {}, `Revision ${grouped(version.revision)}`, when ? el("span", { class: "muted when" }, when) : ""), el("div", { class: "actions" }, this.#actions(version, at)))];
-    if (version.value === null) content.push(el("p", { class: "muted" }, "The key was deleted."));
+    if (version.value === null) content.push(el("p", { class: "muted" }, "The key was deleted here. To bring a value back, choose the version before."));
     else if (!before && !version.isFirst) content.push(notice("note", "The version before this one is not known, so there is no difference to show."));
     else {
       const compared = await compareValues(before?.value ?? NOTHING, version.value);
@@ -119,6 +120,12 @@ export class HistoryView {
       content.push(el("p", { class: "muted" }, what, sizeOfChange(compared)), differenceView(compared));
     }
     if (this.chosen === at) fill(this.detail, ...content);
+  }
+
+  // On a narrow screen the difference is below the list.
+  async #chosenByUser(at) {
+    await this.#choose(at);
+    if (this.detail.getBoundingClientRect().top > innerHeight * 0.7) this.detail.scrollIntoView({ behavior: "smooth" });
   }
 
   #actions(version, at) {
@@ -137,6 +144,8 @@ export class HistoryView {
         type === "DELETE" ? { revision: kv.mod_revision, value: null, isFirst: false } : versionOf(kv));
       if (found.length > 0) this.versions = found.reverse();
       this.end = found.length >= EVENTS_MAX ? "many" : "all";
+      const lastValue = this.versions.findIndex(({ value }) => value !== null);
+      if (this.versions[this.chosen]?.value === null && lastValue >= 0) this.chosen = lastValue;
       this.chosen = Math.min(this.chosen, this.versions.length - 1);
       await this.#render();
     } catch (error) {

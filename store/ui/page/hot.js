@@ -40,6 +40,7 @@ export class HotPrefixes {
     const sorted = [...this.counts].sort((a, b) => b[1] - a[1]).slice(0, most);
     return sorted.map(([prefix, events]) => ({
       prefix: Uint8Array.from(prefix, (character) => character.charCodeAt(0)),
+      events,
       rate: this.seconds > 0 ? events / this.seconds : 0,
     }));
   }

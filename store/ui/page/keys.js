@@ -12,6 +12,8 @@ import { mayReadEverything, mayWrite, session, startingPoints } from "./session.
 import { TimeBar } from "./time.js";
 import { Tree } from "./tree.js";
 
+const LARGEST = 8;
+
 function treeHead() {
   return el("div", { id: "tree-head", "aria-hidden": "true" }, el("span", {}, "Name"), el("span", {}, "Keys"), el("span", {}, "Bytes"));
 }
@@ -45,7 +47,7 @@ export class KeysView {
     this.params = params;
     const rev = params.rev ?? null;
     this.search.revision = rev;
-    this.view.classList.toggle("chosen", Boolean(params.key ?? params.prefix));
+    this.view.classList.toggle("chosen", Boolean(params.key));
     const reload = this.seen === null || (before.rev ?? null) !== rev;
     if (reload) await this.#loadTree(rev);
     else this.time.show(rev);
@@ -119,6 +121,7 @@ export class KeysView {
     this.keyPane?.close();
     this.keyPane = null;
     if (params.key) {
+      this.pane.classList.remove("prefix");
       const { KeyPane } = await import("./key.js");
       if (this.params !== params) return;
       this.keyPane = new KeyPane(this.pane, { key: params.key, revision: rev, show: params.show ?? "value", edit: params.edit === "1" });
@@ -129,7 +132,12 @@ export class KeysView {
       await this.keyPane.load();
       return;
     }
-    if (params.prefix) return this.#showPrefix(params.prefix, rev);
+    this.pane.classList.toggle("prefix", Boolean(params.prefix));
+    if (params.prefix) {
+      await this.tree.reveal(params.prefix).catch(() => this.tree.mark(null));
+      if (this.params === params) this.#showPrefix(params.prefix, rev);
+      return;
+    }
     fill(this.pane, empty("Choose a key", "The tree shows keys by their slashes, with the number of keys and the bytes below each prefix. ",
       el("kbd", {}, "/"), " finds one by name, arrow keys move through the tree."));
   }
@@ -146,8 +154,22 @@ export class KeysView {
         el("a", { class: "button", href: link("watch", { prefix }) }, "Watch this prefix"),
         mayWrite(prefix) ? button("New key here", { "data-test": "new-here" }, () => this.#newKey(prefix)) : null,
       ),
-      el("p", { class: "muted" }, rev ? "Figures are those of the revision that is shown." : "The figures follow the store every few seconds while the page is looked at."),
+      this.#largestBelow(node, rev),
+      el("p", { class: "muted small" }, rev ? "Figures are those of the revision that is shown." : "The figures follow the store every few seconds while the page is looked at."),
     );
+  }
+
+  // What takes the room below a prefix, of the children that the tree has.
+  #largestBelow(node, rev) {
+    if (!node?.children || node.children.length < 2) return null;
+    const largest = [...node.children].sort((a, b) => Number(b.bytes) - Number(a.bytes)).slice(0, LARGEST);
+    const most = Number(largest[0].bytes) || 1;
+    return el("section", { class: "below" }, el("h2", {}, "Largest below"), el("ol", { class: "bars" }, largest.map((child) => {
+      const bar = el("span");
+      bar.style.width = `${Math.max(0.5, (100 * Number(child.bytes)) / most)}%`;
+      const target = child.isPrefix ? { prefix: child.name, rev } : { key: child.name, rev };
+      return el("li", {}, el("a", { href: link("keys", target) }, shown(child.shownName)), bytes(child.bytes, child.estimated), el("div", { class: "meter", "aria-hidden": "true" }, bar));
+    })));
   }
 
   async #newKey(prefix = this.params.prefix) {

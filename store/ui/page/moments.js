@@ -7,6 +7,7 @@ const STORED = "inkstone.moments";
 const KEPT_MAX = 600;
 
 let samples = read(); // [milliseconds, revision as a number], ascending in both
+let known = []; // the same, as the server says
 
 function read() {
   try {
@@ -39,12 +40,11 @@ function thinned(all) {
   return all.filter((_, at) => at >= half || at % 2 === 0);
 }
 
-// Adds the moments that the server knows, if it can say.
+// Asks for the moments that the server knows.
 export async function askForMoments() {
   try {
     const { times = [] } = await call("inkstone/times");
-    const known = times.map(({ unix_ms, revision }) => [Number(unix_ms), Number(revision)]);
-    samples = [...samples, ...known].sort((a, b) => a[1] - b[1] || a[0] - b[0]);
+    known = times.map(({ unix_ms, revision }) => [Number(unix_ms), Number(revision)]);
   } catch {
     // An older server: what this browser saw is all.
   }
@@ -55,7 +55,7 @@ export function momentsOf(revision) {
   const number = Number(revision);
   let after = null;
   let before = null;
-  for (const [time, newest] of samples) {
+  for (const [time, newest] of [...samples, ...known]) {
     if (newest < number) after = Math.max(after ?? 0, time);
     else before = Math.min(before ?? Infinity, time);
   }

@@ -20,7 +20,8 @@ export class Tree {
     this.selected = selected;
     this.revision = null;
     this.roots = [];
-    this.current = null;
+    this.current = null; // the marked node
+    this.chosen = null; // the node that was clicked last
     this.element = el("div", {
       id: "tree", role: "tree", "aria-label": "Keys by prefix",
       keydown: (event) => this.#pressed(event), click: (event) => this.#clicked(event),
@@ -57,7 +58,10 @@ export class Tree {
     let level = this.roots.flatMap((node) => (node.item ? [node] : (node.children ?? [])));
     for (;;) {
       const exact = level.find((node) => equal(node.name, key));
-      if (exact) return this.mark(exact);
+      if (exact) {
+        await this.open(exact);
+        return this.mark(exact);
+      }
       const above = level.find((node) => node.isPrefix && startsWith(key, node.name));
       if (!above) return this.mark(null);
       await this.open(above);
@@ -226,13 +230,19 @@ export class Tree {
     else this.#choose(item.node);
   }
 
-  #choose(node) {
-    if (node.isPrefix) {
-      if (node.isOpen) this.close(node);
-      else this.open(node).catch((error) => this.#failed(node, error));
-    }
+  async #choose(node) {
     this.mark(node);
-    this.selected(node);
+    if (node.isPrefix && node.isOpen && node === this.chosen) {
+      this.close(node);
+      return;
+    }
+    this.chosen = node;
+    try {
+      await this.open(node);
+      this.selected(node);
+    } catch (error) {
+      this.#failed(node, error);
+    }
   }
 
   #failed(node, error) {
@@ -327,5 +337,6 @@ function describe(node) {
   node.row.replaceChildren(el("span", { class: node.isPrefix ? "caret" : "leaf", "aria-hidden": "true" }), name, ...figures);
   const keys = node.isPrefix && node.count !== null ? `, ${grouped(node.count)} keys` : "";
   const size = node.bytes !== null ? `, ${humanBytes(node.bytes)}` : "";
+  node.row.title = escaped(node.shownName);
   node.item.setAttribute("aria-label", `${escaped(node.shownName) || "empty name"}, ${node.isPrefix ? "prefix" : "key"}${keys}${size}`);
 }

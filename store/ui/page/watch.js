@@ -29,7 +29,7 @@ export class WatchView {
     this.toggle = el("button", { class: "primary", id: "watch-toggle" }, "Start");
     this.state = el("p", { class: "muted small", role: "status", id: "watch-state" });
     this.rows = el("tbody", { id: "watch-rows" });
-    this.events = table("Events", ["Time", "#Revision", "What", "Key", "Value"], []);
+    this.events = table("Events", ["#Time", "#Revision", "What", "Key", "Value"], []);
     this.events.querySelector("tbody").replaceWith(this.rows);
     this.start = empty("No event yet", "Start the watch, and every change below the prefix appears here as it is made. Without a prefix it is the whole store.");
     this.hotList = el("ol", { class: "bars", id: "hot" });
@@ -170,10 +170,10 @@ export class WatchView {
 
   #showHot() {
     const hottest = this.hot.hottest(HOTTEST);
-    const most = hottest[0]?.rate || 1;
-    fill(this.hotList, ...hottest.map(({ prefix, rate }) => {
+    const most = hottest[0]?.events || 1;
+    fill(this.hotList, ...hottest.map(({ prefix, events, rate }) => {
       const bar = el("span");
-      bar.style.width = `${Math.max(1, (100 * rate) / most)}%`;
+      bar.style.width = `${Math.max(1, (100 * events) / most)}%`;
       return el("li", {}, el("a", { href: link("keys", { prefix }), class: "bytes" }, shown(prefix)),
         el("span", { class: "figure muted" }, rate > 0 ? `${rate.toFixed(rate < 10 ? 1 : 0)} /s` : ""), el("div", { class: "meter", "aria-hidden": "true" }, bar));
     }));
