@@ -84,7 +84,8 @@ async function refusal(response) {
   const text = await response.text().catch(() => "");
   let error;
   try {
-    const { code, message } = JSON.parse(text);
+    const answer = JSON.parse(text);
+    const { code, message } = answer.error ?? answer;
     error = new CallError(code ?? 2, message);
   } catch {
     error = new CallError(response.status === 404 ? 12 : 2, text.slice(0, 200) || `HTTP status ${response.status}`);
@@ -137,6 +138,28 @@ async function takeLine(line, take) {
     throw error;
   }
   await take(message.result ?? message);
+}
+
+// The same over a WebSocket, for streams that last: a browser opens few connections of HTTP/1.1 to a server,
+// and a stream of fetch keeps one of them. Rejects when the stream ends; resolves when `signal` aborts.
+export function streamSocket(path, request, { signal, take }) {
+  const address = new URL(path, BASE);
+  address.protocol = address.protocol === "https:" ? "wss:" : "ws:";
+  return new Promise((resolve, reject) => {
+    const socket = new WebSocket(address, token() ? ["Bearer", token()] : []);
+    let order = Promise.resolve();
+    const end = (error) => {
+      socket.close();
+      if (signal.aborted) resolve();
+      else reject(error);
+    };
+    signal.addEventListener("abort", () => end());
+    socket.onopen = () => socket.send(JSON.stringify(request));
+    socket.onmessage = ({ data }) => {
+      order = order.then(() => (signal.aborted ? null : takeLine(data, take))).catch(end);
+    };
+    socket.onclose = () => order.then(() => end(new CallError(14, "the stream ended")));
+  });
 }
 
 // Calls that several views make.

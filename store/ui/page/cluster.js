@@ -140,7 +140,7 @@ function ownFigures(now, before) {
     el("h2", {}, "This server", self ? [": ", el("bdi", {}, nameOf(self))] : null),
     el("div", { class: "cards" },
       card("Log and disk",
-        fact("Flush, half are faster", figure(flushes.half, flushes.note)), fact("99 of 100 are faster", figure(flushes.most, flushes.note)),
+        fact("Flush, mean", figure(flushes.mean, flushes.note)), fact("99 of 100 flushes", figure(flushes.most, flushes.note)),
         filled("Disk", taken(store.disk_free_bytes, store.disk_total_bytes), store.disk_total_bytes),
         filled("Store in use", store.db_in_use_bytes, store.quota_bytes ?? null, "quota"),
         fact("Size of the log", bytes(store.db_size_bytes))),
@@ -198,19 +198,18 @@ function cpuShare(now, before) {
   return a === undefined || b === undefined ? null : (100 * (b - a)) / ((now.at - before.at) / 1000);
 }
 
-// The times below which a half and 99 of 100 flushes were: of the flushes since the last look, or of all
-// if there were none.
+// The mean time of a flush, and the time that 99 of 100 took at most: of the flushes since the last look, or of
+// all if there were none.
 function flushTimes(load, before) {
   const buckets = load.flush_buckets ?? [];
-  const countIn = (from, at) => Number(from?.flush_buckets?.[at]?.count ?? 0);
-  const since = buckets.map((bucket, at) => Number(bucket.count ?? 0) - countIn(before, at));
-  const recent = before && Number(load.flushes ?? 0) > Number(before.flushes ?? 0);
-  const counts = recent ? since : buckets.map(({ count = "0" }) => Number(count));
-  const total = recent ? Number(load.flushes) - Number(before.flushes ?? 0) : Number(load.flushes ?? 0);
-  const below = (part) => {
-    if (total === 0) return "–";
-    const at = counts.findIndex((count) => count >= part * total);
-    return at < 0 ? `more than ${milliseconds(buckets[buckets.length - 1]?.seconds_max ?? 0)}` : `≤ ${milliseconds(buckets[at].seconds_max)}`;
-  };
-  return { half: below(0.5), most: below(0.99), note: `${grouped(total)} flushes ${recent ? "since the last look" : "since the start"}` };
+  const recent = Number(load.flushes ?? 0) > Number(before?.flushes ?? Infinity);
+  const base = recent ? before : {};
+  const total = Number(load.flushes ?? 0) - Number(base.flushes ?? 0);
+  const note = `${grouped(total)} flushes ${recent ? "since the last look" : "since the start"}`;
+  if (total === 0) return { mean: "–", most: "–", note };
+  const mean = (Number(load.flush_seconds ?? 0) - Number(base.flush_seconds ?? 0)) / total;
+  const within = (bucket, at) => Number(bucket.count ?? 0) - Number(base.flush_buckets?.[at]?.count ?? 0) >= 0.99 * total;
+  const at = buckets.findIndex(within);
+  const last = buckets[buckets.length - 1]?.seconds_max ?? 0;
+  return { mean: milliseconds(mean), most: at < 0 ? `more than ${milliseconds(last)}` : `at most ${milliseconds(buckets[at].seconds_max)}`, note };
 }

@@ -8,7 +8,7 @@ import { bytes, count, grouped } from "./figures.js";
 import { askForMoments, noteRevision } from "./moments.js";
 import { every } from "./poll.js";
 import { Search } from "./search.js";
-import { mayReadEverything, mayWrite, session, startingPoints } from "./session.js";
+import { mayReadEverything, mayWrite, mayWriteSomething, session, startingPoints } from "./session.js";
 import { TimeBar } from "./time.js";
 import { Tree } from "./tree.js";
 
@@ -29,7 +29,7 @@ export class KeysView {
     this.pane = el("section", { id: "pane", "aria-label": "Key" });
     this.side = el("section", { class: "side", "aria-label": "Find a key" },
       el("div", { class: "side-head" }, this.search.input,
-        button("New key", { id: "new-key" }, () => this.#newKey())),
+        mayWriteSomething() ? button("New key", { id: "new-key" }, () => this.#newKey()) : ""),
       this.time.element, this.search.results, this.place);
     this.view = el("div", { class: "keys-view" }, this.side, this.pane);
     fill(main, this.view);
@@ -149,7 +149,7 @@ export class KeysView {
       backLink(rev),
       el("h1", { class: "key-name" }, shown(prefix)),
       known ? el("dl", { class: "facts" },
-        fact("Keys", count(node.count, "keys", node.atLeast)), fact("Bytes in the log", bytes(node.bytes, node.estimated))) : null,
+        fact("Keys", count(node.count, "keys", node.atLeast)), node.bytes === null ? null : fact("Bytes in the log", bytes(node.bytes, node.estimated))) : null,
       el("div", { class: "actions" },
         el("a", { class: "button", href: link("watch", { prefix }) }, "Watch this prefix"),
         mayWrite(prefix) ? button("New key here", { "data-test": "new-here" }, () => this.#newKey(prefix)) : null,

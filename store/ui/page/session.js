@@ -57,6 +57,8 @@ export function mayWrite(key) {
   return unlimited() || session.permissions.some((one) => one.writes && covers(one, key));
 }
 
+export const mayWriteSomething = () => unlimited() || session.permissions.some((one) => one.writes);
+
 export function mayReadEverything() {
   return unlimited() || session.permissions.some((one) => one.reads && one.end && one.key.length <= 1 && isEnd(one.end));
 }

@@ -7,8 +7,8 @@ import { humanBytes } from "./figures.js";
 
 // Parts are handed to the browser in this size, which keeps large ones on disk.
 const PART_BYTES = 16 * 1024 * 1024;
-const LARGE_BYTES = 2 * 1024 ** 3;
-const CHECKED_BYTES_MAX = 512 * 1024 * 1024;
+const LARGE_BYTES = 512 * 1024 * 1024;
+const CHECKED_BYTES_MAX = LARGE_BYTES;
 const DIGEST_BYTES = 32;
 
 export class SnapshotView {
@@ -25,7 +25,11 @@ export class SnapshotView {
         el("div", { class: "actions" }, this.save), this.progress,
         el("p", { class: "muted small" }, "The same without a browser, better for a large store:"),
         command("inkstone snapshot save backup.db", "save-command")),
-      this.restore));
+      this.restore,
+      el("section", { class: "card stack" },
+        el("h2", {}, "Copies"),
+        el("p", { class: "muted" }, "A snapshot is one moment. A backup follows the cluster and stores every change within a second, in a folder or an object store; any revision or time of the last weeks can be restored from it:"),
+        command("inkstone backup run --to backups"), command("inkstone backup list --from backups"))));
   }
 
   close() {
@@ -39,9 +43,11 @@ export class SnapshotView {
   async #save() {
     this.abort = new AbortController();
     this.save.textContent = "Stop";
+    const name = fileName();
     try {
-      const { blob, revision } = await this.#receive(this.abort.signal);
-      await this.#finish(blob, revision);
+      const file = await chooseFile(name);
+      if (file) await this.#writeTo(file, name);
+      else await this.#finish(await this.#receive(this.abort.signal), name);
     } catch (error) {
       const stopped = error.name === "AbortError";
       fill(this.progress, stopped ? notice("note", "Stopped; no file was saved.") : notice("bad", error.forbidden ? "Only the user root may save a snapshot." : (error.sentence ?? error.message)));
@@ -56,14 +62,12 @@ export class SnapshotView {
     let pending = [];
     let pendingBytes = 0;
     let received = 0;
-    let revision = "";
     const flush = () => {
       parts.push(new Blob(pending));
       pending = [];
       pendingBytes = 0;
     };
-    const take = ({ header, blob, remaining_bytes = "0" }) => {
-      revision ||= header?.revision ?? "";
+    const take = ({ blob, remaining_bytes = "0" }) => {
       const bytes = fromBase64(blob);
       pending.push(bytes);
       pendingBytes += bytes.length;
@@ -73,20 +77,39 @@ export class SnapshotView {
     };
     await stream("maintenance/snapshot", {}, { signal, take });
     flush();
-    return { blob: new Blob(parts, { type: "application/octet-stream" }), revision };
+    return new Blob(parts, { type: "application/octet-stream" });
+  }
+
+  // A large snapshot goes straight into a file that the user chose.
+  async #writeTo(file, name) {
+    const writer = await file.createWritable();
+    let received = 0;
+    const take = async ({ blob, remaining_bytes = "0" }) => {
+      const bytes = fromBase64(blob);
+      await writer.write(bytes);
+      received += bytes.length;
+      this.#showProgress(received, received + Number(remaining_bytes));
+    };
+    try {
+      await stream("maintenance/snapshot", {}, { signal: this.abort.signal, take });
+      await writer.close();
+    } catch (error) {
+      await writer.abort();
+      throw error;
+    }
+    fill(this.progress, notice("good", `Saved, ${humanBytes(received)}. Check it with inkstone snapshot status.`));
+    await this.#showRestore(name);
   }
 
   #showProgress(received, total) {
     const bar = el("span");
     bar.style.width = `${total > 0 ? (100 * received) / total : 0}%`;
-    const large = total > LARGE_BYTES ? el("p", {}, "This is a large file for a browser; the command below writes it straight to disk.") : null;
-    fill(this.progress, el("p", { class: "muted small" }, `${humanBytes(received)} of ${humanBytes(total)}`), el("div", { class: "meter" }, bar), ...(large ? [large] : []));
+    fill(this.progress, el("p", { class: "muted small" }, `${humanBytes(received)} of ${humanBytes(total)}`), el("div", { class: "meter" }, bar));
   }
 
-  async #finish(blob, revision) {
+  async #finish(blob, name) {
     const checked = await isComplete(blob);
     if (checked === false) throw new Error("The file is damaged: its SHA-256 does not fit. It was not saved; try again.");
-    const name = `inkstone-${new Date().toISOString().slice(0, 19).replace(/[:T]/g, "-")}${revision ? `-revision-${revision}` : ""}.db`;
     const address = URL.createObjectURL(blob);
     const anchor = el("a", { href: address, download: name });
     anchor.click();
@@ -107,6 +130,16 @@ export class SnapshotView {
       el("p", { class: "muted" }, "Check the file, then make a new data directory from it and start a server with that directory and the same token. A restored cluster is a new one; this one is not touched."),
       command(`inkstone snapshot status ${file}`), blocks.flat().filter(Boolean)));
   }
+}
+
+const fileName = () => `inkstone-${new Date().toISOString().slice(0, 19).replace(/[:T]/g, "-")}.db`;
+
+// A file for a snapshot that is too large to be held by the browser; null for a smaller one.
+async function chooseFile(name) {
+  const { dbSize = "0" } = await call("maintenance/status");
+  if (Number(dbSize) <= LARGE_BYTES) return null;
+  if (globalThis.showSaveFilePicker) return showSaveFilePicker({ suggestedName: name });
+  throw new Error(`The store has ${humanBytes(dbSize)}: too much for this browser to hold. The command below writes it straight to disk.`);
 }
 
 // Names and peer URLs that may stand in a command as they are; others are replaced.

@@ -143,7 +143,10 @@ export class Tree {
     const level = node.level + 1;
     const found = answer.children.map((child) => nodeOf(node, child, level));
     node.children = from ? [...node.children, ...found] : found;
-    node.total = answer.total_count ?? "0";
+    if (node.count === null && node.item) {
+      Object.assign(node, { count: answer.total_count ?? "0", atLeast: answer.total_at_least ?? false });
+      describe(node);
+    }
     node.group ??= el("div", { role: "group" });
     node.more?.remove();
     for (const child of found) {
@@ -332,7 +335,7 @@ function describe(node) {
   const name = node.shownName.length > 0 ? shown(node.shownName, { className: "bytes name" }) : el("span", { class: "name muted" }, "(empty name)");
   const figures = node.count === null ? [] : [
     node.isPrefix ? count(node.count, "keys", node.atLeast) : el("span", { class: "figure" }),
-    bytes(node.bytes, node.estimated),
+    node.bytes === null ? el("span", { class: "figure" }) : bytes(node.bytes, node.estimated),
   ];
   node.row.replaceChildren(el("span", { class: node.isPrefix ? "caret" : "leaf", "aria-hidden": "true" }), name, ...figures);
   const keys = node.isPrefix && node.count !== null ? `, ${grouped(node.count)} keys` : "";

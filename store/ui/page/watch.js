@@ -1,7 +1,7 @@
 // A live watch of a prefix: its events as they come, and the prefixes with most of them. The watch ends
 // while the page is hidden, and goes on where it was.
 
-import { CallError, stream } from "./api.js";
+import { CallError, streamSocket } from "./api.js";
 import { go, link } from "./address.js";
 import { concat, escaped, fromBase64, parseEscaped, rangeOfPrefix, shown } from "./bytes.js";
 import { button, el, empty, fill, notice, row, table } from "./dom.js";
@@ -112,10 +112,8 @@ export class WatchView {
     const request = { ...rangeOfPrefix(this.prefix) };
     if (this.next) request.start_revision = String(this.next);
     try {
-      await stream("watch", { create_request: request }, { signal: abort.signal, take: (message) => this.#take(message) });
-      throw new CallError(14, "the stream ended");
+      await streamSocket("watch", { create_request: request }, { signal: abort.signal, take: (message) => this.#take(message) });
     } catch (error) {
-      if (error.name === "AbortError") return;
       this.#failed(error, abort);
     }
   }
@@ -136,7 +134,7 @@ export class WatchView {
       this.next = BigInt(compact_revision);
       throw new CallError(14, `events before revision ${compact_revision} were compacted and are left out`);
     }
-    if (canceled) throw new CallError(7, cancel_reason || "the watch was refused");
+    if (canceled) throw new CallError(7, cancel_reason?.replace(/^rpc error: code = \w+ desc = /, "") || "the watch was refused");
     if (created) this.state.textContent = `Watching since revision ${grouped(this.next ?? header.revision)}.`;
     this.next = BigInt(header.revision ?? 0) + 1n;
     if (events.length > 0) noteRevision(header.revision);
