@@ -14,6 +14,8 @@ const SLOW_ROUND_TRIP = 0.005; // s
 const SLOW_TIMES = 4;
 const NEARLY_FULL = 0.9;
 
+const RATES = { puts: "Puts /s", ranges: "Reads /s", txns: "Transactions /s", deletes: "Deletes /s", events: "Watch events /s" };
+
 export class ClusterView {
   constructor(main) {
     this.before = null;
@@ -154,7 +156,7 @@ function ownFigures(now, before) {
         fact("Revision", grouped(store.revision)), fact("Compacted at", store.compacted_revision ? grouped(store.compacted_revision) : "never"),
         fact("Not yet applied", grouped(BigInt(store.raft_index ?? 0) - BigInt(store.raft_applied_index ?? 0)))),
       card("Load",
-        ...["puts", "ranges", "txns", "deletes", "events"].map((name) => fact(`${name} each second`, rate(load[name], before?.load?.[name], now, before))),
+        ...Object.entries(RATES).map(([name, label]) => fact(label, rate(load[name], before?.load?.[name], now, before))),
         fact("Watches", grouped(load.watches)), fact("Connections", grouped(load.connections)))));
 }
 

@@ -14,7 +14,8 @@ export function difference(oldLines, newLines) {
   const a = oldLines.slice(begin, oldLines.length - end);
   const b = newLines.slice(begin, newLines.length - end);
   const small = a.length + b.length <= LINES_MAX;
-  const middle = small ? shortestEdit(a, b) : null;
+  const oneSided = a.length === 0 || b.length === 0;
+  const middle = oneSided ? replaced(a, b) : small ? shortestEdit(a, b) : null;
   const all = [
     ...oldLines.slice(0, begin).map((line) => ({ kind: "same", line })),
     ...(middle ?? replaced(a, b)),

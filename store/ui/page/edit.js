@@ -45,7 +45,7 @@ export class Editor {
     this.choice = el("select", { id: "editor-form", "aria-label": "Form of the value", change: () => this.#convert() },
       Object.entries(FORMS).map(([name, { label }]) => el("option", { value: name }, label)));
     this.choice.value = this.form;
-    this.problem = el("div");
+    this.problem = el("div", { class: "stack" });
     this.save = button("Save", { class: "primary", id: "save" }, () => this.#save());
     this.element = el("div", { class: "editor" }, this.#notes(), this.area,
       el("div", { class: "actions" }, this.save, button("Cancel", { id: "cancel" }, () => this.#cancel()),

@@ -94,7 +94,7 @@ export class ValueView {
   }
 }
 
-// Text in full up to some size; the rest on demand, in parts that the browser lays out when they are seen.
+// Text in full up to some size; the rest on demand.
 function textView(bytes, language = "") {
   const box = el("pre", { class: "code", dir: "ltr", "data-test": "value-text" });
   box.append(...coloured(bytes.subarray(0, boundary(bytes, SHOWN_MAX)), language));
@@ -102,7 +102,7 @@ function textView(bytes, language = "") {
   const rest = button(`Show all ${humanBytes(bytes.length)}`, { "data-test": "show-all" }, () => {
     for (let at = boundary(bytes, SHOWN_MAX); at < bytes.length; ) {
       const end = boundary(bytes, at + SHOWN_MAX);
-      box.append(el("span", { class: "part" }, nodes(bytes.subarray(at, end), true)));
+      box.append(...nodes(bytes.subarray(at, end), true));
       at = end;
     }
     note.remove();

@@ -1,10 +1,12 @@
 // Writes a value (see json.js) as YAML, in the style of kubectl.
 
 // Text that no reader of YAML takes for a number, a date, a boolean or null.
-const SAFE = /^[A-Za-z0-9\/][A-Za-z0-9_.\/@+-]*(?:[ :][A-Za-z0-9_.\/@+-]+)*$/;
+const SAFE = /^[A-Za-z0-9\/][A-Za-z0-9_.\/@+=-]*(?:[ :][A-Za-z0-9_.\/@+=-]+)*$/;
 const NUMBER = /^(?:[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][-+]?[0-9]+)?|0[xob][0-9a-fA-F_]+|[0-9]+(?::[0-9]+)+(?:\.[0-9]*)?|[0-9]{4}-[0-9]{1,2}-[0-9].*)$/;
 const WORDS = /^(?:y|n|yes|no|on|off|true|false|null|nan|inf)$/i;
-const BLOCK = /^[^\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028\u2029\ufeff]*$/;
+// Breaks of lines for YAML, and what is not seen; written as \u escapes.
+const HIDDEN = /[\u007f-\u00a0\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+const BLOCK = /^[^\u0000-\u0009\u000b-\u001f\u007f-\u00a0\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]*$/;
 
 export function writeYaml(value) {
   return lines(value, "").join("\n") + "\n";
@@ -56,5 +58,9 @@ function scalar(value) {
 }
 
 function quoted(text) {
-  return SAFE.test(text) && !WORDS.test(text) && !NUMBER.test(text) ? text : JSON.stringify(text);
+  return SAFE.test(text) && !WORDS.test(text) && !NUMBER.test(text) ? text : quote(text);
+}
+
+function quote(text) {
+  return JSON.stringify(text).replace(HIDDEN, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
