@@ -12,6 +12,8 @@
 
 use std::ops::Bound;
 
+use environment::randomness::Random;
+
 use crate::Snapshot;
 use crate::accounting::Accounting;
 use crate::count::correct;
@@ -70,7 +72,8 @@ fn newest(snapshot: &Snapshot, (start, end): Bounds<'_>, steps: &mut u64) -> Sur
     }
     let parts = (*steps / SAMPLE_STEPS).min(SAMPLE_MAX);
     *steps -= parts * SAMPLE_STEPS;
-    let (mut sampled, mut random) = (0, Random(keys));
+    // The same keys give the same sample.
+    let (mut sampled, mut random) = (0, Random::from_seed(keys));
     let part_start = |part: u64| scaled(keys, part, parts);
     for part in 0..parts {
         let width = part_start(part + 1) - part_start(part);
@@ -131,18 +134,4 @@ fn scaled(number: u64, numerator: u64, denominator: u64) -> u64 {
     let product = u128::from(number) * u128::from(numerator);
     let quotient = product.checked_div(u128::from(denominator)).unwrap_or(0);
     u64::try_from(quotient).unwrap_or(u64::MAX)
-}
-
-/// Numbers without a pattern (splitmix64), so that a sample does not follow one in the keys. The same
-/// keys give the same sample.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end.max(1)
-    }
 }
