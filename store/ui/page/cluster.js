@@ -37,6 +37,8 @@ export class ClusterView {
       const now = { ...(await call("inkstone/overview")), at: performance.now() };
       const before = this.before;
       this.before = now;
+      now.members = (now.members ?? []).sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
+      now.stuck = new Set(before ? stuckMembers(now, before) : []);
       fill(this.box, verdicts(now).map(([kind, ...text]) => notice(kind, ...text)), membersTable(now), ownFigures(now, before));
     } catch (error) {
       if (!(error instanceof CallError)) throw error;
@@ -62,15 +64,23 @@ const nameOf = (member) => member.name || hexId(member.id);
 
 // Entries that a member has yet to receive; null where the server that is asked does not know.
 function lagOf(member, { store = {} }) {
-  if (member.is_leader && member.matched_index === undefined) return null;
   if (member.matched_index === undefined) return null;
   const lag = BigInt(store.raft_index ?? 0) - BigInt(member.matched_index);
   return lag > 0n ? Number(lag) : 0;
 }
 
+// Members that lack entries and have received none since the last look.
+function stuckMembers(now, before) {
+  return now.members.filter((member) => {
+    const earlier = (before.members ?? []).find(({ id }) => id === member.id);
+    return earlier?.matched_index !== undefined && earlier.matched_index === member.matched_index && lagOf(earlier, before) > 0;
+  }).map(({ id }) => id);
+}
+
 function slowness(member, overview) {
   if (!member.is_connected) return "not connected";
   const lag = lagOf(member, overview) ?? 0;
+  if (overview.stuck.has(member.id)) return `receives nothing, ${grouped(lag)} entries behind`;
   if (lag > SLOW_ENTRIES) return `${grouped(lag)} entries behind`;
   const others = overview.members.map((one) => Number(one.round_trip_seconds)).filter((time) => time > 0);
   const time = Number(member.round_trip_seconds ?? 0);

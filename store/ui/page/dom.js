@@ -34,7 +34,7 @@ export function row(cells, attributes = {}) {
 export function table(name, heads, rows, attributes = {}) {
   const head = heads.map((text) => {
     const figure = text.startsWith("#");
-    return el("th", { scope: "col", class: figure ? "figure" : null }, figure ? text.slice(1) : text);
+    return el("th", { scope: "col", class: figure ? "figure" : null }, text === "" ? el("span", { class: "unseen" }, "Action") : figure ? text.slice(1) : text);
   });
   return el(
     "div",

@@ -111,7 +111,7 @@ export class HistoryView {
       item.firstChild.setAttribute("aria-current", place === at ? "true" : "false");
     }
     const when = period(momentsOf(version.revision));
-    const content = [el("div", { class: "version-head" }, el("h2", {}, `Revision ${grouped(version.revision)}`, when ? el("span", { class: "muted when" }, when) : ""), el("div", { class: "actions" }, this.#actions(version, at)))];
+    const content = [el("div", { class: "version-head" }, el("h3", {}, `Revision ${grouped(version.revision)}`, when ? el("span", { class: "muted when" }, when) : ""), el("div", { class: "actions" }, this.#actions(version, at)))];
     if (version.value === null) content.push(el("p", { class: "muted" }, "The key was deleted here. To bring a value back, choose the version before."));
     else if (!before && !version.isFirst) content.push(notice("note", "The version before this one is not known, so there is no difference to show."));
     else {

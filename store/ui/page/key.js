@@ -63,7 +63,7 @@ export class KeyPane {
   }
 
   #title() {
-    return el("h1", { class: "key-name", tabindex: "-1", "data-test": "key-name", "data-name": escaped(this.key) }, shown(this.key));
+    return el("h2", { class: "key-name", tabindex: "-1", "data-test": "key-name", "data-name": escaped(this.key) }, shown(this.key));
   }
 
   async #render() {

@@ -5,7 +5,7 @@ import { go, link } from "./address.js";
 import { equal, shown, toBase64 } from "./bytes.js";
 import { button, el, empty, fill, notice } from "./dom.js";
 import { bytes, count, grouped } from "./figures.js";
-import { askForMoments, noteRevision } from "./moments.js";
+import { noteRevision } from "./moments.js";
 import { every } from "./poll.js";
 import { Search } from "./search.js";
 import { mayReadEverything, mayWrite, mayWriteSomething, session, startingPoints } from "./session.js";
@@ -28,12 +28,12 @@ export class KeysView {
     this.place = el("div", { class: "tree-box" }, this.tree.element);
     this.pane = el("section", { id: "pane", "aria-label": "Key" });
     this.side = el("section", { class: "side", "aria-label": "Find a key" },
+      el("h1", { class: "unseen" }, "Keys"),
       el("div", { class: "side-head" }, this.search.input,
         mayWriteSomething() ? button("New key", { id: "new-key" }, () => this.#newKey()) : ""),
       this.time.element, this.search.results, this.place);
     this.view = el("div", { class: "keys-view" }, this.side, this.pane);
     fill(main, this.view);
-    this.moments = askForMoments();
     this.end = every(() => this.#poll());
   }
 
@@ -62,8 +62,9 @@ export class KeysView {
         this.seen = "0";
         return;
       }
-      const now = await this.#newest();
       await this.tree.load(points, rev);
+      const now = this.tree.newest ?? (await this.#newest());
+      noteRevision(now);
       this.seen = now;
       this.time.show(rev, now);
       fill(this.place, ...this.#treeNotes(points, rev), treeHead(), this.tree.element);
@@ -128,7 +129,6 @@ export class KeysView {
       if (!equal(this.tree.current?.name ?? new Uint8Array(0), params.key)) {
         this.tree.reveal(params.key).catch(() => this.tree.mark(null));
       }
-      await this.moments;
       await this.keyPane.load();
       return;
     }
@@ -147,7 +147,7 @@ export class KeysView {
     const known = node && equal(node.name, prefix) && node.count !== null;
     fill(this.pane,
       backLink(rev),
-      el("h1", { class: "key-name" }, shown(prefix)),
+      el("h2", { class: "key-name" }, shown(prefix)),
       known ? el("dl", { class: "facts" },
         fact("Keys", count(node.count, "keys", node.atLeast)), node.bytes === null ? null : fact("Bytes in the log", bytes(node.bytes, node.estimated))) : null,
       el("div", { class: "actions" },
@@ -164,7 +164,7 @@ export class KeysView {
     if (!node?.children || node.children.length < 2) return null;
     const largest = [...node.children].sort((a, b) => Number(b.bytes) - Number(a.bytes)).slice(0, LARGEST);
     const most = Number(largest[0].bytes) || 1;
-    return el("section", { class: "below" }, el("h2", {}, "Largest below"), el("ol", { class: "bars" }, largest.map((child) => {
+    return el("section", { class: "below" }, el("h3", {}, "Largest below"), el("ol", { class: "bars" }, largest.map((child) => {
       const bar = el("span");
       bar.style.width = `${Math.max(0.5, (100 * Number(child.bytes)) / most)}%`;
       const target = child.isPrefix ? { prefix: child.name, rev } : { key: child.name, rev };

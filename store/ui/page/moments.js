@@ -1,13 +1,10 @@
-// When a revision was made. The store has no times: what is known are moments at which a server, or this
-// browser, saw which revision was the newest. A change took place between two of them.
-
-import { call } from "./api.js";
+// When a revision was made. The store has no times: what is known are moments at which this browser saw which
+// revision was the newest. A change took place between two of them.
 
 const STORED = "inkstone.moments";
 const KEPT_MAX = 600;
 
 let samples = read(); // [milliseconds, revision as a number], ascending in both
-let known = []; // the same, as the server says
 
 function read() {
   try {
@@ -40,22 +37,12 @@ function thinned(all) {
   return all.filter((_, at) => at >= half || at % 2 === 0);
 }
 
-// Asks for the moments that the server knows.
-export async function askForMoments() {
-  try {
-    const { times = [] } = await call("inkstone/times");
-    known = times.map(({ unix_ms, revision }) => [Number(unix_ms), Number(revision)]);
-  } catch {
-    // An older server: what this browser saw is all.
-  }
-}
-
 // The moments between which a revision was made, each null if none is known.
 export function momentsOf(revision) {
   const number = Number(revision);
   let after = null;
   let before = null;
-  for (const [time, newest] of [...samples, ...known]) {
+  for (const [time, newest] of samples) {
     if (newest < number) after = Math.max(after ?? 0, time);
     else before = Math.min(before ?? Infinity, time);
   }

@@ -19,6 +19,7 @@ export class Tree {
   constructor({ selected }) {
     this.selected = selected;
     this.revision = null;
+    this.newest = null; // the store's revision, as the last answer said
     this.roots = [];
     this.current = null; // the marked node
     this.chosen = null; // the node that was clicked last
@@ -128,6 +129,7 @@ export class Tree {
     if (from) request.from = from;
     if (this.revision) request.revision = this.revision;
     const answer = await children(request);
+    this.newest = answer.header?.revision ?? this.newest;
     const found = answer.children ?? [];
     let calls = 1;
     while (answer.next && found.length < limit && calls++ < CALLS_MAX) {
