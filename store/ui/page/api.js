@@ -74,10 +74,21 @@ async function post(path, body, signal) {
     response = await fetch(new URL(path, BASE), options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
+    sayConnected(false);
     throw new CallError(14, "no connection");
   }
+  sayConnected(true);
   if (!response.ok) throw await refusal(response);
   return response;
+}
+
+// Tells the page when the server stops or begins to answer.
+let connected = true;
+
+function sayConnected(now) {
+  if (now === connected) return;
+  connected = now;
+  dispatchEvent(new CustomEvent("connection", { detail: now }));
 }
 
 async function refusal(response) {

@@ -7,8 +7,8 @@ import { bytes, grouped, hexId, humanBytes, humanSeconds } from "./figures.js";
 import { fact } from "./keys.js";
 import { every } from "./poll.js";
 
-// A member with more entries than this to catch up is called slow, and so is one whose round trip is several
-// times that of the fastest.
+// A member with more entries than this to catch up is called slow, and so is one with a round trip of several
+// times the fastest.
 const SLOW_ENTRIES = 1000;
 const SLOW_ROUND_TRIP = 0.005; // s
 const SLOW_TIMES = 4;

@@ -19,7 +19,6 @@ export class KeyPane {
     Object.assign(this, { place, key, revision, show, edit });
     this.kv = null;
     this.closed = false;
-    this.reading = null;
     this.stale = el("div");
   }
 
@@ -74,10 +73,17 @@ export class KeyPane {
     if (!this.kv && !editing && this.show !== "history") return this.#renderAbsent();
     const content = el("div", { id: "key-content" });
     fill(this.place, backLink(this.revision), this.#title(), this.#past(), this.stale, this.#facts(), this.#bar(), content);
+    this.#takeFocus();
     if (this.show === "history") return this.#renderHistory(content);
     if (editing) return this.#renderEditor(content);
     if (draft) content.append(notice("note", "There is a text here that you have not saved. ", button("Go on with it", {}, () => this.#renderEditor(content))));
-    content.append(new ValueView(fromBase64(this.kv.value), this.reading).element);
+    content.append(new ValueView(this.key, fromBase64(this.kv.value)).element);
+  }
+
+  // On a narrow screen the tree, and the focus with it, is hidden now.
+  #takeFocus() {
+    const focused = document.activeElement;
+    if (focused === document.body || focused.offsetParent === null) this.place.querySelector("h2").focus();
   }
 
   #renderAbsent() {
@@ -152,7 +158,7 @@ export class KeyPane {
     editor.focus();
   }
 
-  // A reload shall not open the editor once more.
+  // After a reload the editor stays closed.
   #forgetEdit() {
     if (location.hash.includes("edit=1")) history.replaceState(null, "", link("keys", { key: this.key }));
   }

@@ -5,7 +5,7 @@
 // kubernetes-fields.json has the fields of the built-in kinds as the files generated.proto of
 // kubernetes/api and kubernetes/apimachinery number them: "Message|1 name s?,2 labels %s,3 spec 17". A type
 // is s text, b bytes, i integer, u boolean, d double, or a message's place in the list; * is a list, % a
-// map, ? is left out when it is empty (omitempty), ^ is a part whose fields stand in its parent.
+// map, ? is left out when it is empty (omitempty), ^ is a part with its fields in the parent.
 
 import { ofText, startsWith, textOf, toBase64 } from "./bytes.js";
 import { list, object, parseJson, plain, text } from "./json.js";

@@ -93,6 +93,9 @@ async function begin() {
 
 addEventListener("hashchange", route);
 addEventListener("sign-in-needed", () => askForSignIn(token() ? "Your sign-in is no longer valid: sign in once more." : ""));
+addEventListener("connection", ({ detail: connected }) => {
+  document.getElementById("connection").textContent = connected ? "" : "The server does not answer. What you see may be old; it is asked again and again.";
+});
 addEventListener("keydown", (event) => {
   const typing = event.target.closest?.("input, textarea, select, [contenteditable]");
   if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;

@@ -14,6 +14,7 @@ export class SignIn {
       el("h1", {}, "Sign in"),
       el("p", { class: "muted" }, "This store has users. You see and change what your roles allow."),
       reason ? notice("note", reason) : null,
+      globalThis.isSecureContext ? null : notice("note", "This address is not encrypted: others on the way can read the password. Use https where you can."),
       el("label", { for: "sign-in-user" }, "User"), this.name,
       el("label", { for: "sign-in-password" }, "Password"), this.password,
       this.problem, this.submit));

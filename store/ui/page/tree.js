@@ -31,6 +31,7 @@ export class Tree {
 
   // Shows the trees below starting points; resolves when the first level is there.
   async load(points, revision) {
+    const open = new Set(this.#openNodes().map(({ name }) => toAddress(name)));
     this.revision = revision;
     this.roots = points.map((point) => rootOf(point));
     const whole = points.length === 1 && points[0].prefix.length === 0;
@@ -46,8 +47,18 @@ export class Tree {
       }
       await Promise.all(this.roots.filter((node) => node.isPrefix).map((node) => this.open(node)));
     }
-    await this.#openChain(whole ? this.roots[0] : null);
+    if (open.size > 1) await this.#openAgain(this.roots, open);
+    else await this.#openChain(whole ? this.roots[0] : null);
     this.#makeOneTabStop();
+  }
+
+  // Opens the levels that were open before, as far as they are still there.
+  async #openAgain(level, open) {
+    const again = level.filter((node) => node.isPrefix && open.has(toAddress(node.name)));
+    await Promise.all(again.map(async (node) => {
+      await this.open(node);
+      await this.#openAgain(node.children ?? [], open);
+    }));
   }
 
   isEmpty() {
@@ -105,10 +116,8 @@ export class Tree {
     for (const node of this.#openNodes()) {
       const box = node.group.getBoundingClientRect();
       if (box.bottom < 0 || box.top > innerHeight) continue;
-      const limit = Math.min(PAGE_MAX, Math.max(PAGE, node.children.length));
-      const answer = await this.#ask(node, limit, null);
-      if (node.children.length > limit) continue;
-      this.#reconcile(node, answer);
+      if (node.children.length > PAGE_MAX) continue;
+      this.#reconcile(node, await this.#ask(node, Math.max(PAGE, node.children.length), null));
     }
   }
 

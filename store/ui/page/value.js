@@ -1,7 +1,7 @@
 // A value in each of its readings: text, JSON, YAML, hex, and the objects that Kubernetes stores.
 
-import { hexLines, nodes, ofText, textOf } from "./bytes.js";
-import { button, el, fill, notice } from "./dom.js";
+import { escaped, hexLines, nodes, ofText, textOf, toHex } from "./bytes.js";
+import { button, el, fill, notice, toast } from "./dom.js";
 import { grouped, humanBytes } from "./figures.js";
 import { parseJson, writeJson } from "./json.js";
 import { decodeKubernetes, encryption, isEncrypted, isKubernetes } from "./kubernetes.js";
@@ -48,19 +48,29 @@ function split(text) {
   return lines;
 }
 
+// The reading that the user chose last, for the next value that has it.
+let preferred = null;
+
 // Shows a value with tabs for its readings.
 export class ValueView {
-  constructor(bytes, wanted) {
+  constructor(key, bytes) {
+    this.key = key;
     this.bytes = bytes;
     this.readings = readings(bytes);
     this.body = el("div", { id: "value", role: "tabpanel", tabindex: "0", "aria-label": "Value", class: "value" });
     this.tabs = el("div", { class: "tabs small", role: "tablist", "aria-label": "Reading of the value", keydown: moveBetweenTabs },
       this.readings.map(({ name, label }) => el("button", {
-        type: "button", role: "tab", "aria-controls": "value", "data-reading": name, click: () => this.show(name),
+        type: "button", role: "tab", "aria-controls": "value", "data-reading": name,
+        click: () => {
+          preferred = name;
+          this.show(name);
+        },
       }, label)));
-    this.element = el("div", {}, this.tabs, this.body);
-    const known = this.readings.some(({ name }) => name === wanted);
-    this.show(known ? wanted : this.readings[0].name);
+    this.element = el("div", {}, el("div", { class: "value-head" }, this.tabs, el("div", { class: "actions" },
+      button("Copy", { class: "small", id: "copy-value" }, () => this.#copy()),
+      button("Download", { class: "small", id: "download-value" }, () => download(this.key, this.bytes)))), this.body);
+    const known = this.readings.some(({ name }) => name === preferred);
+    this.show(known ? preferred : this.readings[0].name);
   }
 
   async show(name) {
@@ -73,6 +83,19 @@ export class ValueView {
     const content = await this.#contentOf(reading);
     this.body.dataset.reading = name;
     fill(this.body, ...content);
+  }
+
+  // Copies the reading that is shown, all of it.
+  async #copy() {
+    const { name, text } = this.readings.find((one) => one.name === this.body.dataset.reading);
+    try {
+      const content = text ? text() : name === "kubernetes" ? writeYaml((await decodeKubernetes(this.bytes)).value)
+        : name === "hex" ? toHex(this.bytes) : (textOf(this.bytes) ?? escaped(this.bytes, true));
+      await navigator.clipboard.writeText(content);
+      toast("Copied.");
+    } catch {
+      toast("The browser does not let this page copy: select the text and copy it with the keyboard.", "bad");
+    }
   }
 
   async #contentOf({ name, text }) {
@@ -92,6 +115,14 @@ export class ValueView {
       return [notice("note", `This begins as an object of Kubernetes but cannot be read as one: ${error.message}.`), hexView(this.bytes)];
     }
   }
+}
+
+// The bytes as they are, as a file.
+function download(key, bytes) {
+  const name = (textOf(key) ?? "value").split("/").pop().replace(/[^A-Za-z0-9._-]/g, "_").slice(-100) || "value";
+  const address = URL.createObjectURL(new Blob([bytes], { type: "application/octet-stream" }));
+  el("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }
 
 // Text in full up to some size; the rest on demand.
