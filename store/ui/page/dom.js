@@ -24,8 +24,9 @@ export function button(text, attributes, action) {
 // A row of a table; cells are nodes or text, or {cell, class, title} for one with attributes.
 export function row(cells, attributes = {}) {
   const made = cells.map((cell) => {
-    const plain = cell instanceof Node || typeof cell !== "object" || cell === null || Array.isArray(cell);
-    return plain ? el("td", {}, cell) : el("td", { class: cell.class, title: cell.title }, cell.cell);
+    const plain = cell instanceof Node || typeof cell !== "object" || cell === null;
+    if (Array.isArray(cell)) return el("td", {}, el("div", {}, cell));
+    return plain ? el("td", {}, cell) : el("td", { class: cell.class, title: cell.title }, Array.isArray(cell.cell) ? el("div", {}, cell.cell) : cell.cell);
   });
   return el("tr", attributes, made);
 }
@@ -36,11 +37,17 @@ export function table(name, heads, rows, attributes = {}) {
     const figure = text.startsWith("#");
     return el("th", { scope: "col", class: figure ? "figure" : null }, text === "" ? el("span", { class: "unseen" }, "Action") : figure ? text.slice(1) : text);
   });
+  for (const one of rows) label(one, heads);
   return el(
     "div",
     { class: "table-box", tabindex: "0", role: "region", "aria-label": name },
     el("table", attributes, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows)),
   );
+}
+
+// On a narrow screen a row stands as a list, each cell with the name of its column.
+function label(one, heads) {
+  for (const [at, cell] of [...one.children].entries()) cell.dataset.label = heads[at]?.replace("#", "") ?? "";
 }
 
 // A box that says what is not there and what can be done.

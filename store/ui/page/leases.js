@@ -120,6 +120,7 @@ export class LeasesView {
 }
 
 function keyList(keys) {
+  if (keys.length === 0) return "";
   const items = keys.slice(0, KEYS_SHOWN).map((key) => el("div", {}, el("a", { href: link("keys", { key }) }, shown(key))));
   const rest = keys.length - items.length;
   return el("div", {}, items, rest > 0 ? el("div", { class: "muted small" }, `and ${grouped(rest)} more`) : null);

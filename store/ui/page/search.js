@@ -1,5 +1,5 @@
-// Finding a key: those that begin with a text are one indexed call; those that contain it need a walk over
-// the names, which the user asks for and which goes on only when the user says so.
+// Finding a key: those that begin with a text are one indexed call. Those that contain it need a walk over the
+// names: a page of it where nothing begins with the text, more only when the user asks.
 
 import { range } from "./api.js";
 import { concat, escaped, fromBase64, parseEscaped, rangeOfPrefix, shown, toBase64 } from "./bytes.js";
@@ -83,6 +83,7 @@ export class Search {
     const walk = button("Search inside names", { class: "wide", "data-test": "contains" }, () => this.#run((query, s) => this.#walk(query, s)));
     if (found.length === 0) {
       fill(this.results, el("p", { class: "muted" }, "No key begins with that."), walk, hint());
+      if (text.length > 1) await this.#walk(text, signal, undefined, WALK_PAGE);
       return;
     }
     const head = total === 1 ? "1 key begins with that" : `${grouped(total)} keys begin with that${total > found.length ? `, the first ${found.length}:` : ":"}`;
@@ -90,14 +91,14 @@ export class Search {
   }
 
   // Walks over the names below the starting points. `place` says where an earlier walk stopped.
-  async #walk(text, signal, place = { point: 0, from: null, seen: 0 }) {
+  async #walk(text, signal, place = { point: 0, from: null, seen: 0 }, most = WALK_KEYS_MAX) {
     const points = startingPoints();
     const wanted = latin(text).toLowerCase();
     const found = [];
     let walked = 0;
     const progress = el("p", { class: "muted", role: "status" }, "Searching…");
     fill(this.results, progress);
-    while (place.point < points.length && walked < WALK_KEYS_MAX && found.length < FOUND_MAX) {
+    while (place.point < points.length && walked < most && found.length < FOUND_MAX) {
       const { prefix, single } = points[place.point];
       const whole = single ? { key: toBase64(prefix) } : rangeOfPrefix(prefix);
       const key = place.from ? toBase64(place.from) : whole.key;
