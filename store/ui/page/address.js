@@ -13,6 +13,7 @@ export function address() {
     if (at < 1) continue;
     const name = part.slice(0, at);
     const value = part.slice(at + 1);
+    if (value === "" || (name === "rev" && !/^[1-9][0-9]{0,18}$/.test(value))) continue;
     params[name] = OF_BYTES.includes(name) ? fromAddress(value) : decode(value);
   }
   return { view: path || "keys", params };

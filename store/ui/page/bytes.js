@@ -24,6 +24,9 @@ const NAMES = {
   0xfeff: "byte order mark",
 };
 
+// With more runs than this, escapes are not marked, so that the page stays quick.
+const RUNS_MARKED_MAX = 8000;
+
 export function fromBase64(text) {
   if (!text) return new Uint8Array(0);
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
@@ -125,8 +128,8 @@ export function runs(bytes, lines = false) {
   if (text !== null) return runsOfText(text, hidden);
   const all = [];
   for (const part of validParts(bytes)) {
-    if (part.text !== undefined) all.push(...runsOfText(part.text, hidden));
-    else all.push(escapeOfByte(part.byte));
+    if (part.text === undefined) all.push(escapeOfByte(part.byte));
+    else for (const run of runsOfText(part.text, hidden)) all.push(run);
   }
   return all;
 }
@@ -189,11 +192,27 @@ export function shown(bytes, { lines = false, tag = "bdi", className = "bytes" }
 }
 
 export function nodes(bytes, lines = false) {
-  return runs(bytes, lines).map((run) =>
+  const all = together(runs(bytes, lines));
+  if (all.length > RUNS_MARKED_MAX) return [document.createTextNode(all.map((run) => run.escape ?? run.text).join(""))];
+  return all.map((run) =>
     run.text !== undefined
       ? document.createTextNode(run.text)
       : el("span", { class: "escape", title: run.title }, run.escape),
   );
+}
+
+// Runs with neighbouring escapes as one.
+function together(all) {
+  const joined = [];
+  for (const run of all) {
+    const last = joined[joined.length - 1];
+    if (run.escape && last?.escape) {
+      last.escape += run.escape;
+      last.number += 1;
+      last.title = `${last.number} characters or bytes that are not seen`;
+    } else joined.push(run.escape ? { ...run, number: 1 } : run);
+  }
+  return joined;
 }
 
 // Bytes as a line of plain text, for titles, names and fields of forms: a backslash is doubled, so that
@@ -231,6 +250,13 @@ function bytesOfEscape(escape) {
   const point = escape.startsWith("u{") ? parseInt(escape.slice(2, -1), 16) : NaN;
   if (point <= 0x10ffff) return encoder.encode(String.fromCodePoint(point));
   throw new Error(`“\\${escape}” is no escape; write \\xNN for a byte and \\\\ for a backslash`);
+}
+
+// Whether a text is mostly what is not seen, as far as its beginning says.
+export function isMostlyHidden(text) {
+  const sample = text.slice(0, 1000);
+  const hidden = sample.match(new RegExp(HIDDEN_IN_TEXT.source, "gu")) ?? [];
+  return hidden.length > sample.length / 10;
 }
 
 // Whether a text field can hold bytes without changing them: UTF-8, nothing hidden.

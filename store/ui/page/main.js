@@ -24,7 +24,7 @@ let signingIn = false;
 async function route() {
   if (signingIn || location.hash === "#main") return;
   const { view: name, params } = address();
-  if (!VIEWS[name]) {
+  if (!Object.hasOwn(VIEWS, name)) {
     go("keys", {}, { replace: true });
     return;
   }

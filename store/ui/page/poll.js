@@ -1,6 +1,8 @@
 // Repeats a task while the page is looked at. A task that took long rests for a hundred times as long, so
 // that an open page takes at most a hundredth of the server's time.
 
+import { CallError } from "./api.js";
+
 const INTERVAL = 5000; // ms
 const RESTS = 100;
 
@@ -20,7 +22,7 @@ export function every(task, interval = INTERVAL) {
     try {
       await task();
     } catch (error) {
-      console.debug("a repeated task failed", error);
+      if (!(error instanceof CallError)) console.error(error);
     }
     running = false;
     schedule(Math.max(interval, RESTS * (performance.now() - began)));

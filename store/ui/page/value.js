@@ -1,6 +1,6 @@
 // A value in each of its readings: text, JSON, YAML, hex, and the objects that Kubernetes stores.
 
-import { escaped, hexLines, nodes, ofText, textOf, toHex } from "./bytes.js";
+import { escaped, hexLines, isMostlyHidden, nodes, ofText, textOf, toHex } from "./bytes.js";
 import { button, el, fill, notice, toast } from "./dom.js";
 import { grouped, humanBytes } from "./figures.js";
 import { parseJson, writeJson } from "./json.js";
@@ -8,6 +8,7 @@ import { decodeKubernetes, encryption, isEncrypted, isKubernetes } from "./kuber
 import { writeYaml } from "./yaml.js";
 
 const SHOWN_MAX = 64 * 1024;
+const STEP = 256 * 1024;
 const HEX_LINES = 512;
 const COLOURED_LINES_MAX = 3000;
 
@@ -23,7 +24,8 @@ export function readings(bytes) {
   }
   const raw = { name: "text", label: "Text", bytes };
   const hex = { name: "hex", label: "Hex" };
-  return content === null && !isKubernetes(bytes) ? [hex, raw] : [...all, raw, hex];
+  const legible = content !== null && !isMostlyHidden(content);
+  return legible || isKubernetes(bytes) ? [...all, raw, hex] : [...all, hex, raw];
 }
 
 // Lines of a value for a comparison, in its best reading.
@@ -125,20 +127,27 @@ function download(key, bytes) {
   setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }
 
-// Text in full up to some size; the rest on demand.
+// Text in full up to some size; the rest on demand, in steps.
 function textView(bytes, language = "") {
   const box = el("pre", { class: "code", dir: "ltr", "data-test": "value-text" });
   box.append(...coloured(bytes.subarray(0, boundary(bytes, SHOWN_MAX)), language));
   if (bytes.length <= SHOWN_MAX) return box;
-  const rest = button(`Show all ${humanBytes(bytes.length)}`, { "data-test": "show-all" }, () => {
-    for (let at = boundary(bytes, SHOWN_MAX); at < bytes.length; ) {
-      const end = boundary(bytes, at + SHOWN_MAX);
-      box.append(...nodes(bytes.subarray(at, end), true));
-      at = end;
+  let at = boundary(bytes, SHOWN_MAX);
+  const said = el("span");
+  const more = button(`Show ${humanBytes(STEP)} more`, { "data-test": "show-more" }, () => {
+    for (const end = boundary(bytes, at + STEP); at < end; ) {
+      const next = Math.min(end, boundary(bytes, at + SHOWN_MAX));
+      box.append(...nodes(bytes.subarray(at, next), true));
+      at = next;
     }
-    note.remove();
+    say();
   });
-  const note = el("div", { class: "cut" }, `The first ${humanBytes(SHOWN_MAX)} of ${grouped(bytes.length)} bytes. `, rest);
+  const note = el("div", { class: "cut" }, said, more);
+  const say = () => {
+    said.textContent = `The first ${humanBytes(at)} of ${humanBytes(bytes.length)}. `;
+    note.hidden = at >= bytes.length;
+  };
+  say();
   return el("div", {}, box, note);
 }
 
