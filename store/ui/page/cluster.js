@@ -7,10 +7,10 @@ import { bytes, grouped, hexId, humanBytes, humanSeconds } from "./figures.js";
 import { fact } from "./keys.js";
 import { every } from "./poll.js";
 
-// A member with more entries than this to catch up is called slow, and so is one with a round trip of several
-// times the fastest.
+// A member with more entries than this to catch up is called slow.
 const SLOW_ENTRIES = 1000;
-const SLOW_ROUND_TRIP = 0.005; // s
+// So is one with a round trip, since the last look, of more than this and several times the fastest.
+const SLOW_ROUND_TRIP = 0.02; // s
 const SLOW_TIMES = 4;
 const NEARLY_FULL = 0.9;
 
@@ -38,6 +38,7 @@ export class ClusterView {
       const before = this.before;
       this.before = now;
       now.members = (now.members ?? []).sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
+      now.roundTrips = roundTrips(now, before);
       now.stuck = new Set(before ? stuckMembers(now, before) : []);
       fill(this.box, verdicts(now).map(([kind, ...text]) => notice(kind, ...text)), membersTable(now), ownFigures(now, before));
     } catch (error) {
@@ -77,14 +78,26 @@ function stuckMembers(now, before) {
   }).map(({ id }) => id);
 }
 
+// Mean round trips since the last look, by member, where the server counts them.
+function roundTrips(now, before) {
+  const found = new Map();
+  for (const member of now.members) {
+    const earlier = before?.members?.find(({ id }) => id === member.id);
+    const number = Number(member.round_trips ?? 0) - Number(earlier?.round_trips ?? 0);
+    const sum = Number(member.round_trip_sum_seconds ?? 0) - Number(earlier?.round_trip_sum_seconds ?? 0);
+    if (earlier && number > 0) found.set(member.id, sum / number);
+  }
+  return found;
+}
+
 function slowness(member, overview) {
   if (!member.is_connected) return "not connected";
   const lag = lagOf(member, overview) ?? 0;
   if (overview.stuck.has(member.id)) return `receives nothing, ${grouped(lag)} entries behind`;
   if (lag > SLOW_ENTRIES) return `${grouped(lag)} entries behind`;
-  const others = overview.members.map((one) => Number(one.round_trip_seconds)).filter((time) => time > 0);
-  const time = Number(member.round_trip_seconds ?? 0);
-  if (time > SLOW_ROUND_TRIP && time > SLOW_TIMES * Math.min(...others)) return `slow to answer, ${milliseconds(time)}`;
+  const times = [...overview.roundTrips.values()];
+  const time = overview.roundTrips.get(member.id) ?? 0;
+  if (time > SLOW_ROUND_TRIP && time > SLOW_TIMES * Math.min(...times)) return `slow to answer, ${milliseconds(time)}`;
   return "";
 }
 
@@ -120,14 +133,19 @@ function membersTable(overview) {
       [el("strong", {}, el("bdi", {}, nameOf(member))), " ", badges(member)],
       why ? el("span", { class: "badge bad" }, why) : el("span", { class: "badge good" }, "keeps up"),
       { cell: member === leader ? "leads" : lag === null ? "–" : grouped(lag), class: "figure", title: "entries of the log that the member does not have yet" },
-      { cell: member.round_trip_seconds === undefined ? "–" : milliseconds(member.round_trip_seconds), class: "figure", title: "mean round trip of the probes from this server" },
+      { cell: roundTripOf(member, overview), class: "figure", title: "mean round trip of the probes from this server" },
       pageOf(member),
     ], { "data-test": "member", "data-name": nameOf(member), "data-slow": String(why !== "") });
   });
   const unknown = self !== leader && members.length > 1
     ? el("p", { class: "muted small" }, "The leader knows what each member lacks; this server does not lead. ", leader ? pageOf(leader, "Open the leader's page") : null) : null;
-  return el("div", { class: "stack" }, table("Members", ["Member", "State", "#Entries behind", "#Round trip", "Page"], rows), unknown,
+  return el("div", { class: "stack" }, table("Members", ["Member", "State", "#Entries behind", "#Mean round trip", "Page"], rows), unknown,
     el("p", { class: "muted small" }, `Term ${grouped(store.raft_term)}, entry ${grouped(store.raft_index)}. Flush time, disk and memory are those of the server that is asked; each member has a page of its own.`));
+}
+
+function roundTripOf(member, { roundTrips }) {
+  const time = roundTrips.get(member.id) ?? member.round_trip_seconds;
+  return time === undefined ? "–" : milliseconds(time);
 }
 
 function badges({ is_leader, is_self, is_learner }) {

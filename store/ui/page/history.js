@@ -14,6 +14,8 @@ import { mayWrite } from "./session.js";
 import { eventsOf } from "./past.js";
 
 const STEPS = 20;
+// Bytes of values after which the user is asked before older ones are read.
+const WALK_BYTES_MAX = 4 * 1024 * 1024;
 const EVENTS_MAX = 1000;
 const NOTHING = new Uint8Array(0);
 
@@ -38,7 +40,8 @@ export class HistoryView {
   }
 
   async #walk(steps) {
-    for (let step = 0; step < steps && this.end === null; step++) {
+    let bytes = 0;
+    for (let step = 0; step < steps && bytes < WALK_BYTES_MAX && this.end === null; step++) {
       const oldest = this.versions[this.versions.length - 1];
       if (oldest.isFirst) {
         this.end = "created";
@@ -48,6 +51,7 @@ export class HistoryView {
         const { kvs = [] } = await range({ key: toBase64(this.key), revision: String(BigInt(oldest.revision) - 1n) });
         if (kvs.length === 0) this.end = "created";
         else this.versions.push(versionOf(kvs[0]));
+        bytes += this.versions[this.versions.length - 1].value.length;
       } catch (error) {
         if (!(error instanceof CallError) || !error.compacted) throw error;
         this.end = "compacted";
@@ -78,7 +82,7 @@ export class HistoryView {
 
   #more() {
     const before = button("Look before that", { "data-test": "before" }, () => this.#findAll());
-    if (this.end === null) return [button(`Show ${STEPS} earlier`, { "data-test": "older" }, () => this.#older())];
+    if (this.end === null) return [button("Show earlier ones", { "data-test": "older" }, () => this.#older())];
     if (this.end === "compacted") return [el("p", { class: "muted small" }, "What was before is compacted: no longer kept.")];
     if (this.end === "all") return [el("p", { class: "muted small" }, "This is all that is kept.")];
     if (this.end === "many") return [el("p", { class: "muted small" }, `Only the first ${grouped(EVENTS_MAX)} events that are kept are shown.`)];

@@ -14,6 +14,9 @@ import { deleteIfSeen } from "./txn.js";
 import { bringBack } from "./bringback.js";
 import { moveBetweenTabs, ValueView } from "./value.js";
 
+// As in page.css.
+const NARROW = "(max-width: 46rem)";
+
 export class KeyPane {
   constructor(place, { key, revision, show, edit }) {
     Object.assign(this, { place, key, revision, show, edit });
@@ -82,8 +85,7 @@ export class KeyPane {
 
   // On a narrow screen the tree, and the focus with it, is hidden now.
   #takeFocus() {
-    const focused = document.activeElement;
-    if (focused === document.body || focused.offsetParent === null) this.place.querySelector("h2").focus();
+    if (matchMedia(NARROW).matches) this.place.querySelector("h2").focus({ preventScroll: true });
   }
 
   #renderAbsent() {
