@@ -41,11 +41,17 @@ export class AccessView {
     content.push(el("h2", {}, "Users"), table("Users", ["User", "Roles"], users.map(({ name, roles: own = [] }) =>
       row([el("bdi", {}, name), own.length === 0 ? el("span", { class: "muted" }, "none: this user may do nothing") : own.map((role) => [el("a", { class: "badge accent", href: "#/access", click: (event) => scrollToRole(event, role) }, role), " "])],
         { "data-test": "user", "data-name": name }))));
+    if (users.length === SHOWN_MAX) content.push(onlyFirst("users"));
     content.push(el("h2", {}, "Roles"));
     if (roles.length === 0) content.push(empty("No roles", "A role is made with ", el("code", {}, "inkstone role add NAME"), "."));
     for (const role of roles) content.push(await roleCard(role));
+    if (roles.length === SHOWN_MAX) content.push(onlyFirst("roles"));
     fill(this.box, ...content);
   }
+}
+
+function onlyFirst(what) {
+  return el("p", { class: "muted small" }, `The first ${SHOWN_MAX} ${what} are shown; inkstone ${what.slice(0, -1)} list names all.`);
 }
 
 async function anyUsers() {

@@ -25,23 +25,24 @@ export function button(text, attributes, action) {
 export function row(cells, attributes = {}) {
   const made = cells.map((cell) => {
     const plain = cell instanceof Node || typeof cell !== "object" || cell === null;
-    if (Array.isArray(cell)) return el("td", {}, el("div", {}, cell));
-    return plain ? el("td", {}, cell) : el("td", { class: cell.class, title: cell.title }, Array.isArray(cell.cell) ? el("div", {}, cell.cell) : cell.cell);
+    const { cell: content, ...own } = plain || Array.isArray(cell) ? { cell } : cell;
+    return el("td", { role: "cell", ...own }, Array.isArray(content) ? el("div", {}, content) : content);
   });
-  return el("tr", attributes, made);
+  return el("tr", { role: "row", ...attributes }, made);
 }
 
-// A table in a box that scrolls by itself, so that the page never does sideways.
+// A table in a box that scrolls by itself, so that the page never does sideways. The roles are written out
+// because a narrow screen shows rows as lists, and browsers then forget that it is a table.
 export function table(name, heads, rows, attributes = {}) {
   const head = heads.map((text) => {
     const figure = text.startsWith("#");
-    return el("th", { scope: "col", class: figure ? "figure" : null }, text === "" ? el("span", { class: "unseen" }, "Action") : figure ? text.slice(1) : text);
+    return el("th", { scope: "col", role: "columnheader", class: figure ? "figure" : null }, text === "" ? el("span", { class: "unseen" }, "Action") : figure ? text.slice(1) : text);
   });
   for (const one of rows) label(one, heads);
   return el(
     "div",
     { class: "table-box", tabindex: "0", role: "region", "aria-label": name },
-    el("table", attributes, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows)),
+    el("table", { role: "table", ...attributes }, el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, head)), el("tbody", { role: "rowgroup" }, rows)),
   );
 }
 

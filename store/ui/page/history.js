@@ -85,7 +85,7 @@ export class HistoryView {
     if (this.end === null) return [button("Show earlier ones", { "data-test": "older" }, () => this.#older())];
     if (this.end === "compacted") return [el("p", { class: "muted small" }, "What was before is compacted: no longer kept.")];
     if (this.end === "all") return [el("p", { class: "muted small" }, "This is all that is kept.")];
-    if (this.end === "many") return [el("p", { class: "muted small" }, `Only the first ${grouped(EVENTS_MAX)} events that are kept are shown.`)];
+    if (this.end === "many") return [el("p", { class: "muted small" }, "These are the oldest that are kept; there are too many to show all.")];
     return [el("p", { class: "muted small" }, "The key was created here. It may have been there before, and deleted."), before];
   }
 
@@ -144,10 +144,11 @@ export class HistoryView {
   async #findAll() {
     fill(this.foot, el("p", { class: "muted small", role: "status" }, "Searching the revisions that are kept…"));
     try {
-      const found = (await eventsOf(this.key, EVENTS_MAX)).map(({ type, kv }) =>
+      const { events, complete } = await eventsOf(this.key, EVENTS_MAX);
+      const found = events.map(({ type, kv }) =>
         type === "DELETE" ? { revision: kv.mod_revision, value: null, isFirst: false } : versionOf(kv));
       if (found.length > 0) this.versions = found.reverse();
-      this.end = found.length >= EVENTS_MAX ? "many" : "all";
+      this.end = complete ? "all" : "many";
       const lastValue = this.versions.findIndex(({ value }) => value !== null);
       if (this.versions[this.chosen]?.value === null && lastValue >= 0) this.chosen = lastValue;
       this.chosen = Math.min(this.chosen, this.versions.length - 1);

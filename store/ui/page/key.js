@@ -78,6 +78,7 @@ export class KeyPane {
     fill(this.place, backLink(this.revision), this.#title(), this.#past(), this.stale, this.#facts(), this.#bar(), content);
     this.#takeFocus();
     if (this.show === "history") return this.#renderHistory(content);
+    if (editing && this.kv && this.edit) toast("This key exists already: you edit its value.", "note");
     if (editing) return this.#renderEditor(content);
     if (draft) content.append(notice("note", "There is a text here that you have not saved. ", button("Go on with it", {}, () => this.#renderEditor(content))));
     content.append(new ValueView(this.key, fromBase64(this.kv.value)).element);
@@ -147,7 +148,11 @@ export class KeyPane {
   #renderEditor(place) {
     const editor = new Editor({
       key: this.key, kv: this.kv,
-      closed: () => { this.edit = false; this.#forgetEdit(); this.#render(); },
+      closed: () => {
+        this.edit = false;
+        this.#forgetEdit();
+        this.load();
+      },
       saved: async (revision) => {
         this.edit = false;
         this.#forgetEdit();

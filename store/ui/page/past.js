@@ -5,6 +5,9 @@ import { stream } from "./api.js";
 import { toBase64 } from "./bytes.js";
 import { startingPoints } from "./session.js";
 
+const TIME_MAX = 20_000; // ms
+const EVENT_BYTES_MAX = 32 * 1024 * 1024;
+
 // Sends a watch from a revision; `take` returns true when it has enough.
 async function readPast(key, revision, take) {
   const abort = new AbortController();
@@ -12,10 +15,13 @@ async function readPast(key, revision, take) {
   const each = (message) => {
     if (take(message) || message.watch_id === "-1" || message.canceled) abort.abort();
   };
+  const timer = setTimeout(() => abort.abort(), TIME_MAX);
   try {
     await stream("watch", requests, { signal: abort.signal, take: each });
   } catch (error) {
     if (error.name !== "AbortError") throw error;
+  } finally {
+    clearTimeout(timer);
   }
 }
 
@@ -29,12 +35,14 @@ export async function oldestRevision(key = startingPoints()[0]?.prefix ?? new Ui
   return oldest;
 }
 
-// The events of a key that are kept, the oldest first; at most `most`.
+// The events of a key that are kept, the oldest first; at most `most`, and whether these are all.
 export async function eventsOf(key, most) {
   const found = [];
+  let bytes = 0;
   await readPast(key, await oldestRevision(key), ({ events = [] }) => {
     found.push(...events);
-    return found.length >= most;
+    for (const { kv } of events) bytes += kv.value?.length ?? 0;
+    return found.length >= most || bytes > EVENT_BYTES_MAX;
   });
-  return found.slice(0, most);
+  return { events: found.slice(0, most), complete: found.length < most && bytes <= EVENT_BYTES_MAX };
 }

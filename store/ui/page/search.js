@@ -87,7 +87,7 @@ export class Search {
       return;
     }
     const head = total === 1 ? "1 key begins with that" : `${grouped(total)} keys begin with that${total > found.length ? `, the first ${found.length}:` : ":"}`;
-    fill(this.results, el("p", { class: "muted" }, head), this.#list(found, text), walk);
+    fill(this.results, el("p", { class: "muted", role: "status" }, head), this.#list(found, text), walk);
   }
 
   // Walks over the names below the starting points. `place` says where an earlier walk stopped.

@@ -28,7 +28,7 @@ export class WatchView {
     this.input = el("input", { id: "watch-prefix", type: "text", placeholder: "every key", "aria-label": "Prefix", autocomplete: "off", autocapitalize: "off", spellcheck: "false" });
     this.toggle = el("button", { class: "primary", id: "watch-toggle" }, "Start");
     this.state = el("p", { class: "muted small", role: "status", id: "watch-state" });
-    this.rows = el("tbody", { id: "watch-rows" });
+    this.rows = el("tbody", { id: "watch-rows", role: "rowgroup" });
     this.events = table("Events", ["#Time", "#Revision", "What", "Key", "Value"], []);
     this.events.querySelector("tbody").replaceWith(this.rows);
     this.start = empty("No event yet", "Start the watch, and every change below the prefix appears here as it is made. Without a prefix it is the whole store.");
