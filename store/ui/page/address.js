@@ -31,7 +31,10 @@ function decode(text) {
 export function link(view, params = {}) {
   const parts = Object.entries(params)
     .filter(([, value]) => value !== null && value !== undefined && value !== "")
-    .map(([name, value]) => `${name}=${value instanceof Uint8Array ? toAddress(value) : encodeURIComponent(value)}`);
+    .map(
+      ([name, value]) =>
+        `${name}=${value instanceof Uint8Array ? toAddress(value) : encodeURIComponent(value)}`,
+    );
   return `#/${view}${parts.length > 0 ? "?" + parts.join("&") : ""}`;
 }
 

@@ -8,9 +8,23 @@ const USER = "inkstone.user";
 const BASE = new URL("../v3/", document.baseURI);
 
 const CODES = [
-  "ok", "cancelled", "unknown", "invalid argument", "deadline exceeded", "not found", "already exists",
-  "permission denied", "too large or too many", "failed precondition", "aborted", "out of range",
-  "not implemented", "internal error", "unavailable", "data loss", "not signed in",
+  "ok",
+  "cancelled",
+  "unknown",
+  "invalid argument",
+  "deadline exceeded",
+  "not found",
+  "already exists",
+  "permission denied",
+  "too large or too many",
+  "failed precondition",
+  "aborted",
+  "out of range",
+  "not implemented",
+  "internal error",
+  "unavailable",
+  "data loss",
+  "not signed in",
 ];
 
 // A refused call: gRPC's code and the server's text.
@@ -25,7 +39,9 @@ export class CallError extends Error {
   }
 
   get needsSignIn() {
-    return this.code === 16 || /user name is empty|invalid auth token|auth: revision in header/.test(this.message);
+    return (
+      this.code === 16 || /user name is empty|invalid auth token|auth: revision in header/.test(this.message)
+    );
   }
 
   get forbidden() {
@@ -66,8 +82,16 @@ async function post(path, body, signal) {
   const headers = { "Content-Type": "application/json" };
   if (token()) headers.Authorization = token();
   const options = {
-    method: "POST", headers, signal, body: [body].flat().map((part) => JSON.stringify(part)).join("\n"),
-    credentials: "omit", cache: "no-store", redirect: "error",
+    method: "POST",
+    headers,
+    signal,
+    body: [body]
+      .flat()
+      .map((part) => JSON.stringify(part))
+      .join("\n"),
+    credentials: "omit",
+    cache: "no-store",
+    redirect: "error",
   };
   let response;
   try {
@@ -99,7 +123,10 @@ async function refusal(response) {
     const { code, message } = answer.error ?? answer;
     error = new CallError(code ?? 2, message);
   } catch {
-    error = new CallError(response.status === 404 ? 12 : 2, text.slice(0, 200) || `HTTP status ${response.status}`);
+    error = new CallError(
+      response.status === 404 ? 12 : 2,
+      text.slice(0, 200) || `HTTP status ${response.status}`,
+    );
   }
   announce(error);
   return error;

@@ -24,12 +24,18 @@ async function ask(key, value, revision, now) {
   const compared = await compareValues(current, value);
   const seen = now?.mod_revision ?? "0";
   const sure = await confirm({
-    title: "Bring this value back?", agree: "Bring it back", test: "confirm-bring-back",
+    title: "Bring this value back?",
+    agree: "Bring it back",
+    test: "confirm-bring-back",
     content: [
       el("p", { class: "key-name" }, shown(key)),
-      el("p", {}, now
-        ? `The value of revision ${grouped(revision)} replaces that of revision ${grouped(seen)}, if the key is still so:`
-        : `The key was deleted. It is created again with the value of revision ${grouped(revision)}:`),
+      el(
+        "p",
+        {},
+        now
+          ? `The value of revision ${grouped(revision)} replaces that of revision ${grouped(seen)}, if the key is still so:`
+          : `The key was deleted. It is created again with the value of revision ${grouped(revision)}:`,
+      ),
       differenceView(compared),
       now?.lease ? notice("note", "The key keeps the lease that it has now.") : null,
     ],

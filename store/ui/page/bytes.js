@@ -11,16 +11,37 @@ const encoder = new TextEncoder();
 // Controls, direction marks and isolates, zero-width and other invisible characters, tags.
 const HIDDEN =
   /[\u0000-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e0fff}]/u;
-const HIDDEN_IN_TEXT = new RegExp(HIDDEN.source.replace("\\u0000-\\u001f", "\\u0000-\\u0008\\u000b-\\u001f"), "u");
+const HIDDEN_IN_TEXT = new RegExp(
+  HIDDEN.source.replace("\\u0000-\\u001f", "\\u0000-\\u0008\\u000b-\\u001f"),
+  "u",
+);
 
 const NAMES = {
-  0x00: "null", 0x09: "tab", 0x0a: "line feed", 0x0d: "carriage return", 0x1b: "escape", 0x7f: "delete",
-  0xa0: "no-break space", 0xad: "soft hyphen", 0x61c: "Arabic letter mark", 0x200b: "zero-width space",
-  0x200c: "zero-width non-joiner", 0x200d: "zero-width joiner", 0x200e: "left-to-right mark",
-  0x200f: "right-to-left mark", 0x2028: "line separator", 0x2029: "paragraph separator",
-  0x202a: "left-to-right embedding", 0x202b: "right-to-left embedding", 0x202c: "end of direction",
-  0x202d: "left-to-right override", 0x202e: "right-to-left override", 0x2066: "left-to-right isolate",
-  0x2067: "right-to-left isolate", 0x2068: "first strong isolate", 0x2069: "end of isolate",
+  0x00: "null",
+  0x09: "tab",
+  0x0a: "line feed",
+  0x0d: "carriage return",
+  0x1b: "escape",
+  0x7f: "delete",
+  0xa0: "no-break space",
+  0xad: "soft hyphen",
+  0x61c: "Arabic letter mark",
+  0x200b: "zero-width space",
+  0x200c: "zero-width non-joiner",
+  0x200d: "zero-width joiner",
+  0x200e: "left-to-right mark",
+  0x200f: "right-to-left mark",
+  0x2028: "line separator",
+  0x2029: "paragraph separator",
+  0x202a: "left-to-right embedding",
+  0x202b: "right-to-left embedding",
+  0x202c: "end of direction",
+  0x202d: "left-to-right override",
+  0x202e: "right-to-left override",
+  0x2066: "left-to-right isolate",
+  0x2067: "right-to-left isolate",
+  0x2068: "first strong isolate",
+  0x2069: "end of isolate",
   0xfeff: "byte order mark",
 };
 
@@ -193,7 +214,8 @@ export function shown(bytes, { lines = false, tag = "bdi", className = "bytes" }
 
 export function nodes(bytes, lines = false) {
   const all = together(runs(bytes, lines));
-  if (all.length > RUNS_MARKED_MAX) return [document.createTextNode(all.map((run) => run.escape ?? run.text).join(""))];
+  if (all.length > RUNS_MARKED_MAX)
+    return [document.createTextNode(all.map((run) => run.escape ?? run.text).join(""))];
   return all.map((run) =>
     run.text !== undefined
       ? document.createTextNode(run.text)
@@ -277,7 +299,9 @@ export function hexLines(bytes, from = 0, lines = Infinity) {
     const left = hex.slice(0, 8).join(" ");
     const right = hex.slice(8).join(" ");
     const ascii = Array.from(line, (byte) => (byte > 31 && byte < 127 ? String.fromCharCode(byte) : "·"));
-    all.push(`${at.toString(16).padStart(8, "0")}  ${left.padEnd(23)}  ${right.padEnd(23)}  ${ascii.join("")}`);
+    all.push(
+      `${at.toString(16).padStart(8, "0")}  ${left.padEnd(23)}  ${right.padEnd(23)}  ${ascii.join("")}`,
+    );
   }
   return all;
 }

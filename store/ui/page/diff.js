@@ -10,7 +10,8 @@ export function difference(oldLines, newLines) {
   const shorter = Math.min(oldLines.length, newLines.length);
   while (begin < shorter && oldLines[begin] === newLines[begin]) begin++;
   let end = 0;
-  while (end < shorter - begin && oldLines[oldLines.length - 1 - end] === newLines[newLines.length - 1 - end]) end++;
+  while (end < shorter - begin && oldLines[oldLines.length - 1 - end] === newLines[newLines.length - 1 - end])
+    end++;
   const a = oldLines.slice(begin, oldLines.length - end);
   const b = newLines.slice(begin, newLines.length - end);
   const small = a.length + b.length <= LINES_MAX;

@@ -24,9 +24,13 @@ export async function compareValues(before, after) {
 }
 
 export function sizeOfChange({ added, removed }) {
-  return el("span", { class: "change-size" },
-    el("span", { class: "plus", title: `${grouped(added)} lines added` }, `+${added}`), " ",
-    el("span", { class: "minus", title: `${grouped(removed)} lines removed` }, `−${removed}`));
+  return el(
+    "span",
+    { class: "change-size" },
+    el("span", { class: "plus", title: `${grouped(added)} lines added` }, `+${added}`),
+    " ",
+    el("span", { class: "minus", title: `${grouped(removed)} lines removed` }, `−${removed}`),
+  );
 }
 
 export function differenceView(compared) {
@@ -40,19 +44,51 @@ export function differenceView(compared) {
     if (parts.length > LINES_SHOWN_MAX) body.append(lineOf({ skipped: parts.length - LINES_SHOWN_MAX }));
   };
   showWith(3);
-  const note = compared.exact ? null : el("p", { class: "muted small" }, "The values differ too much for a comparison by lines: the old part stands before the new one.");
-  return el("div", {}, note, el("div", { class: "table-box difference", tabindex: "0", role: "region", "aria-label": "Difference", "data-test": "difference" },
-    el("table", { class: "lines" }, body)));
+  const note = compared.exact
+    ? null
+    : el(
+        "p",
+        { class: "muted small" },
+        "The values differ too much for a comparison by lines: the old part stands before the new one.",
+      );
+  return el(
+    "div",
+    {},
+    note,
+    el(
+      "div",
+      {
+        class: "table-box difference",
+        tabindex: "0",
+        role: "region",
+        "aria-label": "Difference",
+        "data-test": "difference",
+      },
+      el("table", { class: "lines" }, body),
+    ),
+  );
 }
 
 function lineOf({ skipped, kind, line, a, b }, showAll) {
   if (skipped) {
     const text = `${grouped(skipped)} lines ${showAll ? "that are equal" : "more"}`;
-    return el("tr", { class: "skipped" }, el("td", { colspan: "4" }, showAll ? button(text, { class: "plain" }, showAll) : text));
+    return el(
+      "tr",
+      { class: "skipped" },
+      el("td", { colspan: "4" }, showAll ? button(text, { class: "plain" }, showAll) : text),
+    );
   }
-  return el("tr", { class: kind },
+  return el(
+    "tr",
+    { class: kind },
     el("td", { class: "at", "aria-hidden": "true" }, a ?? ""),
     el("td", { class: "at", "aria-hidden": "true" }, b ?? ""),
     el("td", { class: "sign", "aria-hidden": "true" }, SIGNS[kind]),
-    el("td", { class: "line", dir: "ltr" }, NAMES[kind] ? el("span", { class: "unseen" }, NAMES[kind]) : null, nodes(ofText(line), true)));
+    el(
+      "td",
+      { class: "line", dir: "ltr" },
+      NAMES[kind] ? el("span", { class: "unseen" }, NAMES[kind]) : null,
+      nodes(ofText(line), true),
+    ),
+  );
 }

@@ -8,13 +8,17 @@ export function el(tag, attributes = {}, ...children) {
     if (typeof value === "function") element.addEventListener(name, value);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(
+    ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false),
+  );
   return element;
 }
 
 // Replaces what is in a box; null, undefined and false are left out.
 export function fill(box, ...content) {
-  box.replaceChildren(...content.flat(Infinity).filter((one) => one !== null && one !== undefined && one !== false));
+  box.replaceChildren(
+    ...content.flat(Infinity).filter((one) => one !== null && one !== undefined && one !== false),
+  );
 }
 
 export function button(text, attributes, action) {
@@ -36,19 +40,29 @@ export function row(cells, attributes = {}) {
 export function table(name, heads, rows, attributes = {}) {
   const head = heads.map((text) => {
     const figure = text.startsWith("#");
-    return el("th", { scope: "col", role: "columnheader", class: figure ? "figure" : null }, text === "" ? el("span", { class: "unseen" }, "Action") : figure ? text.slice(1) : text);
+    return el(
+      "th",
+      { scope: "col", role: "columnheader", class: figure ? "figure" : null },
+      text === "" ? el("span", { class: "unseen" }, "Action") : figure ? text.slice(1) : text,
+    );
   });
   for (const one of rows) label(one, heads);
   return el(
     "div",
     { class: "table-box", tabindex: "0", role: "region", "aria-label": name },
-    el("table", { role: "table", ...attributes }, el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, head)), el("tbody", { role: "rowgroup" }, rows)),
+    el(
+      "table",
+      { role: "table", ...attributes },
+      el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, head)),
+      el("tbody", { role: "rowgroup" }, rows),
+    ),
   );
 }
 
 // On a narrow screen a row stands as a list, each cell with the name of its column.
 function label(one, heads) {
-  for (const [at, cell] of [...one.children].entries()) cell.dataset.label = heads[at]?.replace("#", "") ?? "";
+  for (const [at, cell] of [...one.children].entries())
+    cell.dataset.label = heads[at]?.replace("#", "") ?? "";
 }
 
 // A box that says what is not there and what can be done.
@@ -86,7 +100,9 @@ export function confirm({ title, content, agree, danger = false, test }) {
         "div",
         { class: "actions end" },
         button("Cancel", { "data-test": "confirm-no" }, () => finish(false)),
-        button(agree, { class: danger ? "danger" : "primary", "data-test": "confirm-yes" }, () => finish(true)),
+        button(agree, { class: danger ? "danger" : "primary", "data-test": "confirm-yes" }, () =>
+          finish(true),
+        ),
       ),
     );
     dialog.addEventListener("cancel", (event) => {

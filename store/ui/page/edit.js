@@ -1,7 +1,17 @@
 // Editing a value. A change is saved only if the key is still at the revision that was seen; otherwise the
 // user sees both and decides. A text that was not saved is kept while the page is open.
 
-import { escaped, fromBase64, isPlainText, ofText, parseEscaped, parseHex, textOf, toAddress, toHex } from "./bytes.js";
+import {
+  escaped,
+  fromBase64,
+  isPlainText,
+  ofText,
+  parseEscaped,
+  parseHex,
+  textOf,
+  toAddress,
+  toHex,
+} from "./bytes.js";
 import { compareValues, differenceView } from "./difference.js";
 import { button, el, fill, notice } from "./dom.js";
 import { grouped } from "./figures.js";
@@ -39,21 +49,46 @@ export class Editor {
     this.lease = kv?.lease ?? null;
     this.original = kv ? fromBase64(kv.value) : new Uint8Array(0);
     this.form = draft?.form ?? bestForm(this.original);
-    this.area = el("textarea", { id: "editor", "aria-label": "Value", spellcheck: "false", autocapitalize: "off", dir: "ltr", rows: "14",
-      input: () => this.#keep(), keydown: (event) => this.#pressed(event) });
+    this.area = el("textarea", {
+      id: "editor",
+      "aria-label": "Value",
+      spellcheck: "false",
+      autocapitalize: "off",
+      dir: "ltr",
+      rows: "14",
+      input: () => this.#keep(),
+      keydown: (event) => this.#pressed(event),
+    });
     this.area.value = draft?.text ?? FORMS[this.form].write(this.original);
-    this.choice = el("select", { id: "editor-form", "aria-label": "Form of the value", change: () => this.#convert() },
-      Object.entries(FORMS).map(([name, { label }]) => el("option", { value: name }, label)));
+    this.choice = el(
+      "select",
+      { id: "editor-form", "aria-label": "Form of the value", change: () => this.#convert() },
+      Object.entries(FORMS).map(([name, { label }]) => el("option", { value: name }, label)),
+    );
     this.choice.value = this.form;
     this.problem = el("div", { class: "stack" });
     this.save = button("Save", { class: "primary", id: "save" }, () => this.#save());
-    this.element = el("div", { class: "editor" }, this.#notes(), this.area,
-      el("div", { class: "actions" }, this.save, button("Cancel", { id: "cancel" }, () => this.#cancel()),
-        el("label", { class: "spaced" }, "Written as ", this.choice)),
+    this.element = el(
+      "div",
+      { class: "editor" },
+      this.#notes(),
+      this.area,
+      el(
+        "div",
+        { class: "actions" },
+        this.save,
+        button("Cancel", { id: "cancel" }, () => this.#cancel()),
+        el("label", { class: "spaced" }, "Written as ", this.choice),
+      ),
       this.problem,
-      el("p", { class: "muted small" }, this.seen === "0"
-        ? "The key is created only if it is still not there."
-        : `Saved only if the key is still at revision ${grouped(this.seen)}. Ctrl+Enter saves.`));
+      el(
+        "p",
+        { class: "muted small" },
+        this.seen === "0"
+          ? "The key is created only if it is still not there."
+          : `Saved only if the key is still at revision ${grouped(this.seen)}. Ctrl+Enter saves.`,
+      ),
+    );
   }
 
   focus() {
@@ -62,7 +97,13 @@ export class Editor {
 
   #notes() {
     const notes = [];
-    if (isKubernetes(this.original)) notes.push(notice("note", "This is an object of Kubernetes in its stored form. Change it through the Kubernetes API where you can: its server has caches and checks."));
+    if (isKubernetes(this.original))
+      notes.push(
+        notice(
+          "note",
+          "This is an object of Kubernetes in its stored form. Change it through the Kubernetes API where you can: its server has caches and checks.",
+        ),
+      );
     if (this.lease) notes.push(notice("note", "The key keeps its lease."));
     return notes;
   }
@@ -86,7 +127,8 @@ export class Editor {
     const wanted = this.choice.value;
     try {
       const bytes = this.#bytes();
-      if (wanted === "text" && !isPlainText(bytes)) throw new Error("The value has bytes that a text field would change or hide.");
+      if (wanted === "text" && !isPlainText(bytes))
+        throw new Error("The value has bytes that a text field would change or hide.");
       this.form = wanted;
       this.area.value = FORMS[wanted].write(bytes);
       fill(this.problem);
@@ -106,7 +148,12 @@ export class Editor {
     try {
       const value = this.#bytes();
       if (this.#breaksJson(value)) return;
-      const { done, revision, now } = await putIfSeen({ key: this.key, seen: this.seen, value, keepLease: Boolean(this.lease) });
+      const { done, revision, now } = await putIfSeen({
+        key: this.key,
+        seen: this.seen,
+        value,
+        keepLease: Boolean(this.lease),
+      });
       if (done) {
         drafts.delete(toAddress(this.key));
         this.saved(revision);
@@ -122,10 +169,14 @@ export class Editor {
   #breaksJson(value) {
     const json = (bytes) => parseJson(textOf(bytes) ?? "") !== null;
     const warned = this.save.dataset.warned === "yes";
-    if (warned || !/^\s*[[{]/.test(textOf(this.original) ?? "") || !json(this.original) || json(value)) return false;
+    if (warned || !/^\s*[[{]/.test(textOf(this.original) ?? "") || !json(this.original) || json(value))
+      return false;
     this.save.dataset.warned = "yes";
     this.save.textContent = "Save all the same";
-    fill(this.problem, notice("bad", "The value was JSON, and what you wrote is not. Mend it, or save it all the same."));
+    fill(
+      this.problem,
+      notice("bad", "The value was JSON, and what you wrote is not. Mend it, or save it all the same."),
+    );
     return true;
   }
 
@@ -135,16 +186,25 @@ export class Editor {
     const text = now
       ? `Not saved: the key was changed since you saw it, from revision ${grouped(this.seen)} to ${grouped(now.mod_revision)}. From its value now to yours:`
       : "Not saved: the key was deleted since you saw it. From nothing to your value:";
-    fill(this.problem,
+    fill(
+      this.problem,
       el("div", { class: "notice bad", role: "alert", "data-test": "conflict" }, text),
       differenceView(compared),
-      el("div", { class: "actions" },
+      el(
+        "div",
+        { class: "actions" },
         button("Take the value as it is now", { "data-test": "take-current" }, () => this.#cancel()),
-        button(now ? `Save mine over revision ${grouped(now.mod_revision)}` : "Create it again with mine", { class: "danger", "data-test": "save-over" }, () => {
-          this.seen = now?.mod_revision ?? "0";
-          this.lease = now?.lease ?? null;
-          this.#save();
-        })));
+        button(
+          now ? `Save mine over revision ${grouped(now.mod_revision)}` : "Create it again with mine",
+          { class: "danger", "data-test": "save-over" },
+          () => {
+            this.seen = now?.mod_revision ?? "0";
+            this.lease = now?.lease ?? null;
+            this.#save();
+          },
+        ),
+      ),
+    );
   }
 }
 
@@ -152,7 +212,14 @@ export class Editor {
 export function askForNewKey(prefix) {
   return new Promise((resolve) => {
     const problem = el("div");
-    const name = el("input", { id: "new-key-name", type: "text", autocomplete: "off", autocapitalize: "off", spellcheck: "false", "aria-label": "Name of the new key" });
+    const name = el("input", {
+      id: "new-key-name",
+      type: "text",
+      autocomplete: "off",
+      autocapitalize: "off",
+      spellcheck: "false",
+      "aria-label": "Name of the new key",
+    });
     name.value = escaped(prefix);
     const dialog = el("dialog", { "aria-labelledby": "new-key-title" });
     const finish = (key) => {
@@ -171,12 +238,26 @@ export function askForNewKey(prefix) {
         fill(problem, notice("bad", error.message));
       }
     };
-    dialog.append(el("form", { submit },
-      el("h2", { id: "new-key-title" }, "New key"),
-      name,
-      el("p", { class: "muted small" }, "Bytes that cannot be typed are written as \\x00, a backslash as \\\\."),
-      problem,
-      el("div", { class: "actions end" }, button("Cancel", {}, () => finish(null)), el("button", { class: "primary", id: "new-key-go" }, "Write its value"))));
+    dialog.append(
+      el(
+        "form",
+        { submit },
+        el("h2", { id: "new-key-title" }, "New key"),
+        name,
+        el(
+          "p",
+          { class: "muted small" },
+          "Bytes that cannot be typed are written as \\x00, a backslash as \\\\.",
+        ),
+        problem,
+        el(
+          "div",
+          { class: "actions end" },
+          button("Cancel", {}, () => finish(null)),
+          el("button", { class: "primary", id: "new-key-go" }, "Write its value"),
+        ),
+      ),
+    );
     dialog.addEventListener("cancel", (event) => {
       event.preventDefault();
       finish(null);

@@ -44,7 +44,11 @@ export function bytes(number, estimated = false) {
 }
 
 export function count(number, noun = "keys", atLeast = false) {
-  return el("span", { class: "figure", title: `${atLeast ? "at least " : ""}${grouped(number)} ${noun}` }, `${atLeast ? "≥ " : ""}${humanCount(number)}`);
+  return el(
+    "span",
+    { class: "figure", title: `${atLeast ? "at least " : ""}${grouped(number)} ${noun}` },
+    `${atLeast ? "≥ " : ""}${humanCount(number)}`,
+  );
 }
 
 // Time as the browser's clock has it, in the user's zone.
@@ -60,7 +64,9 @@ const DAY = 86_400_000; // ms
 function clock(milliseconds) {
   const date = new Date(milliseconds);
   const near = Math.abs(Date.now() - milliseconds) < DAY / 2;
-  return near ? date.toLocaleTimeString() : date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+  return near
+    ? date.toLocaleTimeString()
+    : date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 }
 
 // The time between two moments; null if one is unknown.

@@ -48,7 +48,10 @@ export class HistoryView {
         break;
       }
       try {
-        const { kvs = [] } = await range({ key: toBase64(this.key), revision: String(BigInt(oldest.revision) - 1n) });
+        const { kvs = [] } = await range({
+          key: toBase64(this.key),
+          revision: String(BigInt(oldest.revision) - 1n),
+        });
         if (kvs.length === 0) this.end = "created";
         else this.versions.push(versionOf(kvs[0]));
         bytes += this.versions[this.versions.length - 1].value.length;
@@ -66,7 +69,17 @@ export class HistoryView {
     }
     fill(this.list, ...this.versions.map((version, at) => this.#item(version, at)));
     const timeless = this.versions.every(({ revision }) => period(momentsOf(revision)) === null);
-    fill(this.foot, ...this.#more(), timeless ? el("p", { class: "muted small" }, "The store counts changes and keeps no times. Where this page saw a change itself, it says when.") : null);
+    fill(
+      this.foot,
+      ...this.#more(),
+      timeless
+        ? el(
+            "p",
+            { class: "muted small" },
+            "The store counts changes and keeps no times. Where this page saw a change itself, it says when.",
+          )
+        : null,
+    );
     await this.#choose(this.chosen);
     this.#measure();
   }
@@ -76,17 +89,50 @@ export class HistoryView {
     const size = version.value === null ? "" : humanBytes(version.value.length);
     const changed = el("span", { class: "change" });
     version.changed = changed;
-    return el("li", {}, el("button", { type: "button", class: "version-choice", "aria-controls": "version", "data-test": "version", "data-revision": version.revision, click: () => this.#chosenByUser(at) },
-      el("span", { class: "figure" }, grouped(version.revision)), el("span", { class: `what ${what}` }, what), changed, el("span", { class: "figure muted" }, size)));
+    return el(
+      "li",
+      {},
+      el(
+        "button",
+        {
+          type: "button",
+          class: "version-choice",
+          "aria-controls": "version",
+          "data-test": "version",
+          "data-revision": version.revision,
+          click: () => this.#chosenByUser(at),
+        },
+        el("span", { class: "figure" }, grouped(version.revision)),
+        el("span", { class: `what ${what}` }, what),
+        changed,
+        el("span", { class: "figure muted" }, size),
+      ),
+    );
   }
 
   #more() {
     const before = button("Look before that", { "data-test": "before" }, () => this.#findAll());
-    if (this.end === null) return [button("Show earlier ones", { "data-test": "older" }, () => this.#older())];
-    if (this.end === "compacted") return [el("p", { class: "muted small" }, "What was before is compacted: no longer kept.")];
+    if (this.end === null)
+      return [button("Show earlier ones", { "data-test": "older" }, () => this.#older())];
+    if (this.end === "compacted")
+      return [el("p", { class: "muted small" }, "What was before is compacted: no longer kept.")];
     if (this.end === "all") return [el("p", { class: "muted small" }, "This is all that is kept.")];
-    if (this.end === "many") return [el("p", { class: "muted small" }, "These are the oldest that are kept; there are too many to show all.")];
-    return [el("p", { class: "muted small" }, "The key was created here. It may have been there before, and deleted."), before];
+    if (this.end === "many")
+      return [
+        el(
+          "p",
+          { class: "muted small" },
+          "These are the oldest that are kept; there are too many to show all.",
+        ),
+      ];
+    return [
+      el(
+        "p",
+        { class: "muted small" },
+        "The key was created here. It may have been there before, and deleted.",
+      ),
+      before,
+    ];
   }
 
   async #older() {
@@ -100,7 +146,9 @@ export class HistoryView {
     for (const [at, version] of this.versions.entries()) {
       const before = this.versions[at + 1];
       if (version.value === null || version.measured || (!before && !version.isFirst)) continue;
-      version.measured = sizeOfChange(await compareValues(version.isFirst ? NOTHING : (before?.value ?? NOTHING), version.value));
+      version.measured = sizeOfChange(
+        await compareValues(version.isFirst ? NOTHING : (before?.value ?? NOTHING), version.value),
+      );
       version.changed?.replaceChildren(version.measured);
       await new Promise((resolve) => setTimeout(resolve));
     }
@@ -115,12 +163,36 @@ export class HistoryView {
       item.firstChild.setAttribute("aria-current", place === at ? "true" : "false");
     }
     const when = period(momentsOf(version.revision));
-    const content = [el("div", { class: "version-head" }, el("h3", {}, `Revision ${grouped(version.revision)}`, when ? el("span", { class: "muted when" }, when) : ""), el("div", { class: "actions" }, this.#actions(version, at)))];
-    if (version.value === null) content.push(el("p", { class: "muted" }, "The key was deleted here. To bring a value back, choose the version before."));
-    else if (!before && !version.isFirst) content.push(notice("note", "The version before this one is not known, so there is no difference to show."));
+    const content = [
+      el(
+        "div",
+        { class: "version-head" },
+        el(
+          "h3",
+          {},
+          `Revision ${grouped(version.revision)}`,
+          when ? el("span", { class: "muted when" }, when) : "",
+        ),
+        el("div", { class: "actions" }, this.#actions(version, at)),
+      ),
+    ];
+    if (version.value === null)
+      content.push(
+        el(
+          "p",
+          { class: "muted" },
+          "The key was deleted here. To bring a value back, choose the version before.",
+        ),
+      );
+    else if (!before && !version.isFirst)
+      content.push(
+        notice("note", "The version before this one is not known, so there is no difference to show."),
+      );
     else {
       const compared = await compareValues(before?.value ?? NOTHING, version.value);
-      const what = before?.value ? `Changed since revision ${grouped(before.revision)}, as ${compared.reading}: ` : `Created with this value, as ${compared.reading}: `;
+      const what = before?.value
+        ? `Changed since revision ${grouped(before.revision)}, as ${compared.reading}: `
+        : `Created with this value, as ${compared.reading}: `;
       content.push(el("p", { class: "muted" }, what, sizeOfChange(compared)), differenceView(compared));
     }
     if (this.chosen === at) fill(this.detail, ...content);
@@ -129,24 +201,36 @@ export class HistoryView {
   // On a narrow screen the difference is below the list.
   async #chosenByUser(at) {
     await this.#choose(at);
-    if (this.detail.getBoundingClientRect().top > innerHeight * 0.7) this.detail.scrollIntoView({ behavior: "smooth" });
+    if (this.detail.getBoundingClientRect().top > innerHeight * 0.7)
+      this.detail.scrollIntoView({ behavior: "smooth" });
   }
 
   #actions(version, at) {
-    const view = el("a", { class: "button", href: link("keys", { key: this.key, rev: version.revision }) }, "The store at that moment");
+    const view = el(
+      "a",
+      { class: "button", href: link("keys", { key: this.key, rev: version.revision }) },
+      "The store at that moment",
+    );
     const newest = at === 0 && !this.revision;
     if (version.value === null || newest || !mayWrite(this.key)) return [view];
-    return [view, button("Bring this value back", { class: "primary", "data-test": "bring-back" }, async () => {
-      if (await bringBack(this.key, version.value, version.revision)) this.restored();
-    })];
+    return [
+      view,
+      button("Bring this value back", { class: "primary", "data-test": "bring-back" }, async () => {
+        if (await bringBack(this.key, version.value, version.revision)) this.restored();
+      }),
+    ];
   }
 
   async #findAll() {
-    fill(this.foot, el("p", { class: "muted small", role: "status" }, "Searching the revisions that are kept…"));
+    fill(
+      this.foot,
+      el("p", { class: "muted small", role: "status" }, "Searching the revisions that are kept…"),
+    );
     try {
       const { events, complete } = await eventsOf(this.key, EVENTS_MAX);
       const found = events.map(({ type, kv }) =>
-        type === "DELETE" ? { revision: kv.mod_revision, value: null, isFirst: false } : versionOf(kv));
+        type === "DELETE" ? { revision: kv.mod_revision, value: null, isFirst: false } : versionOf(kv),
+      );
       if (found.length > 0) this.versions = found.reverse();
       this.end = complete ? "all" : "many";
       const lastValue = this.versions.findIndex(({ value }) => value !== null);

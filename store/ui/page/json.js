@@ -78,7 +78,9 @@ function readItems(reader, depth) {
 export function writeJson(value, indent = "") {
   const inner = indent + "  ";
   if (value.type === "object" && value.members.length > 0) {
-    const lines = value.members.map(([name, member]) => `${inner}${JSON.stringify(name)}: ${writeJson(member, inner)}`);
+    const lines = value.members.map(
+      ([name, member]) => `${inner}${JSON.stringify(name)}: ${writeJson(member, inner)}`,
+    );
     return `{\n${lines.join(",\n")}\n${indent}}`;
   }
   if (value.type === "list" && value.items.length > 0) {

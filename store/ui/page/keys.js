@@ -15,7 +15,13 @@ import { Tree } from "./tree.js";
 const LARGEST = 8;
 
 function treeHead() {
-  return el("div", { id: "tree-head", "aria-hidden": "true" }, el("span", {}, "Name"), el("span", {}, "Keys"), el("span", {}, "Bytes"));
+  return el(
+    "div",
+    { id: "tree-head", "aria-hidden": "true" },
+    el("span", {}, "Name"),
+    el("span", {}, "Keys"),
+    el("span", {}, "Bytes"),
+  );
 }
 
 export class KeysView {
@@ -27,11 +33,20 @@ export class KeysView {
     this.time = new TimeBar({ changed: (rev) => go("keys", { ...this.params, rev }, { replace: true }) });
     this.place = el("div", { class: "tree-box" }, this.tree.element);
     this.pane = el("section", { id: "pane", "aria-label": "Key" });
-    this.side = el("section", { class: "side", "aria-label": "Find a key" },
+    this.side = el(
+      "section",
+      { class: "side", "aria-label": "Find a key" },
       el("h1", { class: "unseen" }, "Keys"),
-      el("div", { class: "side-head" }, this.search.input,
-        mayWriteSomething() ? button("New key", { id: "new-key" }, () => this.#newKey()) : ""),
-      this.time.element, this.search.results, this.place);
+      el(
+        "div",
+        { class: "side-head" },
+        this.search.input,
+        mayWriteSomething() ? button("New key", { id: "new-key" }, () => this.#newKey()) : "",
+      ),
+      this.time.element,
+      this.search.results,
+      this.place,
+    );
     this.view = el("div", { class: "keys-view" }, this.side, this.pane);
     fill(main, this.view);
     this.end = every(() => this.#poll());
@@ -58,7 +73,13 @@ export class KeysView {
     try {
       const points = startingPoints();
       if (points.length === 0) {
-        fill(this.place, empty("Nothing to read", `The roles of ${session.user} let it read no key. The user root can grant a role a range of keys.`));
+        fill(
+          this.place,
+          empty(
+            "Nothing to read",
+            `The roles of ${session.user} let it read no key. The user root can grant a role a range of keys.`,
+          ),
+        );
         this.seen = "0";
         return;
       }
@@ -74,7 +95,9 @@ export class KeysView {
       this.time.show(rev, this.seen ?? "1");
       this.seen ??= "0";
       if (error.needsSignIn) return;
-      const text = error.compacted ? `Revision ${grouped(rev)} is no longer kept: compaction removed it.` : error.sentence;
+      const text = error.compacted
+        ? `Revision ${grouped(rev)} is no longer kept: compaction removed it.`
+        : error.sentence;
       fill(this.place, notice("bad", text));
     }
   }
@@ -85,7 +108,14 @@ export class KeysView {
     }
     if (!this.tree.isEmpty()) return [];
     if (rev) return [empty("No keys", "At this revision the store had no keys.")];
-    return [empty("No keys yet", "Make one with “New key”, or with ", el("code", {}, "inkstone put greeting hello"), ".")];
+    return [
+      empty(
+        "No keys yet",
+        "Make one with “New key”, or with ",
+        el("code", {}, "inkstone put greeting hello"),
+        ".",
+      ),
+    ];
   }
 
   // The newest revision, from the cheapest call that says it.
@@ -125,7 +155,12 @@ export class KeysView {
       this.pane.classList.remove("prefix");
       const { KeyPane } = await import("./key.js");
       if (this.params !== params) return;
-      this.keyPane = new KeyPane(this.pane, { key: params.key, revision: rev, show: params.show ?? "value", edit: params.edit === "1" });
+      this.keyPane = new KeyPane(this.pane, {
+        key: params.key,
+        revision: rev,
+        show: params.show ?? "value",
+        edit: params.edit === "1",
+      });
       if (!equal(this.tree.current?.name ?? new Uint8Array(0), params.key)) {
         this.tree.reveal(params.key).catch(() => this.tree.mark(null));
       }
@@ -138,24 +173,48 @@ export class KeysView {
       if (this.params === params) this.#showPrefix(params.prefix, rev);
       return;
     }
-    fill(this.pane, empty("Choose a key", "The tree shows keys by their slashes, with the number of keys and the bytes below each prefix. ",
-      el("kbd", {}, "/"), " finds one by name, arrow keys move through the tree."));
+    fill(
+      this.pane,
+      empty(
+        "Choose a key",
+        "The tree shows keys by their slashes, with the number of keys and the bytes below each prefix. ",
+        el("kbd", {}, "/"),
+        " finds one by name, arrow keys move through the tree.",
+      ),
+    );
   }
 
   #showPrefix(prefix, rev) {
     const node = this.tree.current;
     const known = node && equal(node.name, prefix) && node.count !== null;
-    fill(this.pane,
+    fill(
+      this.pane,
       backLink(rev),
       el("h2", { class: "key-name" }, shown(prefix)),
-      known ? el("dl", { class: "facts" },
-        fact("Keys", count(node.count, "keys", node.atLeast)), node.bytes === null ? null : fact("Bytes in the log", bytes(node.bytes, node.estimated))) : null,
-      el("div", { class: "actions" },
+      known
+        ? el(
+            "dl",
+            { class: "facts" },
+            fact("Keys", count(node.count, "keys", node.atLeast)),
+            node.bytes === null ? null : fact("Bytes in the log", bytes(node.bytes, node.estimated)),
+          )
+        : null,
+      el(
+        "div",
+        { class: "actions" },
         el("a", { class: "button", href: link("watch", { prefix }) }, "Watch this prefix"),
-        mayWrite(prefix) ? button("New key here", { "data-test": "new-here" }, () => this.#newKey(prefix)) : null,
+        mayWrite(prefix)
+          ? button("New key here", { "data-test": "new-here" }, () => this.#newKey(prefix))
+          : null,
       ),
       this.#largestBelow(node, rev),
-      el("p", { class: "muted small" }, rev ? "Figures are those of the revision that is shown." : "The figures follow the store every few seconds while the page is looked at."),
+      el(
+        "p",
+        { class: "muted small" },
+        rev
+          ? "Figures are those of the revision that is shown."
+          : "The figures follow the store every few seconds while the page is looked at.",
+      ),
     );
   }
 
@@ -164,12 +223,27 @@ export class KeysView {
     if (!node?.children || node.children.length < 2) return null;
     const largest = [...node.children].sort((a, b) => Number(b.bytes) - Number(a.bytes)).slice(0, LARGEST);
     const most = Number(largest[0].bytes) || 1;
-    return el("section", { class: "below" }, el("h3", {}, "Largest below"), el("ol", { class: "bars" }, largest.map((child) => {
-      const bar = el("span");
-      bar.style.width = `${Math.max(0.5, (100 * Number(child.bytes)) / most)}%`;
-      const target = child.isPrefix ? { prefix: child.name, rev } : { key: child.name, rev };
-      return el("li", {}, el("a", { href: link("keys", target) }, shown(child.shownName)), bytes(child.bytes, child.estimated), el("div", { class: "meter", "aria-hidden": "true" }, bar));
-    })));
+    return el(
+      "section",
+      { class: "below" },
+      el("h3", {}, "Largest below"),
+      el(
+        "ol",
+        { class: "bars" },
+        largest.map((child) => {
+          const bar = el("span");
+          bar.style.width = `${Math.max(0.5, (100 * Number(child.bytes)) / most)}%`;
+          const target = child.isPrefix ? { prefix: child.name, rev } : { key: child.name, rev };
+          return el(
+            "li",
+            {},
+            el("a", { href: link("keys", target) }, shown(child.shownName)),
+            bytes(child.bytes, child.estimated),
+            el("div", { class: "meter", "aria-hidden": "true" }, bar),
+          );
+        }),
+      ),
+    );
   }
 
   async #newKey(prefix = this.params.prefix) {

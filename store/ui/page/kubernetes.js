@@ -42,7 +42,9 @@ export const isEncrypted = (bytes) => startsWith(bytes, ENCRYPTED);
 
 // What an encrypted value says of itself: "k8s:enc:aescbc:v1:key1:" and so on.
 export function encryption(bytes) {
-  const [, , provider, version, key] = (textOf(bytes.subarray(0, 200).filter((byte) => byte < 0x80)) ?? "").split(":");
+  const [, , provider, version, key] = (
+    textOf(bytes.subarray(0, 200).filter((byte) => byte < 0x80)) ?? ""
+  ).split(":");
   return `Encrypted by the Kubernetes API server: provider ${provider}, ${version ?? ""} key “${key ?? ""}”. The server of this store does not have that key.`;
 }
 
@@ -50,12 +52,19 @@ export function encryption(bytes) {
 // bytes are not such a message.
 export async function decodeKubernetes(bytes) {
   const unknown = fieldsOf(bytes.subarray(MAGIC.length));
-  const last = (number) => unknown.filter((field) => field.number === number && field.bytes).pop()?.bytes ?? new Uint8Array(0);
+  const last = (number) =>
+    unknown.filter((field) => field.number === number && field.bytes).pop()?.bytes ?? new Uint8Array(0);
   const type = fieldsOf(last(1));
-  const words = [1, 2].map((number) => textOf(type.filter((field) => field.number === number).pop()?.bytes ?? new Uint8Array(0)) ?? "");
+  const words = [1, 2].map(
+    (number) =>
+      textOf(type.filter((field) => field.number === number).pop()?.bytes ?? new Uint8Array(0)) ?? "",
+  );
   const [apiVersion, kind] = words;
   const raw = last(2);
-  const head = [["apiVersion", text(apiVersion)], ["kind", text(kind)]];
+  const head = [
+    ["apiVersion", text(apiVersion)],
+    ["kind", text(kind)],
+  ];
   const contentType = textOf(last(4)) ?? "";
   const json = contentType.includes("json") || raw[0] === 0x7b ? parseJson(textOf(raw) ?? "") : null;
   if (json) return { apiVersion, kind, value: json, note: "" };
@@ -66,12 +75,22 @@ export async function decodeKubernetes(bytes) {
       const value = message(raw, messages[place], messages, 0);
       return { apiVersion, kind, value: object([...head, ...value.members]), note: "" };
     } catch (error) {
-      return { apiVersion, kind, value: object([...head, ...generic(raw, 0).members]), note: `The object is not as ${kind} should be (${error.message}); fields are shown by their number.` };
+      return {
+        apiVersion,
+        kind,
+        value: object([...head, ...generic(raw, 0).members]),
+        note: `The object is not as ${kind} should be (${error.message}); fields are shown by their number.`,
+      };
     }
   }
   const metadata = messages.find(({ name }) => name === "ObjectMeta");
   const value = unknownObject(raw, metadata, messages);
-  return { apiVersion, kind, value: object([...head, ...value]), note: `${kind || "This kind"} is not one of the built-in kinds that this page knows; fields are shown by their number.` };
+  return {
+    apiVersion,
+    kind,
+    value: object([...head, ...value]),
+    note: `${kind || "This kind"} is not one of the built-in kinds that this page knows; fields are shown by their number.`,
+  };
 }
 
 // Nearly every kind has its metadata first; the rest is shown by number.
@@ -97,7 +116,10 @@ function message(bytes, { name, fields }, messages, depth) {
     if (known) takeField(found, field, known, messages, depth);
     else append(found, `field ${field.number}`, genericField(field, depth));
   }
-  const members = [...found].map(([inner, held]) => [inner, held.value ?? (held.entries ? object(held.entries) : listOf(held))]);
+  const members = [...found].map(([inner, held]) => [
+    inner,
+    held.value ?? (held.entries ? object(held.entries) : listOf(held)),
+  ]);
   if (isWrapper(fields)) return members[0]?.[1] ?? list([]);
   return object(members.filter(([, value]) => value !== NOTHING));
 }
@@ -164,17 +186,26 @@ function read(field, of, messages, depth) {
     if (content === null) throw new Error("a text is not UTF-8");
     return text(content);
   }
-  if (of === "d") return plain(field.fixed ? new DataView(field.fixed.buffer, field.fixed.byteOffset, field.fixed.length).getFloat64(0, true) : 0);
+  if (of === "d")
+    return plain(
+      field.fixed
+        ? new DataView(field.fixed.buffer, field.fixed.byteOffset, field.fixed.length).getFloat64(0, true)
+        : 0,
+    );
   if (field.integer === undefined) throw new Error("a field has another type");
   return plain(of === "u" ? field.integer !== 0n : BigInt.asIntN(64, field.integer));
 }
 
 function isZero(value) {
-  return value.type === "text" ? value.text === "" : value.type === "plain" && ["0", "false"].includes(value.text);
+  return value.type === "text"
+    ? value.text === ""
+    : value.type === "plain" && ["0", "false"].includes(value.text);
 }
 
-const number = (fields, wanted) => BigInt.asIntN(64, fields.findLast((field) => field.number === wanted)?.integer ?? 0n);
-const bytesAt = (fields, wanted) => fields.findLast((field) => field.number === wanted)?.bytes ?? new Uint8Array(0);
+const number = (fields, wanted) =>
+  BigInt.asIntN(64, fields.findLast((field) => field.number === wanted)?.integer ?? 0n);
+const bytesAt = (fields, wanted) =>
+  fields.findLast((field) => field.number === wanted)?.bytes ?? new Uint8Array(0);
 const textAt = (fields, wanted) => text(textOf(bytesAt(fields, wanted)) ?? "");
 
 const SPECIAL = {
@@ -214,7 +245,12 @@ function generic(bytes, depth) {
 
 function genericField(field, depth) {
   if (field.integer !== undefined) return plain(BigInt.asIntN(64, field.integer));
-  if (field.fixed) return text(`0x${Array.from(field.fixed, (byte) => byte.toString(16).padStart(2, "0")).reverse().join("")}`);
+  if (field.fixed)
+    return text(
+      `0x${Array.from(field.fixed, (byte) => byte.toString(16).padStart(2, "0"))
+        .reverse()
+        .join("")}`,
+    );
   const content = textOf(field.bytes);
   if (content !== null && !/[\u0000-\u0008\u000b-\u001f\u007f]/.test(content)) return text(content);
   if (depth < DEPTH_MAX) {

@@ -18,9 +18,20 @@ export class LeasesView {
     this.limit = PAGE;
     this.count = el("span", { class: "muted" });
     this.box = el("div", { id: "leases" });
-    fill(main, el("div", { class: "page" },
-      el("div", { class: "page-head" }, el("h1", {}, "Leases"), this.count),
-      el("p", { class: "muted" }, "A lease ends when its client no longer renews it; its keys are deleted with it."), this.box));
+    fill(
+      main,
+      el(
+        "div",
+        { class: "page" },
+        el("div", { class: "page-head" }, el("h1", {}, "Leases"), this.count),
+        el(
+          "p",
+          { class: "muted" },
+          "A lease ends when its client no longer renews it; its keys are deleted with it.",
+        ),
+        this.box,
+      ),
+    );
     this.tick = setInterval(() => this.#tick(), 1000);
     this.end = every(() => this.#load(), REFRESH);
   }
@@ -39,7 +50,9 @@ export class LeasesView {
     try {
       const { leases = [] } = await call("lease/leases");
       const first = (id) => (id === this.wanted ? 0 : 1);
-      this.ids = leases.map(({ ID }) => ID).sort((a, b) => first(a) - first(b) || (BigInt(a) < BigInt(b) ? -1 : 1));
+      this.ids = leases
+        .map(({ ID }) => ID)
+        .sort((a, b) => first(a) - first(b) || (BigInt(a) < BigInt(b) ? -1 : 1));
       await Promise.all(this.ids.slice(0, this.limit).map((id) => this.#ask(id)));
       this.#render();
     } catch (error) {
@@ -51,8 +64,17 @@ export class LeasesView {
   async #ask(id) {
     const before = this.known.get(id);
     try {
-      const { TTL = "0", grantedTTL = "0", keys = [] } = await call("lease/timetolive", { ID: id, keys: !before });
-      this.known.set(id, { ttl: Number(TTL), granted: Number(grantedTTL), keys: before?.keys ?? keys.map(fromBase64), at: Date.now() });
+      const {
+        TTL = "0",
+        grantedTTL = "0",
+        keys = [],
+      } = await call("lease/timetolive", { ID: id, keys: !before });
+      this.known.set(id, {
+        ttl: Number(TTL),
+        granted: Number(grantedTTL),
+        keys: before?.keys ?? keys.map(fromBase64),
+        at: Date.now(),
+      });
     } catch (error) {
       this.known.set(id, { problem: error.sentence ?? error.message, at: Date.now() });
     }
@@ -61,14 +83,35 @@ export class LeasesView {
   #render() {
     this.count.textContent = this.ids.length === 0 ? "" : `${grouped(this.ids.length)} leases`;
     if (this.ids.length === 0) {
-      fill(this.box, empty("No leases", "A client makes one with ", el("code", {}, "inkstone lease grant 60"), " and puts keys with it."));
+      fill(
+        this.box,
+        empty(
+          "No leases",
+          "A client makes one with ",
+          el("code", {}, "inkstone lease grant 60"),
+          " and puts keys with it.",
+        ),
+      );
       return;
     }
     this.left = [];
     const rows = this.ids.slice(0, this.limit).map((id) => this.#row(id));
-    const more = this.ids.length > this.limit
-      ? button(`Show ${PAGE} more`, {}, () => { this.limit += PAGE; this.#load(); }) : null;
-    fill(this.box, el("div", { class: "stack" }, table("Leases", ["Lease", "#Time left", "#Of", "#Keys", "Names", ""], rows), more));
+    const more =
+      this.ids.length > this.limit
+        ? button(`Show ${PAGE} more`, {}, () => {
+            this.limit += PAGE;
+            this.#load();
+          })
+        : null;
+    fill(
+      this.box,
+      el(
+        "div",
+        { class: "stack" },
+        table("Leases", ["Lease", "#Time left", "#Of", "#Keys", "Names", ""], rows),
+        more,
+      ),
+    );
     this.#tick();
   }
 
@@ -76,19 +119,25 @@ export class LeasesView {
     const lease = this.known.get(id);
     const name = el("code", { title: `decimal ${id}` }, hexId(id));
     const chosen = id === this.wanted ? { "aria-current": "true", class: "changed" } : {};
-    if (!lease || lease.problem) return row([name, "", "", "", el("span", { class: "muted" }, lease?.problem ?? ""), ""], chosen);
+    if (!lease || lease.problem)
+      return row([name, "", "", "", el("span", { class: "muted" }, lease?.problem ?? ""), ""], chosen);
     const bar = el("span");
     const meter = el("div", { class: "meter", "aria-hidden": "true" }, bar);
     const time = el("span");
     this.left.push({ lease, time, bar, meter });
-    return row([
-      name,
-      { cell: [time, meter], class: "figure" },
-      { cell: humanSeconds(lease.granted), class: "figure", title: `${grouped(lease.granted)} seconds` },
-      { cell: grouped(lease.keys.length), class: "figure" },
-      keyList(lease.keys),
-      button("Revoke", { class: "danger-text", "data-test": "revoke", "data-lease": id }, () => this.#revoke(id, lease)),
-    ], chosen);
+    return row(
+      [
+        name,
+        { cell: [time, meter], class: "figure" },
+        { cell: humanSeconds(lease.granted), class: "figure", title: `${grouped(lease.granted)} seconds` },
+        { cell: grouped(lease.keys.length), class: "figure" },
+        keyList(lease.keys),
+        button("Revoke", { class: "danger-text", "data-test": "revoke", "data-lease": id }, () =>
+          this.#revoke(id, lease),
+        ),
+      ],
+      chosen,
+    );
   }
 
   #tick() {
@@ -105,8 +154,19 @@ export class LeasesView {
 
   async #revoke(id, lease) {
     const sure = await confirm({
-      title: `Revoke lease ${hexId(id)}?`, agree: "Revoke", danger: true,
-      content: [el("p", {}, lease.keys.length === 0 ? "No key goes with it." : `${grouped(lease.keys.length)} keys are deleted with it:`), keyList(lease.keys)],
+      title: `Revoke lease ${hexId(id)}?`,
+      agree: "Revoke",
+      danger: true,
+      content: [
+        el(
+          "p",
+          {},
+          lease.keys.length === 0
+            ? "No key goes with it."
+            : `${grouped(lease.keys.length)} keys are deleted with it:`,
+        ),
+        keyList(lease.keys),
+      ],
     });
     if (!sure) return;
     try {
@@ -121,7 +181,14 @@ export class LeasesView {
 
 function keyList(keys) {
   if (keys.length === 0) return "";
-  const items = keys.slice(0, KEYS_SHOWN).map((key) => el("div", {}, el("a", { href: link("keys", { key }) }, shown(key))));
+  const items = keys
+    .slice(0, KEYS_SHOWN)
+    .map((key) => el("div", {}, el("a", { href: link("keys", { key }) }, shown(key))));
   const rest = keys.length - items.length;
-  return el("div", {}, items, rest > 0 ? el("div", { class: "muted small" }, `and ${grouped(rest)} more`) : null);
+  return el(
+    "div",
+    {},
+    items,
+    rest > 0 ? el("div", { class: "muted small" }, `and ${grouped(rest)} more`) : null,
+  );
 }

@@ -15,7 +15,14 @@ const VIEWS = {
   access: async () => (await import("./access.js")).AccessView,
   snapshot: async () => (await import("./snapshot.js")).SnapshotView,
 };
-const TITLES = { keys: "Keys", watch: "Watch", leases: "Leases", cluster: "Cluster", access: "Access", snapshot: "Snapshot" };
+const TITLES = {
+  keys: "Keys",
+  watch: "Watch",
+  leases: "Leases",
+  cluster: "Cluster",
+  access: "Access",
+  snapshot: "Snapshot",
+};
 
 const main = document.getElementById("main");
 let shown = { name: null, view: null };
@@ -59,10 +66,14 @@ function showAccount() {
     fill(place);
     return;
   }
-  fill(place, el("span", { id: "user", title: "signed in" }, userName()), button("Sign out", { id: "sign-out" }, () => {
-    signOut();
-    location.reload();
-  }));
+  fill(
+    place,
+    el("span", { id: "user", title: "signed in" }, userName()),
+    button("Sign out", { id: "sign-out" }, () => {
+      signOut();
+      location.reload();
+    }),
+  );
 }
 
 function askForSignIn(reason) {
@@ -92,9 +103,13 @@ async function begin() {
 }
 
 addEventListener("hashchange", route);
-addEventListener("sign-in-needed", () => askForSignIn(token() ? "Your sign-in is no longer valid: sign in once more." : ""));
+addEventListener("sign-in-needed", () =>
+  askForSignIn(token() ? "Your sign-in is no longer valid: sign in once more." : ""),
+);
 addEventListener("connection", ({ detail: connected }) => {
-  document.getElementById("connection").textContent = connected ? "" : "The server does not answer. What you see may be old; it is asked again and again.";
+  document.getElementById("connection").textContent = connected
+    ? ""
+    : "The server does not answer. What you see may be old; it is asked again and again.";
 });
 addEventListener("keydown", (event) => {
   const typing = event.target.closest?.("input, textarea, select, [contenteditable]");

@@ -11,7 +11,10 @@ const EVENT_BYTES_MAX = 32 * 1024 * 1024;
 // Sends a watch from a revision; `take` returns true when it has enough.
 async function readPast(key, revision, take) {
   const abort = new AbortController();
-  const requests = [{ create_request: { key: toBase64(key), start_revision: revision } }, { progress_request: {} }];
+  const requests = [
+    { create_request: { key: toBase64(key), start_revision: revision } },
+    { progress_request: {} },
+  ];
   const each = (message) => {
     if (take(message) || message.watch_id === "-1" || message.canceled) abort.abort();
   };

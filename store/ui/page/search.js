@@ -23,9 +23,16 @@ export class Search {
     this.timer = null;
     this.abort = null;
     this.input = el("input", {
-      id: "search", type: "search", placeholder: "Find a key   ( / )", "aria-label": "Find a key",
-      autocomplete: "off", autocapitalize: "off", spellcheck: "false", enterkeyhint: "search",
-      input: () => this.#typed(), keydown: (event) => this.#pressed(event),
+      id: "search",
+      type: "search",
+      placeholder: "Find a key   ( / )",
+      "aria-label": "Find a key",
+      autocomplete: "off",
+      autocapitalize: "off",
+      spellcheck: "false",
+      enterkeyhint: "search",
+      input: () => this.#typed(),
+      keydown: (event) => this.#pressed(event),
     });
     this.results = el("div", { id: "results", hidden: true, "data-test": "results" });
   }
@@ -73,20 +80,27 @@ export class Search {
 
   async #begin(text, signal) {
     const points = startingPoints().filter(({ prefix }) => overlap(prefix, text));
-    const answers = await Promise.all(points.map(({ prefix, single }) => {
-      const wanted = prefix.length > text.length ? prefix : text;
-      const where = single ? { key: toBase64(prefix) } : rangeOfPrefix(wanted);
-      return range({ ...where, keys_only: true, limit: String(BEGIN_MAX), ...this.#at() }, { signal });
-    }));
+    const answers = await Promise.all(
+      points.map(({ prefix, single }) => {
+        const wanted = prefix.length > text.length ? prefix : text;
+        const where = single ? { key: toBase64(prefix) } : rangeOfPrefix(wanted);
+        return range({ ...where, keys_only: true, limit: String(BEGIN_MAX), ...this.#at() }, { signal });
+      }),
+    );
     const found = answers.flatMap(({ kvs = [] }) => kvs.map((kv) => fromBase64(kv.key)));
     const total = answers.reduce((sum, answer) => sum + Number(answer.count ?? 0), 0);
-    const walk = button("Search inside names", { class: "wide", "data-test": "contains" }, () => this.#run((query, s) => this.#walk(query, s)));
+    const walk = button("Search inside names", { class: "wide", "data-test": "contains" }, () =>
+      this.#run((query, s) => this.#walk(query, s)),
+    );
     if (found.length === 0) {
       fill(this.results, el("p", { class: "muted" }, "No key begins with that."), walk, hint());
       if (text.length > 1) await this.#walk(text, signal, undefined, WALK_PAGE);
       return;
     }
-    const head = total === 1 ? "1 key begins with that" : `${grouped(total)} keys begin with that${total > found.length ? `, the first ${found.length}:` : ":"}`;
+    const head =
+      total === 1
+        ? "1 key begins with that"
+        : `${grouped(total)} keys begin with that${total > found.length ? `, the first ${found.length}:` : ":"}`;
     fill(this.results, el("p", { class: "muted", role: "status" }, head), this.#list(found, text), walk);
   }
 
@@ -102,7 +116,10 @@ export class Search {
       const { prefix, single } = points[place.point];
       const whole = single ? { key: toBase64(prefix) } : rangeOfPrefix(prefix);
       const key = place.from ? toBase64(place.from) : whole.key;
-      const answer = await range({ ...whole, key, keys_only: true, limit: String(WALK_PAGE), ...this.#at() }, { signal });
+      const answer = await range(
+        { ...whole, key, keys_only: true, limit: String(WALK_PAGE), ...this.#at() },
+        { signal },
+      );
       const keys = (answer.kvs ?? []).map((kv) => fromBase64(kv.key));
       found.push(...keys.filter((name) => latin(name).toLowerCase().includes(wanted)));
       walked += keys.length;
@@ -117,15 +134,44 @@ export class Search {
   #walked(found, text, place, complete) {
     const seen = `${grouped(place.seen)} names searched`;
     const head = found.length === 1 ? "1 name contains that" : `${grouped(found.length)} names contain that`;
-    const more = complete ? null : button("Search on", { class: "wide", "data-test": "search-on" }, () => this.#run((query, s) => this.#walk(query, s, place)));
-    const list = found.length > 0 ? this.#list(found, text) : complete ? empty("Nothing found", "No name contains that. Small and capital letters count as equal.") : null;
-    fill(this.results, ...[el("p", { class: "muted", role: "status" }, `${head}; ${seen}${complete ? "" : ", more are left"}.`), list, more].filter(Boolean));
+    const more = complete
+      ? null
+      : button("Search on", { class: "wide", "data-test": "search-on" }, () =>
+          this.#run((query, s) => this.#walk(query, s, place)),
+        );
+    const list =
+      found.length > 0
+        ? this.#list(found, text)
+        : complete
+          ? empty("Nothing found", "No name contains that. Small and capital letters count as equal.")
+          : null;
+    fill(
+      this.results,
+      ...[
+        el("p", { class: "muted", role: "status" }, `${head}; ${seen}${complete ? "" : ", more are left"}.`),
+        list,
+        more,
+      ].filter(Boolean),
+    );
   }
 
   #list(keys, text) {
     const revision = this.revision;
-    return el("ul", { class: "found", keydown: moveBetweenLinks }, keys.map((key) =>
-      el("li", {}, el("a", { href: link("keys", { key, rev: revision }), "data-test": "found", "data-name": escaped(key) }, shown(key)))));
+    return el(
+      "ul",
+      { class: "found", keydown: moveBetweenLinks },
+      keys.map((key) =>
+        el(
+          "li",
+          {},
+          el(
+            "a",
+            { href: link("keys", { key, rev: revision }), "data-test": "found", "data-name": escaped(key) },
+            shown(key),
+          ),
+        ),
+      ),
+    );
   }
 
   #at() {

@@ -60,7 +60,10 @@ export function mayWrite(key) {
 export const mayWriteSomething = () => unlimited() || session.permissions.some((one) => one.writes);
 
 export function mayReadEverything() {
-  return unlimited() || session.permissions.some((one) => one.reads && one.end && one.key.length <= 1 && isEnd(one.end));
+  return (
+    unlimited() ||
+    session.permissions.some((one) => one.reads && one.end && one.key.length <= 1 && isEnd(one.end))
+  );
 }
 
 // Where the tree begins: prefixes, and single keys, that the user may read.

@@ -15,21 +15,45 @@ export class SnapshotView {
   constructor(main) {
     this.abort = null;
     this.progress = el("div", { role: "status", id: "snapshot-state" });
-    this.save = button("Save a snapshot", { class: "primary", id: "save-snapshot" }, () => (this.abort ? this.abort.abort() : this.#save()));
+    this.save = button("Save a snapshot", { class: "primary", id: "save-snapshot" }, () =>
+      this.abort ? this.abort.abort() : this.#save(),
+    );
     this.restore = el("div", { class: "stack", id: "restore" });
-    fill(main, el("div", { class: "page" },
-      el("div", { class: "page-head" }, el("h1", {}, "Snapshot")),
-      el("section", { class: "card stack" },
-        el("h2", {}, "Save"),
-        el("p", { class: "muted" }, "One file with everything that the store has at this moment: all kept versions of all keys, leases, users and roles. Inkstone and etcd both read it. Writes go on while it is made."),
-        el("div", { class: "actions" }, this.save), this.progress,
-        el("p", { class: "muted small" }, "The same without a browser, better for a large store:"),
-        command("inkstone snapshot save backup.db", "save-command")),
-      this.restore,
-      el("section", { class: "card stack" },
-        el("h2", {}, "Copies"),
-        el("p", { class: "muted" }, "A snapshot is one moment. A backup follows the cluster and stores every change within a second, in a folder or an object store; any revision or time of the last weeks can be restored from it:"),
-        command("inkstone backup run --to backups"), command("inkstone backup list --from backups"))));
+    fill(
+      main,
+      el(
+        "div",
+        { class: "page" },
+        el("div", { class: "page-head" }, el("h1", {}, "Snapshot")),
+        el(
+          "section",
+          { class: "card stack" },
+          el("h2", {}, "Save"),
+          el(
+            "p",
+            { class: "muted" },
+            "One file with everything that the store has at this moment: all kept versions of all keys, leases, users and roles. Inkstone and etcd both read it. Writes go on while it is made.",
+          ),
+          el("div", { class: "actions" }, this.save),
+          this.progress,
+          el("p", { class: "muted small" }, "The same without a browser, better for a large store:"),
+          command("inkstone snapshot save backup.db", "save-command"),
+        ),
+        this.restore,
+        el(
+          "section",
+          { class: "card stack" },
+          el("h2", {}, "Copies"),
+          el(
+            "p",
+            { class: "muted" },
+            "A snapshot is one moment. A backup follows the cluster and stores every change within a second, in a folder or an object store; any revision or time of the last weeks can be restored from it:",
+          ),
+          command("inkstone backup run --to backups"),
+          command("inkstone backup list --from backups"),
+        ),
+      ),
+    );
   }
 
   close() {
@@ -50,7 +74,15 @@ export class SnapshotView {
       else await this.#finish(await this.#receive(this.abort.signal), name);
     } catch (error) {
       const stopped = error.name === "AbortError";
-      fill(this.progress, stopped ? notice("note", "Stopped; no file was saved.") : notice("bad", error.forbidden ? "Only the user root may save a snapshot." : (error.sentence ?? error.message)));
+      fill(
+        this.progress,
+        stopped
+          ? notice("note", "Stopped; no file was saved.")
+          : notice(
+              "bad",
+              error.forbidden ? "Only the user root may save a snapshot." : (error.sentence ?? error.message),
+            ),
+      );
     } finally {
       this.abort = null;
       this.save.textContent = "Save a snapshot";
@@ -97,24 +129,38 @@ export class SnapshotView {
       await writer.abort();
       throw error;
     }
-    fill(this.progress, notice("good", `Saved, ${humanBytes(received)}. Check it with inkstone snapshot status.`));
+    fill(
+      this.progress,
+      notice("good", `Saved, ${humanBytes(received)}. Check it with inkstone snapshot status.`),
+    );
     await this.#showRestore(name);
   }
 
   #showProgress(received, total) {
     const bar = el("span");
     bar.style.width = `${total > 0 ? (100 * received) / total : 0}%`;
-    fill(this.progress, el("p", { class: "muted small" }, `${humanBytes(received)} of ${humanBytes(total)}`), el("div", { class: "meter" }, bar));
+    fill(
+      this.progress,
+      el("p", { class: "muted small" }, `${humanBytes(received)} of ${humanBytes(total)}`),
+      el("div", { class: "meter" }, bar),
+    );
   }
 
   async #finish(blob, name) {
     const checked = await isComplete(blob);
-    if (checked === false) throw new Error("The file is damaged: its SHA-256 does not fit. It was not saved; try again.");
+    if (checked === false)
+      throw new Error("The file is damaged: its SHA-256 does not fit. It was not saved; try again.");
     const address = URL.createObjectURL(blob);
     const anchor = el("a", { href: address, download: name });
     anchor.click();
     setTimeout(() => URL.revokeObjectURL(address), 60_000);
-    fill(this.progress, notice("good", `Saved as ${name}, ${humanBytes(blob.size)}${checked ? ", its SHA-256 was compared" : ""}.`));
+    fill(
+      this.progress,
+      notice(
+        "good",
+        `Saved as ${name}, ${humanBytes(blob.size)}${checked ? ", its SHA-256 was compared" : ""}.`,
+      ),
+    );
     await this.#showRestore(name);
   }
 
@@ -123,12 +169,26 @@ export class SnapshotView {
     const cluster = members.map(({ name, url }) => `${name}=${url}`).join(",");
     const blocks = members.map(({ name, url }) => [
       members.length > 1 ? el("h3", {}, `On the machine of ${name}`) : null,
-      command(`inkstone snapshot restore ${file} --name=${name} --data-dir=restored.inkstone \\\n    --initial-cluster=${cluster} \\\n    --initial-cluster-token=restored --initial-advertise-peer-urls=${url} \\\n    --bump-revision=1000000000 --mark-compacted`, "restore-command"),
+      command(
+        `inkstone snapshot restore ${file} --name=${name} --data-dir=restored.inkstone \\\n    --initial-cluster=${cluster} \\\n    --initial-cluster-token=restored --initial-advertise-peer-urls=${url} \\\n    --bump-revision=1000000000 --mark-compacted`,
+        "restore-command",
+      ),
     ]);
-    fill(this.restore, el("section", { class: "card stack" },
-      el("h2", {}, "Restore"),
-      el("p", { class: "muted" }, "Check the file, then make a new data directory from it and start a server with that directory and the same token. A restored cluster is a new one; this one is not touched."),
-      command(`inkstone snapshot status ${file}`), blocks.flat().filter(Boolean)));
+    fill(
+      this.restore,
+      el(
+        "section",
+        { class: "card stack" },
+        el("h2", {}, "Restore"),
+        el(
+          "p",
+          { class: "muted" },
+          "Check the file, then make a new data directory from it and start a server with that directory and the same token. A restored cluster is a new one; this one is not touched.",
+        ),
+        command(`inkstone snapshot status ${file}`),
+        blocks.flat().filter(Boolean),
+      ),
+    );
   }
 }
 
@@ -139,7 +199,9 @@ async function chooseFile(name) {
   const { dbSize = "0" } = await call("maintenance/status");
   if (Number(dbSize) <= LARGE_BYTES) return null;
   if (globalThis.showSaveFilePicker) return showSaveFilePicker({ suggestedName: name });
-  throw new Error(`The store has ${humanBytes(dbSize)}: too much for this browser to hold. The command below writes it straight to disk.`);
+  throw new Error(
+    `The store has ${humanBytes(dbSize)}: too much for this browser to hold. The command below writes it straight to disk.`,
+  );
 }
 
 // Names and peer URLs that may stand in a command as they are; others are replaced.
@@ -147,7 +209,10 @@ async function membersOf() {
   try {
     const { members = [] } = await call("cluster/member/list");
     const plain = (text, other) => (/^[A-Za-z0-9._:\/\[\]-]+$/.test(text ?? "") ? text : other);
-    return members.map(({ name, peerURLs = [] }) => ({ name: plain(name, "NAME"), url: plain(peerURLs[0], "http://HOST:2380") }));
+    return members.map(({ name, peerURLs = [] }) => ({
+      name: plain(name, "NAME"),
+      url: plain(peerURLs[0], "http://HOST:2380"),
+    }));
   } catch {
     return [{ name: "default", url: "http://localhost:2380" }];
   }

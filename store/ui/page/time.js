@@ -15,19 +15,48 @@ export class TimeBar {
     this.revision = null;
     this.timer = null;
     this.label = el("span", { class: "time-label" });
-    this.toggle = button("Look back", { id: "look-back", "aria-expanded": "false", "aria-controls": "time-panel" }, () => this.#toggle());
-    this.slider = el("input", { id: "revision-slider", type: "range", min: "1", step: "1", "aria-label": "Revision", input: () => this.#moved(this.slider.value) });
-    this.number = el("input", { id: "revision", type: "text", inputmode: "numeric", "aria-label": "Revision number", size: "9", change: () => this.#moved(this.number.value.replace(/[^0-9]/g, "")) });
+    this.toggle = button(
+      "Look back",
+      { id: "look-back", "aria-expanded": "false", "aria-controls": "time-panel" },
+      () => this.#toggle(),
+    );
+    this.slider = el("input", {
+      id: "revision-slider",
+      type: "range",
+      min: "1",
+      step: "1",
+      "aria-label": "Revision",
+      input: () => this.#moved(this.slider.value),
+    });
+    this.number = el("input", {
+      id: "revision",
+      type: "text",
+      inputmode: "numeric",
+      "aria-label": "Revision number",
+      size: "9",
+      change: () => this.#moved(this.number.value.replace(/[^0-9]/g, "")),
+    });
     this.bounds = el("span", { class: "muted small" });
-    this.panel = el("div", { id: "time-panel", hidden: true },
+    this.panel = el(
+      "div",
+      { id: "time-panel", hidden: true },
       this.slider,
-      el("div", { class: "time-steps" },
+      el(
+        "div",
+        { class: "time-steps" },
         button("‹", { "aria-label": "One revision earlier", "data-test": "earlier" }, () => this.#step(-1n)),
         this.number,
         button("›", { "aria-label": "One revision later", "data-test": "later" }, () => this.#step(1n)),
         button("Now", { "data-test": "now" }, () => this.changed(null)),
-        this.bounds));
-    this.element = el("div", { id: "time" }, el("div", { class: "time-head" }, this.label, this.toggle), this.panel);
+        this.bounds,
+      ),
+    );
+    this.element = el(
+      "div",
+      { id: "time" },
+      el("div", { class: "time-head" }, this.label, this.toggle),
+      this.panel,
+    );
   }
 
   // Shows the revision in the address, and the store's newest one.
@@ -35,7 +64,12 @@ export class TimeBar {
     this.revision = revision;
     if (now) this.now = BigInt(now);
     this.element.classList.toggle("past", revision !== null);
-    fill(this.label, revision === null ? `Now, revision ${grouped(this.now)}` : el("strong", {}, `As it was at revision ${grouped(revision)}`));
+    fill(
+      this.label,
+      revision === null
+        ? `Now, revision ${grouped(this.now)}`
+        : el("strong", {}, `As it was at revision ${grouped(revision)}`),
+    );
     this.toggle.textContent = revision === null ? (this.panel.hidden ? "Look back" : "Close") : "Back to now";
     if (revision !== null && this.panel.hidden) this.#open();
     this.#place();

@@ -24,8 +24,11 @@ export class Tree {
     this.current = null; // the marked node
     this.chosen = null; // the node that was clicked last
     this.element = el("div", {
-      id: "tree", role: "tree", "aria-label": "Keys by prefix",
-      keydown: (event) => this.#pressed(event), click: (event) => this.#clicked(event),
+      id: "tree",
+      role: "tree",
+      "aria-label": "Keys by prefix",
+      keydown: (event) => this.#pressed(event),
+      click: (event) => this.#clicked(event),
     });
   }
 
@@ -55,10 +58,12 @@ export class Tree {
   // Opens the levels that were open before, as far as they are still there.
   async #openAgain(level, open) {
     const again = level.filter((node) => node.isPrefix && open.has(toAddress(node.name)));
-    await Promise.all(again.map(async (node) => {
-      await this.open(node);
-      await this.#openAgain(node.children ?? [], open);
-    }));
+    await Promise.all(
+      again.map(async (node) => {
+        await this.open(node);
+        await this.#openAgain(node.children ?? [], open);
+      }),
+    );
   }
 
   isEmpty() {
@@ -175,7 +180,17 @@ export class Tree {
     node.more = null;
     if (!answer.next) return;
     const row = el("span", { class: "row more" }, `Show ${PAGE} more`);
-    node.more = el("div", { role: "treeitem", "aria-level": level, tabindex: "-1", "aria-label": "Show more", "data-test": "more" }, row);
+    node.more = el(
+      "div",
+      {
+        role: "treeitem",
+        "aria-level": level,
+        tabindex: "-1",
+        "aria-label": "Show more",
+        "data-test": "more",
+      },
+      row,
+    );
     node.more.act = async () => {
       row.textContent = "Loading…";
       const next = node.children.length;
@@ -197,7 +212,13 @@ export class Tree {
         return fresh;
       }
       if (!sameFigures(old, fresh)) {
-        Object.assign(old, { count: fresh.count, bytes: fresh.bytes, atLeast: fresh.atLeast, estimated: fresh.estimated, modified: fresh.modified });
+        Object.assign(old, {
+          count: fresh.count,
+          bytes: fresh.bytes,
+          atLeast: fresh.atLeast,
+          estimated: fresh.estimated,
+          modified: fresh.modified,
+        });
         describe(old);
       }
       return old;
@@ -227,10 +248,19 @@ export class Tree {
   #render(node, level) {
     node.level = level;
     node.row = el("span", { class: "row" });
-    node.item = el("div", {
-      role: "treeitem", "aria-level": level, "aria-selected": "false", tabindex: "-1",
-      "aria-expanded": node.isPrefix ? "false" : null, "data-test": "node", "data-name": escaped(node.name),
-    }, node.row);
+    node.item = el(
+      "div",
+      {
+        role: "treeitem",
+        "aria-level": level,
+        "aria-selected": "false",
+        tabindex: "-1",
+        "aria-expanded": node.isPrefix ? "false" : null,
+        "data-test": "node",
+        "data-name": escaped(node.name),
+      },
+      node.row,
+    );
     node.item.style.setProperty("--level", level);
     node.item.node = node;
     describe(node);
@@ -315,9 +345,16 @@ export class Tree {
 
 function rootOf({ prefix, single }) {
   return {
-    name: prefix, shownName: prefix, isPrefix: !single, count: null, bytes: null, children: single ? [] : null,
-    atLeast: false, estimated: false,
-    isOpen: prefix.length === 0, level: 0,
+    name: prefix,
+    shownName: prefix,
+    isPrefix: !single,
+    count: null,
+    bytes: null,
+    children: single ? [] : null,
+    atLeast: false,
+    estimated: false,
+    isOpen: prefix.length === 0,
+    level: 0,
   };
 }
 
@@ -343,14 +380,27 @@ function sameFigures(a, b) {
 }
 
 function describe(node) {
-  const name = node.shownName.length > 0 ? shown(node.shownName, { className: "bytes name" }) : el("span", { class: "name muted" }, "(empty name)");
-  const figures = node.count === null ? [] : [
-    node.isPrefix ? count(node.count, "keys", node.atLeast) : el("span", { class: "figure" }),
-    node.bytes === null ? el("span", { class: "figure" }) : bytes(node.bytes, node.estimated),
-  ];
-  node.row.replaceChildren(el("span", { class: node.isPrefix ? "caret" : "leaf", "aria-hidden": "true" }), name, ...figures);
+  const name =
+    node.shownName.length > 0
+      ? shown(node.shownName, { className: "bytes name" })
+      : el("span", { class: "name muted" }, "(empty name)");
+  const figures =
+    node.count === null
+      ? []
+      : [
+          node.isPrefix ? count(node.count, "keys", node.atLeast) : el("span", { class: "figure" }),
+          node.bytes === null ? el("span", { class: "figure" }) : bytes(node.bytes, node.estimated),
+        ];
+  node.row.replaceChildren(
+    el("span", { class: node.isPrefix ? "caret" : "leaf", "aria-hidden": "true" }),
+    name,
+    ...figures,
+  );
   const keys = node.isPrefix && node.count !== null ? `, ${grouped(node.count)} keys` : "";
   const size = node.bytes !== null ? `, ${humanBytes(node.bytes)}` : "";
   node.row.title = escaped(node.shownName);
-  node.item.setAttribute("aria-label", `${escaped(node.shownName) || "empty name"}, ${node.isPrefix ? "prefix" : "key"}${keys}${size}`);
+  node.item.setAttribute(
+    "aria-label",
+    `${escaped(node.shownName) || "empty name"}, ${node.isPrefix ? "prefix" : "key"}${keys}${size}`,
+  );
 }

@@ -6,7 +6,11 @@ import { toBase64 } from "./bytes.js";
 // `seen` is the key's modification revision, "0" for a key that was not there. Answers {done: true,
 // revision}, or {done: false, now} with the key as it is now, null if it is gone.
 async function ifSeen(key, seen, request) {
-  const { header, succeeded, responses = [] } = await call("kv/txn", {
+  const {
+    header,
+    succeeded,
+    responses = [],
+  } = await call("kv/txn", {
     compare: [{ target: "MOD", result: "EQUAL", key: toBase64(key), mod_revision: seen }],
     success: [request],
     failure: [{ request_range: { key: toBase64(key) } }],

@@ -59,18 +59,54 @@ export class ValueView {
     this.key = key;
     this.bytes = bytes;
     this.readings = readings(bytes);
-    this.body = el("div", { id: "value", role: "tabpanel", tabindex: "0", "aria-label": "Value", class: "value" });
-    this.tabs = el("div", { class: "tabs small", role: "tablist", "aria-label": "Reading of the value", keydown: moveBetweenTabs },
-      this.readings.map(({ name, label }) => el("button", {
-        type: "button", role: "tab", "aria-controls": "value", "data-reading": name,
-        click: () => {
-          preferred = name;
-          this.show(name);
-        },
-      }, label)));
-    this.element = el("div", {}, el("div", { class: "value-head" }, this.tabs, el("div", { class: "actions" },
-      button("Copy", { class: "small", id: "copy-value" }, () => this.#copy()),
-      button("Download", { class: "small", id: "download-value" }, () => download(this.key, this.bytes)))), this.body);
+    this.body = el("div", {
+      id: "value",
+      role: "tabpanel",
+      tabindex: "0",
+      "aria-label": "Value",
+      class: "value",
+    });
+    this.tabs = el(
+      "div",
+      {
+        class: "tabs small",
+        role: "tablist",
+        "aria-label": "Reading of the value",
+        keydown: moveBetweenTabs,
+      },
+      this.readings.map(({ name, label }) =>
+        el(
+          "button",
+          {
+            type: "button",
+            role: "tab",
+            "aria-controls": "value",
+            "data-reading": name,
+            click: () => {
+              preferred = name;
+              this.show(name);
+            },
+          },
+          label,
+        ),
+      ),
+    );
+    this.element = el(
+      "div",
+      {},
+      el(
+        "div",
+        { class: "value-head" },
+        this.tabs,
+        el(
+          "div",
+          { class: "actions" },
+          button("Copy", { class: "small", id: "copy-value" }, () => this.#copy()),
+          button("Download", { class: "small", id: "download-value" }, () => download(this.key, this.bytes)),
+        ),
+      ),
+      this.body,
+    );
     const known = this.readings.some(({ name }) => name === preferred);
     this.show(known ? preferred : this.readings[0].name);
   }
@@ -91,8 +127,13 @@ export class ValueView {
   async #copy() {
     const { name, text } = this.readings.find((one) => one.name === this.body.dataset.reading);
     try {
-      const content = text ? text() : name === "kubernetes" ? writeYaml((await decodeKubernetes(this.bytes)).value)
-        : name === "hex" ? toHex(this.bytes) : (textOf(this.bytes) ?? escaped(this.bytes, true));
+      const content = text
+        ? text()
+        : name === "kubernetes"
+          ? writeYaml((await decodeKubernetes(this.bytes)).value)
+          : name === "hex"
+            ? toHex(this.bytes)
+            : (textOf(this.bytes) ?? escaped(this.bytes, true));
       await navigator.clipboard.writeText(content);
       toast("Copied.");
     } catch {
@@ -114,14 +155,22 @@ export class ValueView {
       const { value, note } = await decodeKubernetes(this.bytes);
       return [note ? notice("note", note) : "", textView(ofText(writeYaml(value)), "yaml")];
     } catch (error) {
-      return [notice("note", `This begins as an object of Kubernetes but cannot be read as one: ${error.message}.`), hexView(this.bytes)];
+      return [
+        notice("note", `This begins as an object of Kubernetes but cannot be read as one: ${error.message}.`),
+        hexView(this.bytes),
+      ];
     }
   }
 }
 
 // The bytes as they are, as a file.
 function download(key, bytes) {
-  const name = (textOf(key) ?? "value").split("/").pop().replace(/[^A-Za-z0-9._-]/g, "_").slice(-100) || "value";
+  const name =
+    (textOf(key) ?? "value")
+      .split("/")
+      .pop()
+      .replace(/[^A-Za-z0-9._-]/g, "_")
+      .slice(-100) || "value";
   const address = URL.createObjectURL(new Blob([bytes], { type: "application/octet-stream" }));
   el("a", { href: address, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(address), 60_000);
@@ -135,7 +184,7 @@ function textView(bytes, language = "") {
   let at = boundary(bytes, SHOWN_MAX);
   const said = el("span");
   const more = button(`Show ${humanBytes(STEP)} more`, { "data-test": "show-more" }, () => {
-    for (const end = boundary(bytes, at + STEP); at < end; ) {
+    for (const end = boundary(bytes, at + STEP); at < end;) {
       const next = Math.min(end, boundary(bytes, at + SHOWN_MAX));
       box.append(...nodes(bytes.subarray(at, next), true));
       at = next;
@@ -159,7 +208,10 @@ function boundary(bytes, at) {
   return end;
 }
 
-const NAME = { json: /^(\s*)("(?:[^"\\]|\\.)*")(:)/, yaml: /^(\s*(?:- )*)([^\s"#:-][^:"]*|"(?:[^"\\]|\\.)*")(:)(?=\s|$)/ };
+const NAME = {
+  json: /^(\s*)("(?:[^"\\]|\\.)*")(:)/,
+  yaml: /^(\s*(?:- )*)([^\s"#:-][^:"]*|"(?:[^"\\]|\\.)*")(:)(?=\s|$)/,
+};
 
 function coloured(bytes, language) {
   const pattern = NAME[language];
@@ -171,12 +223,20 @@ function coloured(bytes, language) {
     const found = pattern.exec(line);
     if (!found) return nodes(ofText(line + end), true);
     const [all, space, name] = found;
-    return [space, el("span", { class: "member" }, nodes(ofText(name))), ...nodes(ofText(all.slice(space.length + name.length) + line.slice(all.length) + end), true)];
+    return [
+      space,
+      el("span", { class: "member" }, nodes(ofText(name))),
+      ...nodes(ofText(all.slice(space.length + name.length) + line.slice(all.length) + end), true),
+    ];
   });
 }
 
 function hexView(bytes) {
-  const box = el("pre", { class: "code hex", "data-test": "value-hex" }, hexLines(bytes, 0, HEX_LINES).join("\n"));
+  const box = el(
+    "pre",
+    { class: "code hex", "data-test": "value-hex" },
+    hexLines(bytes, 0, HEX_LINES).join("\n"),
+  );
   let at = HEX_LINES * 16;
   if (at >= bytes.length) return box;
   const more = button(`Show ${HEX_LINES} lines more`, {}, () => {

@@ -25,25 +25,65 @@ export class WatchView {
     this.waiting = [];
     this.total = 0;
     this.hot = new HotPrefixes();
-    this.input = el("input", { id: "watch-prefix", type: "text", placeholder: "every key", "aria-label": "Prefix", autocomplete: "off", autocapitalize: "off", spellcheck: "false" });
+    this.input = el("input", {
+      id: "watch-prefix",
+      type: "text",
+      placeholder: "every key",
+      "aria-label": "Prefix",
+      autocomplete: "off",
+      autocapitalize: "off",
+      spellcheck: "false",
+    });
     this.toggle = el("button", { class: "primary", id: "watch-toggle" }, "Start");
     this.state = el("p", { class: "muted small", role: "status", id: "watch-state" });
     this.rows = el("tbody", { id: "watch-rows", role: "rowgroup" });
     this.events = table("Events", ["#Time", "#Revision", "What", "Key", "Value"], []);
     this.events.querySelector("tbody").replaceWith(this.rows);
-    this.start = empty("No event yet", "Start the watch, and every change below the prefix appears here as it is made. Without a prefix it is the whole store.");
+    this.start = empty(
+      "No event yet",
+      "Start the watch, and every change below the prefix appears here as it is made. Without a prefix it is the whole store.",
+    );
     this.hotList = el("ol", { class: "bars", id: "hot" });
-    this.hotNote = el("p", { class: "muted small" }, "Counted from the events of the watch, over the last half minute or so.");
-    fill(main, el("div", { class: "page" },
-      el("div", { class: "page-head" }, el("h1", {}, "Watch")),
-      el("form", { class: "card stack", submit: (event) => this.#submitted(event) },
-        el("div", { class: "field" }, el("label", { for: "watch-prefix" }, "Keys that begin with"), this.input, this.toggle,
-          button("Clear", { id: "watch-clear" }, () => this.#clear())),
-        this.state),
-      el("section", { class: "card", "aria-labelledby": "hot-title" }, el("h2", { id: "hot-title" }, "Hottest prefixes"), this.hotNote, this.hotList),
-      this.start, this.events));
+    this.hotNote = el(
+      "p",
+      { class: "muted small" },
+      "Counted from the events of the watch, over the last half minute or so.",
+    );
+    fill(
+      main,
+      el(
+        "div",
+        { class: "page" },
+        el("div", { class: "page-head" }, el("h1", {}, "Watch")),
+        el(
+          "form",
+          { class: "card stack", submit: (event) => this.#submitted(event) },
+          el(
+            "div",
+            { class: "field" },
+            el("label", { for: "watch-prefix" }, "Keys that begin with"),
+            this.input,
+            this.toggle,
+            button("Clear", { id: "watch-clear" }, () => this.#clear()),
+          ),
+          this.state,
+        ),
+        el(
+          "section",
+          { class: "card", "aria-labelledby": "hot-title" },
+          el("h2", { id: "hot-title" }, "Hottest prefixes"),
+          this.hotNote,
+          this.hotList,
+        ),
+        this.start,
+        this.events,
+      ),
+    );
     this.events.hidden = true;
-    this.timers = [setInterval(() => this.#render(), RENDER_EVERY), setInterval(() => this.#fade(), FADE_EVERY)];
+    this.timers = [
+      setInterval(() => this.#render(), RENDER_EVERY),
+      setInterval(() => this.#fade(), FADE_EVERY),
+    ];
     this.onVisibility = () => (document.hidden ? this.#halt() : this.#resume());
     document.addEventListener("visibilitychange", this.onVisibility);
   }
@@ -112,7 +152,11 @@ export class WatchView {
     const request = { ...rangeOfPrefix(this.prefix) };
     if (this.next) request.start_revision = String(this.next);
     try {
-      await streamSocket("watch", { create_request: request }, { signal: abort.signal, take: (message) => this.#take(message) });
+      await streamSocket(
+        "watch",
+        { create_request: request },
+        { signal: abort.signal, take: (message) => this.#take(message) },
+      );
     } catch (error) {
       this.#failed(error, abort);
     }
@@ -134,7 +178,11 @@ export class WatchView {
       this.next = BigInt(compact_revision);
       throw new CallError(14, `events before revision ${compact_revision} were compacted and are left out`);
     }
-    if (canceled) throw new CallError(7, cancel_reason?.replace(/^rpc error: code = \w+ desc = /, "") || "the watch was refused");
+    if (canceled)
+      throw new CallError(
+        7,
+        cancel_reason?.replace(/^rpc error: code = \w+ desc = /, "") || "the watch was refused",
+      );
     if (created) this.state.textContent = `Watching since revision ${grouped(this.next ?? header.revision)}.`;
     this.next = BigInt(header.revision ?? 0) + 1n;
     if (events.length > 0) noteRevision(header.revision);
@@ -169,12 +217,20 @@ export class WatchView {
   #showHot() {
     const hottest = this.hot.hottest(HOTTEST);
     const most = hottest[0]?.events || 1;
-    fill(this.hotList, ...hottest.map(({ prefix, events, rate }) => {
-      const bar = el("span");
-      bar.style.width = `${Math.max(1, (100 * events) / most)}%`;
-      return el("li", {}, el("a", { href: link("keys", { prefix }), class: "bytes" }, shown(prefix)),
-        el("span", { class: "figure muted" }, rate > 0 ? `${rate.toFixed(rate < 10 ? 1 : 0)} /s` : ""), el("div", { class: "meter", "aria-hidden": "true" }, bar));
-    }));
+    fill(
+      this.hotList,
+      ...hottest.map(({ prefix, events, rate }) => {
+        const bar = el("span");
+        bar.style.width = `${Math.max(1, (100 * events) / most)}%`;
+        return el(
+          "li",
+          {},
+          el("a", { href: link("keys", { prefix }), class: "bytes" }, shown(prefix)),
+          el("span", { class: "figure muted" }, rate > 0 ? `${rate.toFixed(rate < 10 ? 1 : 0)} /s` : ""),
+          el("div", { class: "meter", "aria-hidden": "true" }, bar),
+        );
+      }),
+    );
   }
 }
 
@@ -185,11 +241,25 @@ function rowOf({ type, kv, key, at }) {
   const value = fromBase64(kv.value);
   const cut = value.length > PREVIEW_BYTES;
   const preview = cut ? concat(value.subarray(0, PREVIEW_BYTES), new TextEncoder().encode("…")) : value;
-  return row([
-    { cell: moment(at), class: "figure" },
-    { cell: grouped(kv.mod_revision), class: "figure" },
-    el("span", { class: `kind ${kind}` }, kind === "put" ? "changed" : kind),
-    el("a", { href: link("keys", deleted ? { key, show: "history" } : { key }), "data-name": escaped(key) }, shown(key)),
-    deleted ? "" : el("span", { title: `${grouped(value.length)} bytes` }, shown(preview), cut ? el("span", { class: "muted small" }, ` ${humanBytes(value.length)}`) : null),
-  ], { class: "changed" });
+  return row(
+    [
+      { cell: moment(at), class: "figure" },
+      { cell: grouped(kv.mod_revision), class: "figure" },
+      el("span", { class: `kind ${kind}` }, kind === "put" ? "changed" : kind),
+      el(
+        "a",
+        { href: link("keys", deleted ? { key, show: "history" } : { key }), "data-name": escaped(key) },
+        shown(key),
+      ),
+      deleted
+        ? ""
+        : el(
+            "span",
+            { title: `${grouped(value.length)} bytes` },
+            shown(preview),
+            cut ? el("span", { class: "muted small" }, ` ${humanBytes(value.length)}`) : null,
+          ),
+    ],
+    { class: "changed" },
+  );
 }

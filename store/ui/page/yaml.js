@@ -2,11 +2,13 @@
 
 // Text that no reader of YAML takes for a number, a date, a boolean or null.
 const SAFE = /^[A-Za-z0-9\/][A-Za-z0-9_.\/@+=-]*(?:[ :][A-Za-z0-9_.\/@+=-]+)*$/;
-const NUMBER = /^(?:[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][-+]?[0-9]+)?|0[xob][0-9a-fA-F_]+|[0-9]+(?::[0-9]+)+(?:\.[0-9]*)?|[0-9]{4}-[0-9]{1,2}-[0-9].*)$/;
+const NUMBER =
+  /^(?:[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][-+]?[0-9]+)?|0[xob][0-9a-fA-F_]+|[0-9]+(?::[0-9]+)+(?:\.[0-9]*)?|[0-9]{4}-[0-9]{1,2}-[0-9].*)$/;
 const WORDS = /^(?:y|n|yes|no|on|off|true|false|null|nan|inf)$/i;
 // Breaks of lines for YAML, and what is not seen; written as \u escapes.
 const HIDDEN = /[\u007f-\u00a0\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
-const BLOCK = /^[^\u0000-\u0009\u000b-\u001f\u007f-\u00a0\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]*$/;
+const BLOCK =
+  /^[^\u0000-\u0009\u000b-\u001f\u007f-\u00a0\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]*$/;
 
 export function writeYaml(value) {
   return lines(value, "").join("\n") + "\n";
@@ -24,7 +26,8 @@ function lines(value, indent) {
 
 function memberLines(name, member, indent) {
   const head = `${indent}${quoted(name)}:`;
-  if (isBlock(member)) return [`${head} ${blockMark(member.text)}`, ...blockLines(member.text, indent + "  ")];
+  if (isBlock(member))
+    return [`${head} ${blockMark(member.text)}`, ...blockLines(member.text, indent + "  ")];
   if (member.type === "object" && member.members.length > 0) return [head, ...lines(member, indent + "  ")];
   if (member.type === "list" && member.items.length > 0) return [head, ...lines(member, indent)];
   return [`${head} ${scalar(member)}`];
@@ -38,7 +41,13 @@ function itemLines(item, indent) {
 
 // Several lines are written as a block, unless white space would be lost or hidden.
 function isBlock({ type, text }) {
-  return type === "text" && text.includes("\n") && BLOCK.test(text) && !/^[ \n]|[ \t]\n|[ \t]$/.test(text) && text.trim() !== "";
+  return (
+    type === "text" &&
+    text.includes("\n") &&
+    BLOCK.test(text) &&
+    !/^[ \n]|[ \t]\n|[ \t]$/.test(text) &&
+    text.trim() !== ""
+  );
 }
 
 function blockMark(text) {
@@ -62,5 +71,8 @@ function quoted(text) {
 }
 
 function quote(text) {
-  return JSON.stringify(text).replace(HIDDEN, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return JSON.stringify(text).replace(
+    HIDDEN,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 }
