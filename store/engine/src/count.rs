@@ -45,7 +45,7 @@ fn count_by_walk(snapshot: &Snapshot, start: &[u8], end: Option<&[u8]>, at: i64)
 
 /// The number of keys at revision `at`, from their number `now` at revision `now_at`. A key
 /// that one transaction creates and deletes counts as created and as deleted, which cancels out.
-pub(crate) fn correct(
+fn correct(
     recent: &CreationsSince,
     (at, now_at): (i64, i64),
     (start, end): (&[u8], Option<&[u8]>),

@@ -17,8 +17,8 @@ use crate::transfer::HoldNotice;
 use crate::versions::{HeldVersions, Versions};
 use crate::{
     Applier, Batch, Entry, Error, HardState, Import, ImportNotice, KeyChange, Lineage, Options,
-    Recovered, Replayed, Snapshot, Status, Survey, UpkeepStatus, Version, append, count, entry,
-    recovery, survey, trees,
+    Recovered, Replayed, Snapshot, Status, Surveyor, UpkeepStatus, Version, append, count, entry,
+    recovery, trees,
 };
 use bytes::Bytes;
 use environment::Disk;
@@ -267,19 +267,12 @@ impl Engine {
         count::count(accounting, snapshot, (start, end), at)
     }
 
-    /// Counts the keys that [`Snapshot::range`] yields, and the bytes of their records, within
-    /// `steps`, from which the steps that it takes are subtracted. What does not fit is estimated.
+    /// A surveyor of the ranges that a snapshot shows at a revision: it counts their keys, and the bytes
+    /// of their records, in a bounded time.
     ///
     /// `snapshot` must come from this engine.
-    pub fn survey(
-        &self,
-        snapshot: &Snapshot,
-        (start, end): (&[u8], Option<&[u8]>),
-        at: i64,
-        steps: &mut u64,
-    ) -> Survey {
-        let accounting = &self.0.records.log_view.accounting;
-        survey::survey(accounting, snapshot, (start, end), at, steps)
+    pub fn surveyor<'a>(&self, snapshot: &'a Snapshot, at: i64) -> Surveyor<'a> {
+        Surveyor::new(&self.0.records.log_view.accounting, snapshot, at)
     }
 
     /// Size of a log segment, chosen when the directory was created.

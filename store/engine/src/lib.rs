@@ -146,7 +146,7 @@ pub use scrub::{ScrubStep, ScrubbedDamage, Scrubber};
 pub use snapshot::{Snapshot, Version};
 pub use state_hash::StateHash;
 pub use status::{Status, UpkeepStatus};
-pub use survey::Survey;
+pub use survey::{Survey, Surveyor};
 pub use task::Task;
 pub use transfer::{
     Export, HoldNotice, Import, ImportNotice, ImportProgress, Installed, Piece, PieceWriter,

@@ -69,7 +69,8 @@ fn a_survey_with_enough_steps_is_a_walk_at_each_revision() {
     for at in snapshot.compacted()..=snapshot.revision() {
         for bounds in BOUNDS {
             let mut steps = 100_000;
-            let survey = store.engine.survey(&snapshot, bounds, at, &mut steps);
+            let surveyor = store.engine.surveyor(&snapshot, at);
+            let survey = surveyor.survey(bounds, &mut steps);
             let expected = walked(&snapshot, bounds, at);
             assert_eq!(
                 (survey.keys, survey.log_bytes),
@@ -77,6 +78,7 @@ fn a_survey_with_enough_steps_is_a_walk_at_each_revision() {
                 "{bounds:?} at {at}"
             );
             assert!(!survey.is_lower_bound && !survey.is_estimate);
+            assert!(surveyor.count(bounds).is_none_or(|keys| keys == expected.0));
             let mut all = snapshot.range(bounds.0, bounds.1, at);
             let first = snapshot.first(bounds.0, bounds.1, at, &mut steps);
             assert_eq!(first, all.next().map_or(First::Empty, First::Found));
@@ -102,7 +104,8 @@ fn a_survey_with_few_steps_counts_right_or_says_that_it_does_not() {
     for at in 1..=snapshot.revision() {
         for steps in [0, 3, 20] {
             let mut left = steps;
-            let survey = store.engine.survey(&snapshot, (b"", None), at, &mut left);
+            let surveyor = store.engine.surveyor(&snapshot, at);
+            let survey = surveyor.survey((b"", None), &mut left);
             let (keys, _) = walked(&snapshot, (b"", None), at);
             assert!(left <= steps && survey.keys <= keys);
             match survey.is_lower_bound {
@@ -129,9 +132,8 @@ fn an_estimate_of_equal_sizes_is_exact_and_one_of_alternating_sizes_is_near() {
     let snapshot = store.engine.snapshot();
     let (keys, bytes) = walked(&snapshot, (b"", None), snapshot.revision());
     let mut steps = 3000;
-    let survey = store
-        .engine
-        .survey(&snapshot, (b"", None), snapshot.revision(), &mut steps);
+    let surveyor = store.engine.surveyor(&snapshot, snapshot.revision());
+    let survey = surveyor.survey((b"", None), &mut steps);
     assert!(survey.is_estimate && survey.keys == keys && steps < 100);
     let ratio = survey.log_bytes as f64 / bytes as f64;
     assert!((0.75..1.25).contains(&ratio), "{ratio}");
@@ -148,7 +150,10 @@ fn a_long_history_of_one_key_takes_few_steps() {
     let snapshot = store.engine.snapshot();
     for at in [1, 2, 3, 20, 1500, snapshot.revision() - 1] {
         let mut steps = 100;
-        let survey = store.engine.survey(&snapshot, (b"", None), at, &mut steps);
+        let survey = store
+            .engine
+            .surveyor(&snapshot, at)
+            .survey((b"", None), &mut steps);
         let (keys, bytes) = walked(&snapshot, (b"", None), at);
         assert_eq!((survey.keys, survey.log_bytes), (keys, bytes), "at {at}");
         assert!(steps >= 60, "{steps} steps are left at {at}");

@@ -267,14 +267,16 @@ fn bytes_that_are_no_text_are_shown_in_hex() {
 #[test]
 fn a_watch_shows_changes_as_they_come() {
     let server = small_store(&[]);
-    in_browser(&server, "#/watch?prefix=/app/", |tab| {
-        tab.see("#watch-prefix");
-        tab.evaluate(
-            "document.querySelector('#watch-state')?.dataset.state === 'on' || document.querySelector('#watch-toggle').click()",
-        );
-        tab.wait_for("document.querySelector('#watch-state').textContent.trim() !== ''");
+    in_browser(&server, "#/watch", |tab| {
+        tab.fill("#watch-prefix", "/app/");
+        tab.click("#watch-toggle");
+        tab.see_text("#watch-state", "Watching since");
+        server.put("plain", "of another prefix");
         server.put("/app/greeting", "again");
         tab.see_text("#watch-rows tr", "/app/greeting");
+        let rows = tab.evaluate("document.querySelectorAll('#watch-rows tr').length");
+        assert_eq!(rows, 1);
+        tab.see_text("#hot li", "/app/");
     });
 }
 
