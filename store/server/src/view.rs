@@ -6,7 +6,7 @@
 //!   overview ──► one question to the replica thread, then figures that are there already
 //! ```
 //!
-//! Children are a range whose keys are folded: permissions, errors, and the agreement with the
+//! Children are the folded keys of a range: permissions, errors, and the agreement with the
 //! leader are a range's.
 
 use std::collections::HashMap;
@@ -74,7 +74,7 @@ pub(crate) async fn children(
 
 pub(crate) async fn overview(caller: Caller, _: OverviewRequest) -> Handled<OverviewResponse> {
     let backend = &caller.backend;
-    // A member whose log has failed still says how it is.
+    // A member with a failed log still says how it is.
     let progress = backend.in_time(backend.node.members_progress()).await;
     let progress = progress.ok().and_then(Result::ok).unwrap_or_default();
     let matched = progress.into_iter().map(|it| (it.member, it.matched_index));

@@ -209,8 +209,10 @@ impl Tab<'_> {
     /// Waits until an element shows a text.
     pub fn see_text(&mut self, selector: &str, text: &str) {
         let (selector, text) = (json!(selector), json!(text));
+        // Of a field, the text is its value. The value of an item of a list is a number.
+        let text_of = "it => typeof it.value === 'string' ? it.value : it.textContent";
         self.wait_for(&format!(
-            "[...document.querySelectorAll({selector})].some(it => (it.value ?? it.textContent).includes({text}))"
+            "[...document.querySelectorAll({selector})].map({text_of}).some(it => it.includes({text}))"
         ));
     }
 

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_another_origin_is_told_by_what_its_browser_sends() {
+    fn a_page_of_another_origin_is_known_by_what_its_browser_sends() {
         let here = ("host", "db.example:2379");
         let site = |value| ("sec-fetch-site", value);
         let origin = |value| ("origin", value);

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_the_page_are_told_from_those_that_only_begin_alike() {
+    fn a_path_that_only_begins_like_the_page_s_is_another() {
         assert!(serves("/ui") && serves("/ui/") && serves("/ui/a/b.js"));
         assert!(!serves("/uix") && !serves("/") && !serves("/v3/ui"));
     }
