@@ -125,7 +125,7 @@ fn an_estimate_of_equal_sizes_is_exact_and_one_of_alternating_sizes_is_near() {
     let mut store = Store::new(&SimulatedDisk::new(1));
     for batch in 0..100 {
         let key = |number: u64| format!("{:06}", batch * 40 + number);
-        let size = |number: u64| if number % 2 == 0 { 8 } else { 808 };
+        let size = |number: u64| if number.is_multiple_of(2) { 8 } else { 808 };
         let writes = (0..40).map(|number| put(key(number), vec![7; size(number)]));
         store.write(&writes.collect::<Vec<_>>()).unwrap();
     }
