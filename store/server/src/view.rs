@@ -104,7 +104,10 @@ fn member_overview(
 ) -> MemberOverview {
     let is_self = member.id == backend.identity.member;
     let traffic = backend.node.traffic(member.id);
-    let mean = || metrics::mean_round_trip(backend, member.id);
+    let (round_trips, round_trip_sum_seconds) = match is_self {
+        true => (0, 0.0),
+        false => metrics::round_trips(backend, member.id),
+    };
     MemberOverview {
         id: member.id,
         name: member.name,
@@ -115,6 +118,7 @@ fn member_overview(
         is_self,
         is_connected: is_self || traffic.is_some_and(|traffic| traffic.connected),
         matched_index: matched.get(&member.id).copied(),
-        round_trip_seconds: if is_self { None } else { mean() },
+        round_trips,
+        round_trip_sum_seconds,
     }
 }

@@ -59,7 +59,7 @@ pub(crate) fn process_figures(backend: &Backend) -> ProcessFigures {
     }
 }
 
-/// The mean round trip to another member, in seconds; `None` before the first probe came back.
-pub(crate) fn mean_round_trip(backend: &Backend, member: u64) -> Option<f64> {
-    backend.evaluations.peers.mean_round_trip(member)
+/// The number of round trips to another member since the start, and their sum in seconds.
+pub(crate) fn round_trips(backend: &Backend, member: u64) -> (u64, f64) {
+    backend.evaluations.peers.round_trips(member)
 }

@@ -43,10 +43,10 @@ impl PeerMetrics {
         Arc::clone(lock(&self.0).entry(member).or_insert_with(fresh))
     }
 
-    /// The mean of the round trips to a member, in seconds; `None` before the first one.
-    pub(super) fn mean_round_trip(&self, member: u64) -> Option<f64> {
+    /// The number of round trips to a member, and their sum in seconds.
+    pub(super) fn round_trips(&self, member: u64) -> (u64, f64) {
         let reading = self.of(member).round_trips.read();
-        (reading.count > 0).then(|| reading.sum / reading.count as f64)
+        (reading.count, reading.sum)
     }
 
     pub(super) fn round_trip(&self, member: u64, took: Duration) {
