@@ -10,7 +10,7 @@ use std::{env, fs, path::PathBuf};
 
 use prost::Message;
 
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     "kv.proto",
     "auth.proto",
     "rpc.proto",
@@ -18,6 +18,7 @@ const FILES: [&str; 7] = [
     "v3election.proto",
     "follow.proto",
     "snapshots.proto",
+    "view.proto",
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

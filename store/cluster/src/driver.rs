@@ -205,6 +205,10 @@ impl Driver {
         for (to, caller) in arrived.transfers {
             self.replica.transfer_leadership(to, caller);
         }
+        for caller in arrived.progress {
+            // A caller that has gone away needs no answer.
+            let _ = caller.send(Ok(self.replica.members_progress()));
+        }
         let proposals = arrived.proposals.into_iter();
         let waiting = proposals.map(|proposal| WaitingProposal { proposal, deadline });
         self.backlog.waiting.extend(waiting);

@@ -19,7 +19,7 @@ use value_log::Sequence;
 
 use crate::awaited::Awaited;
 use crate::lock::lock;
-use crate::replica::ReplySender;
+use crate::replica::{MemberProgress, ReplySender};
 use crate::wake_batcher::{Pending, Sleeper, wake_after_turn};
 use crate::{Error, PeerMessage};
 
@@ -53,6 +53,8 @@ pub(crate) struct Arrived {
     pub leases: Vec<(LeaseRequest, ReplySender<LeaseResponse>)>,
     /// Members that are to lead, each with the caller that asks for it.
     pub transfers: Vec<(u64, ReplySender<()>)>,
+    /// Callers that ask how far the members are.
+    pub progress: Vec<ReplySender<Vec<MemberProgress>>>,
     /// Callers that want garbage reclaimed now.
     pub defragment: Vec<ReplySender<()>>,
     /// Another member says that this one was removed from the cluster.
@@ -256,6 +258,11 @@ impl Inbox {
     /// Asks for a transfer of leadership to a member.
     pub fn transfer_leadership(&self, to: u64) -> Pending<()> {
         self.ask(|arrived, caller| arrived.transfers.push((to, caller)))
+    }
+
+    /// Asks how far the members are, which only the leader knows.
+    pub fn progress(&self) -> Pending<Vec<MemberProgress>> {
+        self.ask(|arrived, caller| arrived.progress.push(caller))
     }
 
     /// Asks for garbage to be reclaimed now.
@@ -470,6 +477,7 @@ impl Arrived {
             && self.reads.is_empty()
             && self.leases.is_empty()
             && self.transfers.is_empty()
+            && self.progress.is_empty()
             && !self.removal_reported
             && !self.woken
             && !self.stop

@@ -78,7 +78,8 @@ pub use peer_message::{HashMessage, PeerMessage, RejoinAccepted, RejoinQuestion,
 pub use read_lease::{ReadLease, ReadMode};
 pub use repair::Repair;
 pub use replica::{
-    Agreements, Installed, Output, Replica, ReplicaOptions, Replies, Reply, ReplySender,
+    Agreements, Installed, MemberProgress, Output, Replica, ReplicaOptions, Replies, Reply,
+    ReplySender,
 };
 pub use scrubbing::{ScrubFindings, Scrubbing};
 pub use snapshot::{ImportReport, Sender, Step};

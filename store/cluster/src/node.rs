@@ -25,7 +25,7 @@ use crate::scrubbing::{ScrubFindings, ScrubThread};
 use crate::status::{PublishedStatus, Status};
 use crate::transport::{Traffic, Transport};
 use crate::wake_batcher::Pending;
-use crate::{Error, Network, NodeOptions, ReadLease, Replica};
+use crate::{Error, MemberProgress, Network, NodeOptions, ReadLease, Replica};
 
 /// A running node. Cheap to clone; the last clone's drop stops it.
 #[derive(Clone)]
@@ -258,6 +258,11 @@ impl Node {
     /// this member still leads.
     pub async fn move_leader(&self, to: u64) -> Result<(), Error> {
         self.shared.inbox.transfer_leadership(to).await
+    }
+
+    /// How far the members are; empty unless this member leads.
+    pub async fn members_progress(&self) -> Result<Vec<MemberProgress>, Error> {
+        self.shared.inbox.progress().await
     }
 
     /// The reader of ranges, leases, hashes and watches.

@@ -48,6 +48,7 @@ mod leases;
 mod membership;
 mod messages;
 mod options;
+mod progress;
 mod reads;
 mod rejoin;
 mod removal;
@@ -83,6 +84,7 @@ use crate::{EntryId, Error, Mutant, ReadLease, mutant};
 pub use agreement::Agreements;
 pub use answer::{Replies, Reply, ReplySender};
 pub use options::ReplicaOptions;
+pub use progress::MemberProgress;
 pub use replica_core::Output;
 pub use snapshot_receive::Installed;
 
@@ -322,6 +324,19 @@ impl Replica {
             Some(error) => leases.answer(&mut self.core, requester, Err(error)),
             None => leases.ask(&self.core, question, requester),
         }
+    }
+
+    /// The members and how far they are; empty unless this member leads.
+    pub fn members_progress(&self) -> Vec<MemberProgress> {
+        if !self.core.holds_leadership() {
+            return Vec::new();
+        }
+        let members = self.core.raft().prs().iter();
+        let progress = members.map(|(&member, progress)| MemberProgress {
+            member,
+            matched_index: progress.matched,
+        });
+        progress.collect()
     }
 
     /// Hands leadership to member `to`, and answers when that member leads or the transfer has

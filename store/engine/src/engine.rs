@@ -17,8 +17,8 @@ use crate::transfer::HoldNotice;
 use crate::versions::{HeldVersions, Versions};
 use crate::{
     Applier, Batch, Entry, Error, HardState, Import, ImportNotice, KeyChange, Lineage, Options,
-    Recovered, Replayed, Snapshot, Status, UpkeepStatus, Version, append, count, entry, recovery,
-    trees,
+    Recovered, Replayed, Snapshot, Status, Surveyor, UpkeepStatus, Version, append, count, entry,
+    recovery, trees,
 };
 use bytes::Bytes;
 use environment::Disk;
@@ -265,6 +265,14 @@ impl Engine {
     pub fn count(&self, snapshot: &Snapshot, start: &[u8], end: Option<&[u8]>, at: i64) -> u64 {
         let accounting = &self.0.records.log_view.accounting;
         count::count(accounting, snapshot, (start, end), at)
+    }
+
+    /// A surveyor of the ranges that a snapshot shows at a revision: it counts their keys, and the bytes
+    /// of their records, in a bounded time.
+    ///
+    /// `snapshot` must come from this engine.
+    pub fn surveyor<'a>(&self, snapshot: &'a Snapshot, at: i64) -> Surveyor<'a> {
+        Surveyor::new(&self.0.records.log_view.accounting, snapshot, at)
     }
 
     /// Size of a log segment, chosen when the directory was created.

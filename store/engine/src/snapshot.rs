@@ -94,7 +94,7 @@ impl Snapshot {
         version.filter(|version| !version.tombstone)
     }
 
-    fn newest_superseded(&self, key: &[u8], at: i64) -> Option<VersionEntry> {
+    pub(crate) fn newest_superseded(&self, key: &[u8], at: i64) -> Option<VersionEntry> {
         let at = u64::try_from(at).ok()?;
         let (from, to) = (history_key::encode(key, at), history_key::encode(key, 0));
         let mut cursor = self

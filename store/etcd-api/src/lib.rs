@@ -3,7 +3,7 @@
 //! ```text
 //!   proto/*.proto ──protox + tonic──► mvccpb  authpb  etcdserverpb  v3lockpb  v3electionpb
 //!   etcd 3.7.3's descriptors ──────► tests/contract.txt, compared line by line
-//!   proto/follow.proto, snapshots.proto ──► inkstonepb: services that etcd does not have
+//!   proto/follow.proto, snapshots.proto, view.proto ──► inkstonepb: services that etcd does not have
 //! ```
 //!
 //! The proto files are our own writing to etcd 3.7's names, numbers and types,
@@ -50,7 +50,8 @@ pub mod v3electionpb {
     include!(concat!(env!("OUT_DIR"), "/v3electionpb.rs"));
 }
 
-/// Inkstone's own services: a store follows another cluster; compressed snapshots.
+/// Inkstone's own services: a store follows another cluster; compressed snapshots; calls of the
+/// page at `/ui`.
 pub mod inkstonepb {
     include!(concat!(env!("OUT_DIR"), "/inkstonepb.rs"));
 

@@ -1,4 +1,5 @@
-//! etcd's JSON gateway without its sockets: routes, and JSON to messages and back.
+//! etcd's JSON gateway and two paths of our own, without sockets: routes, and JSON to messages and
+//! back.
 //!
 //! ```text
 //!   body ──► Values ──one JSON value──► Route::request ──► a gRPC message

@@ -1,4 +1,4 @@
-//! The table of the 51 paths, and the calls that they stand for.
+//! The table of etcd's 51 paths and of our own, and the calls that they stand for.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -105,6 +105,13 @@ const SERVICES: &[Service] = &[
             ("election/leader", "Leader"),
             ("election/observe", "Observe"),
             ("election/resign", "Resign"),
+        ],
+    ),
+    (
+        "inkstonepb.View",
+        &[
+            ("inkstone/children", "Children"),
+            ("inkstone/overview", "Overview"),
         ],
     ),
 ];
@@ -260,8 +267,10 @@ mod tests {
     }
 
     #[test]
-    fn there_are_etcd_s_51_paths() {
-        assert_eq!(routes().count(), 51);
+    fn there_are_etcd_s_51_paths_and_two_of_our_own() {
+        let own = |path: &str| path.starts_with("/v3/inkstone/");
+        let (own, etcd): (Vec<_>, Vec<_>) = routes().map(|(path, _)| path).partition(|it| own(it));
+        assert_eq!((own.len(), etcd.len()), (2, 51));
         assert!(find("/v3/kv/rangestream").is_none());
         let streams = |path: &str| {
             let route = find(path).unwrap();

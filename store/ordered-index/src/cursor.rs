@@ -81,6 +81,20 @@ impl<'a> Cursor<'a> {
         Some((&self.key, leaf.entries[slot]))
     }
 
+    /// The entry of the smallest key not yet seen. Its key is not copied, so the step costs the
+    /// same whatever its length.
+    pub fn next_entry(&mut self) -> Option<IndexEntry> {
+        if self.low == self.high {
+            return None;
+        }
+        let path = self
+            .front
+            .get_or_insert_with(|| Path::before(self.tree, self.low));
+        let (leaf, slot) = path.step();
+        self.low += 1;
+        Some(leaf.entries[slot])
+    }
+
     /// The greatest key not yet seen.
     pub fn next_back(&mut self) -> Option<(&[u8], IndexEntry)> {
         if self.low == self.high {

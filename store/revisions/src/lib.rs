@@ -30,6 +30,7 @@ mod apply;
 mod auth_record;
 mod bootstrap;
 mod checkpoint;
+mod children;
 mod command;
 mod compare;
 mod decide;
@@ -85,6 +86,7 @@ pub use engine::{
 };
 
 pub use acting::{Acting, Actor};
+pub use children::prefix_end;
 pub use command::{Command, Response, is_read_only, is_serializable};
 pub use error::Error;
 pub use follow::FOLLOW_BYTES_MAX;

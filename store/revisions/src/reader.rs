@@ -8,6 +8,8 @@ use etcd_api::etcdserverpb::{
     AlarmMember, AlarmType, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
 };
 
+use etcd_api::inkstonepb::{ChildrenRequest, ChildrenResponse};
+
 use crate::hash::hash_versions;
 use crate::source::SourceCluster;
 use etcd_api::Error as Refusal;
@@ -18,7 +20,8 @@ use crate::member::Members;
 use crate::user_reader::UserReader;
 use crate::view::{KeyVersion, View};
 use crate::{
-    Error, FoundRange, KeyValueHash, RangeStream, WatchHub, checkpoint, range, transaction,
+    Error, FoundRange, KeyValueHash, RangeStream, WatchHub, checkpoint, children, range,
+    transaction,
 };
 
 /// Reads of applied state. Cheap to clone.
@@ -76,6 +79,12 @@ impl Reader {
             return Ok(None);
         }
         range::read(view, request, found).map(Some)
+    }
+
+    /// Lists a prefix as a folder, in a bounded time, and reads no value.
+    pub fn children(&self, request: &ChildrenRequest) -> Result<ChildrenResponse, Error> {
+        let snapshot = self.shared.engine.snapshot();
+        children::children(self.view(&snapshot), request)
     }
 
     /// Looks up the keys of a range, so that the caller knows how many bytes reading them takes.

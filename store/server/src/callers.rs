@@ -69,7 +69,8 @@ impl Method {
             | Method::LeaseTimeToLive
             | Method::LeaseLeases
             | Method::MemberList
-            | Method::Status => Need::Identity,
+            | Method::Status
+            | Method::ViewOverview => Need::Identity,
             Method::Compact
             | Method::MemberRemove
             | Method::MemberUpdate
@@ -113,7 +114,8 @@ impl Method {
             | Method::Proclaim
             | Method::Leader
             | Method::Observe
-            | Method::Resign => Need::OfRequest,
+            | Method::Resign
+            | Method::ViewChildren => Need::OfRequest,
         }
     }
 }

@@ -33,14 +33,18 @@ pub(crate) async fn list(
     // etcd's answers about members carry no revision.
     let mut header = ResponseHeader::default();
     backend.sign(&mut header);
-    let members = match backend.alone {
-        true => vec![this_member(backend)],
-        false => backend.reader().members().to_messages(),
-    };
     Ok(Answered::Small(MemberListResponse {
         header: Some(header),
-        members,
+        members: members(backend),
     }))
+}
+
+/// The members that this one knows.
+pub(crate) fn members(backend: &Backend) -> Vec<Member> {
+    match backend.alone {
+        true => vec![this_member(backend)],
+        false => backend.reader().members().to_messages(),
+    }
 }
 
 pub(crate) async fn add(caller: Caller, request: MemberAddRequest) -> Handled<MemberAddResponse> {

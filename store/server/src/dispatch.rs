@@ -38,7 +38,7 @@ use crate::methods::Method;
 use crate::recipes::{election, mutex};
 use crate::request_body::RequestBody;
 use crate::{
-    auth, cluster, follow, http2_debug, kv, lease, maintenance, snapshot, unsupported, watch,
+    auth, cluster, follow, http2_debug, kv, lease, maintenance, snapshot, unsupported, view, watch,
 };
 
 /// Kinds of requests that a port serves.
@@ -87,6 +87,14 @@ impl Dispatch {
 
     fn grpc(&self, method: Option<Method>, request: Request<Incoming>) -> Answer {
         let client = &self.client;
+        // Only browsers send it, and they send it with each request of this kind.
+        if request.headers().contains_key(header::ORIGIN) {
+            let (config, uri) = (&client.backend.config, request.uri());
+            let refused = http::refuse_foreign_page(config, request.headers(), uri, method);
+            if let Err(refused) = refused {
+                return Box::pin(ready(Ok(refused.into_http())));
+            }
+        }
         let request = request.map(|body| RequestBody::new(body.into(), Arc::clone(client)));
         serve(client, method, request)
     }
@@ -170,6 +178,8 @@ fn serve(client: &Arc<Client>, method: Option<Method>, request: Request<RequestB
         Method::Resign => call.unary(election::resign),
         Method::FollowChange => call.unary(follow::change),
         Method::FollowSource => call.unary(follow::source),
+        Method::ViewChildren => call.unary(view::children),
+        Method::ViewOverview => call.unary(view::overview),
         Method::HealthCheck | Method::HealthWatch => {
             let backend = Arc::clone(&client.backend);
             HealthServer::new(HealthCheckService { backend }).call(call.request)

@@ -8,8 +8,9 @@ mod debug;
 mod health;
 mod page;
 mod profile;
+mod ui;
 
-pub(crate) use access::OverTls;
+pub(crate) use access::{OverTls, refuse_foreign_page};
 
 use std::sync::Arc;
 
@@ -53,6 +54,10 @@ pub(crate) async fn answer(
     if is_gateway && let Some(refused) = access::refuse_common_name(users_are_checked(), &parts) {
         discard(body).await;
         return refused;
+    }
+    if pages == Pages::All && ui::serves(parts.uri.path()) {
+        discard(body).await;
+        return ui::answer(&config.http, &parts);
     }
     let mut response = if parts.method == Method::OPTIONS {
         plain(StatusCode::OK, String::new())

@@ -73,6 +73,7 @@ mod turn;
 mod unfinished;
 mod unsent;
 mod unsupported;
+mod view;
 mod watch;
 mod windows;
 mod worker;

@@ -37,32 +37,36 @@ pub(crate) async fn alarm(caller: Caller, request: AlarmRequest) -> Handled<Alar
 pub(crate) async fn status(caller: Caller, _: StatusRequest) -> Handled<StatusResponse> {
     let backend = &caller.backend;
     let (node, engine) = (backend.node.status(), backend.reader().engine().status());
-    let leader = backend.leader();
-    let mut errors = Vec::new();
-    if leader == 0 {
-        errors.push(etcd_api::Error::NoLeader.message().to_owned());
-    }
-    errors.extend(backend.node.refuses_writes().map(|error| error.to_string()));
-    if node.full {
-        errors.push(NO_ROOM.to_owned());
-    }
-    errors.extend(backend.reader().alarms().iter().map(alarm_text));
     let quota_bytes = backend.config.node.replica.machine.quota_bytes;
     Ok(Answered::Small(StatusResponse {
         header: backend.header(),
         version: etcd_api::ETCD_VERSION.to_owned(),
         db_size: engine.log_bytes as i64,
-        leader,
+        leader: backend.leader(),
         raft_index: node.index,
         raft_term: node.term,
         raft_applied_index: node.applied_index,
-        errors,
+        errors: errors(backend),
         db_size_in_use: engine.live_bytes as i64,
         is_learner: backend.node.is_learner(),
         storage_version: etcd_api::STORAGE_VERSION.to_owned(),
         db_size_quota: quota_bytes.map_or(-1, |bytes| bytes as i64),
         downgrade_info: Some(downgrade_info(backend)),
     }))
+}
+
+/// Why this member is not as it should be, in etcd's texts.
+pub(crate) fn errors(backend: &Backend) -> Vec<String> {
+    let mut errors = Vec::new();
+    if backend.leader() == 0 {
+        errors.push(etcd_api::Error::NoLeader.message().to_owned());
+    }
+    errors.extend(backend.node.refuses_writes().map(|error| error.to_string()));
+    if backend.node.status().full {
+        errors.push(NO_ROOM.to_owned());
+    }
+    errors.extend(backend.reader().alarms().iter().map(alarm_text));
+    errors
 }
 
 fn downgrade_info(backend: &Backend) -> DowngradeInfo {

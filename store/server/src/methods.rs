@@ -53,7 +53,7 @@ macro_rules! methods {
             }
 
             /// Whether a learner answers it. A learner answers ranges only if they are
-            /// serializable.
+            /// serializable; so with children.
             pub(crate) const fn serves_at_learners(self) -> bool {
                 matches!(
                     self,
@@ -64,6 +64,8 @@ macro_rules! methods {
                         | Method::HealthCheck
                         | Method::HealthList
                         | Method::HealthWatch
+                        | Method::ViewChildren
+                        | Method::ViewOverview
                 )
             }
         }
@@ -126,12 +128,46 @@ methods! {
     FollowChange: "inkstonepb.Follow" "Change" Unary;
     FollowSource: "inkstonepb.Follow" "Source" Unary;
     SnapshotCompressed: "inkstonepb.Snapshots" "Compressed" ServerStream;
+    ViewChildren: "inkstonepb.View" "Children" Unary;
+    ViewOverview: "inkstonepb.View" "Overview" Unary;
 }
 
 impl Method {
     /// Whether a call is answered by a stream of messages.
     pub(crate) fn streams(self) -> bool {
         self.about().2 != Shape::Unary
+    }
+
+    /// Whether it changes nothing, whatever the request. A call that is not listed counts as one
+    /// that may.
+    pub(crate) const fn only_reads(self) -> bool {
+        matches!(
+            self,
+            Method::Range
+                | Method::RangeStream
+                | Method::Watch
+                | Method::LeaseTimeToLive
+                | Method::LeaseLeases
+                | Method::MemberList
+                | Method::Status
+                | Method::Hash
+                | Method::HashKv
+                | Method::Snapshot
+                | Method::SnapshotCompressed
+                | Method::AuthStatus
+                | Method::UserGet
+                | Method::UserList
+                | Method::RoleGet
+                | Method::RoleList
+                | Method::HealthCheck
+                | Method::HealthList
+                | Method::HealthWatch
+                | Method::Leader
+                | Method::Observe
+                | Method::FollowSource
+                | Method::ViewChildren
+                | Method::ViewOverview
+        )
     }
 
     /// Whether its counters are shown before its first call. As in etcd, those of services

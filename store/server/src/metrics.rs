@@ -8,6 +8,7 @@
 mod absent;
 mod checks;
 mod evaluation;
+mod figures;
 mod gather;
 mod grpc;
 mod histogram;
@@ -26,6 +27,7 @@ use etcd_api::etcdserverpb::response_op::Response as Done;
 
 pub(crate) use checks::CheckMetrics;
 pub(crate) use evaluation::EvaluationMetrics;
+pub(crate) use figures::{load_figures, process_figures, round_trips, store_figures};
 pub(crate) use gather::exposition;
 pub(crate) use grpc::GrpcMetrics;
 pub(crate) use histogram::Histogram;

@@ -84,6 +84,9 @@ fn every_pair_of_bounds_is_walked_forth_and_back() {
             for pair in expected.iter().rev() {
                 assert_eq!(back.next_back(), Some(*pair));
             }
+            let mut entries = writer.cursor(0, start, end);
+            let entries = std::iter::from_fn(|| entries.next_entry());
+            assert!(entries.eq(expected.iter().map(|(_, entry)| *entry)));
             assert_at_the_end(&mut forth);
             assert_at_the_end(&mut back);
         }

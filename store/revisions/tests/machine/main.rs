@@ -3,6 +3,7 @@
 
 mod batches;
 mod bootstrap;
+mod children;
 mod damage;
 mod damaged_restart;
 mod followers;

@@ -264,6 +264,8 @@ impl CorruptionChecks {
 pub struct Http {
     /// Whether `/v3/*` is served as JSON.
     pub gateway: bool,
+    /// Whether the page at `/ui` is served; it needs the gateway.
+    pub page: bool,
     /// Whether profiles are served.
     pub profiles: bool,
     /// Whether the time of every call is measured, streams included.

@@ -77,6 +77,20 @@ fn an_empty_command_line_has_etcd_s_defaults() {
 }
 
 #[test]
+fn the_page_is_on_unless_a_flag_a_variable_or_the_file_says_otherwise() {
+    assert!(config(&[]).http.page);
+    assert!(!config(&["--enable-ui=false"]).http.page);
+    let variables = [("ETCD_ENABLE_UI", "false")];
+    assert!(!served(resolve_with(&[], &variables, None)).http.page);
+    let words = ["--config-file=a.yaml"];
+    assert!(
+        !served(resolve_with(&words, &[], Some("enable-ui: false")))
+            .http
+            .page
+    );
+}
+
+#[test]
 fn the_harness_of_etcd_s_own_tests_is_understood() {
     let config = config(&[
         "--name=TestKVPutNoTLS-test-0",

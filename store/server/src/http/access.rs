@@ -2,14 +2,22 @@
 //!
 //! Without TLS a web page could have a host name of its own resolve to
 //! 127.0.0.1 and so call the server through its visitor's browser; the list of
-//! host names prevents that. Origins are checked by the browser itself (CORS).
+//! host names prevents that. The browser checks which origins may read an answer (CORS), and
+//! sends a simple request in any case: a request that changes something is refused here if a
+//! browser says that it comes from a page of another origin (decision 0035).
 
 use tls::ClientCertificate;
+use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::request::Parts;
-use tonic::codegen::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use tonic::codegen::http::uri::Authority;
+use tonic::codegen::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Uri, header};
 
 use crate::config::Config;
+use crate::methods::Method;
+
+/// The relation of a page to the server that it asks, as its browser sees it.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Extension of the requests that come with TLS.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +52,52 @@ pub(super) fn refuse_common_name(users_are_checked: bool, parts: &Parts) -> Opti
     let text = "CommonName of client sending a request against gateway will be ignored and not \
                 used as expected";
     Some(super::page::refusal(StatusCode::BAD_REQUEST, text))
+}
+
+/// Whether a browser sends the request for a page of another origin that `--cors` does not list. The
+/// default `*` lists none: it lets pages read. Clients that are no browsers send neither of the headers.
+///
+/// Browsers say how the page is related to the server, but over plain HTTP only to localhost; then its
+/// origin is compared with the host that it asks.
+pub(crate) fn is_of_foreign_page(config: &Config, headers: &HeaderMap, uri: &Uri) -> bool {
+    let text = |name: &HeaderName| {
+        headers
+            .get(name)
+            .map(|value| value.to_str().unwrap_or("null"))
+    };
+    let origin = text(&header::ORIGIN);
+    if origin.is_some_and(|origin| config.http.origins.iter().any(|it| it == origin)) {
+        return false;
+    }
+    match (text(&SEC_FETCH_SITE), origin) {
+        (Some(site), _) => !matches!(site, "same-origin" | "none"),
+        (None, None) => false,
+        (None, Some(origin)) => {
+            let host = text(&header::HOST).or_else(|| uri.authority().map(Authority::as_str));
+            let origin = origin.split_once("://").map(|(_, host)| host);
+            origin.is_none() || origin != host
+        }
+    }
+}
+
+/// Refuses a call that changes something, if it is made by a page of another origin.
+pub(crate) fn refuse_foreign_page(
+    config: &Config,
+    headers: &HeaderMap,
+    uri: &Uri,
+    method: Option<Method>,
+) -> Result<(), Status> {
+    let may_change = method.is_some_and(|method| !method.only_reads());
+    if !may_change || !is_of_foreign_page(config, headers, uri) {
+        return Ok(());
+    }
+    let origin = headers.get(header::ORIGIN);
+    let origin = origin.and_then(|origin| origin.to_str().ok());
+    Err(Status::permission_denied(format!(
+        "inkstone: a page of another origin may change nothing here: to allow it, start the server \
+         with --cors={}",
+        origin.unwrap_or("ORIGIN")
+    )))
 }
 
 /// Whether a page of the request's origin may read the answer; true if it has none, and so
@@ -129,6 +183,72 @@ mod tests {
         assert!(refuse_common_name(false, &known_as("alice")).is_none());
         let refused = refuse_common_name(true, &known_as("alice")).unwrap();
         assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
+    }
+
+    #[test]
+    fn a_page_of_another_origin_is_known_by_what_its_browser_sends() {
+        let here = ("host", "db.example:2379");
+        let site = |value| ("sec-fetch-site", value);
+        let origin = |value| ("origin", value);
+        for (lines, foreign) in [
+            (vec![here], false),
+            (
+                vec![here, site("same-origin"), origin("https://db.example:2379")],
+                false,
+            ),
+            (vec![here, site("none")], false),
+            (vec![here, site("cross-site")], true),
+            (
+                vec![here, site("same-site"), origin("http://db.example:80")],
+                true,
+            ),
+            (vec![here, site("something-new")], true),
+            (vec![here, origin("http://db.example:2379")], false),
+            (vec![here, origin("http://evil.example")], true),
+            (vec![here, origin("http://db.example")], true),
+            (vec![here, origin("null")], true),
+            (
+                vec![here, origin("http://listed"), site("cross-site")],
+                false,
+            ),
+        ] {
+            let config = testing::config(&["--cors=http://listed"]);
+            let headers = lines.iter().map(|(name, value)| {
+                let name: HeaderName = name.parse().unwrap();
+                (name, HeaderValue::from_static(value))
+            });
+            let headers: HeaderMap = headers.collect();
+            let found = is_of_foreign_page(&config, &headers, &Uri::default());
+            assert_eq!(found, foreign, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn over_http_2_the_host_is_the_authority_of_the_request() {
+        let config = testing::config(&[]);
+        let origin = HeaderValue::from_static("https://db.example:2379");
+        let headers = HeaderMap::from_iter([(header::ORIGIN, origin)]);
+        let uri = Uri::from_static("https://db.example:2379/v3/kv/put");
+        assert!(!is_of_foreign_page(&config, &headers, &uri));
+        let uri = Uri::from_static("https://other.example:2379/v3/kv/put");
+        assert!(is_of_foreign_page(&config, &headers, &uri));
+    }
+
+    #[test]
+    fn a_foreign_page_may_read_and_not_change() {
+        let config = testing::config(&[]);
+        let site = HeaderValue::from_static("cross-site");
+        let headers = HeaderMap::from_iter([(SEC_FETCH_SITE, site)]);
+        let refuse = |method| refuse_foreign_page(&config, &headers, &Uri::default(), method);
+        assert!(refuse(Some(Method::Range)).is_ok() && refuse(None).is_ok());
+        for method in [
+            Method::Put,
+            Method::Authenticate,
+            Method::Alarm,
+            Method::Lock,
+        ] {
+            assert!(refuse(Some(method)).is_err(), "{method:?}");
+        }
     }
 
     #[test]

@@ -18,10 +18,12 @@ use tonic::codegen::http::{HeaderName, HeaderValue, Method, Request, Response};
 
 use crate::answer_body::{AnswerBody, Encoded, Large};
 use crate::client::Client;
+use crate::http::refuse_foreign_page;
 use crate::json::answer::JsonAnswer;
 use crate::json::body::{Input, JsonBody, discard};
 use crate::json::call::{Grpc, call, is_json, refusal};
 use crate::json::websocket;
+use crate::methods::Method as CallMethod;
 
 /// The header that grpc-gateway makes of the answer's content type.
 const GRPC_CONTENT_TYPE: HeaderName = HeaderName::from_static("grpc-metadata-content-type");
@@ -46,6 +48,12 @@ pub(crate) async fn answer(
         discard(request.into_body()).await;
         return refusal(&Status::not_found("Not Found"));
     };
+    let (config, method) = (&client.backend.config, CallMethod::of_path(route.call()));
+    let refused = refuse_foreign_page(config, request.headers(), request.uri(), method);
+    if let Err(refused) = refused {
+        discard(request.into_body()).await;
+        return refusal(&refused);
+    }
     if websocket::is_asked_for(request.headers()) {
         return websocket::open(grpc, client, route, request, admits_origin);
     }

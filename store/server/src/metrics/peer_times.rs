@@ -43,6 +43,12 @@ impl PeerMetrics {
         Arc::clone(lock(&self.0).entry(member).or_insert_with(fresh))
     }
 
+    /// The number of round trips to a member, and their sum in seconds.
+    pub(super) fn round_trips(&self, member: u64) -> (u64, f64) {
+        let reading = self.of(member).round_trips.read();
+        (reading.count, reading.sum)
+    }
+
     pub(super) fn round_trip(&self, member: u64, took: Duration) {
         self.of(member).round_trips.observe(took);
     }

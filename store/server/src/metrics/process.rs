@@ -45,15 +45,16 @@ fn limits(page: &mut Page) {
 }
 
 /// One reading of `/proc/self/stat`.
-struct Usage {
-    cpu_seconds: f64,
-    resident_bytes: u64,
+pub(super) struct Usage {
+    pub(super) cpu_seconds: f64,
+    pub(super) resident_bytes: u64,
     virtual_bytes: u64,
-    start_seconds: f64,
+    /// When the process began, in seconds since 1970.
+    pub(super) start_seconds: f64,
 }
 
 impl Usage {
-    fn read() -> Option<Usage> {
+    pub(super) fn read() -> Option<Usage> {
         let stat = files::read_text(Path::new("/proc/self/stat")).ok()?;
         Usage::parse(&stat, boot_seconds()?)
     }

@@ -208,6 +208,7 @@ async fn no_call_but_the_open_ones_is_served_without_an_identity() {
         "inkstonepb.Follow/Change",
         "inkstonepb.Follow/Source",
         "inkstonepb.Snapshots/Compressed",
+        "inkstonepb.View/Overview",
         "Auth/AuthEnable",
         "Auth/AuthDisable",
         "Auth/UserAdd",

@@ -1,0 +1,290 @@
+// One key: its value, when it changed, and what can be done with it.
+
+import { CallError, range } from "./api.js";
+import { go, link } from "./address.js";
+import { escaped, fromBase64, shown, toBase64 } from "./bytes.js";
+import { button, confirm, el, empty, fill, notice, toast } from "./dom.js";
+import { bytes, grouped, hexId, period } from "./figures.js";
+import { draftOf, Editor } from "./edit.js";
+import { HistoryView } from "./history.js";
+import { backLink, fact } from "./keys.js";
+import { momentsOf } from "./moments.js";
+import { mayWrite } from "./session.js";
+import { deleteIfSeen } from "./txn.js";
+import { bringBack } from "./bringback.js";
+import { moveBetweenTabs, ValueView } from "./value.js";
+
+// As in page.css.
+const NARROW = "(max-width: 46rem)";
+
+export class KeyPane {
+  constructor(place, { key, revision, show, edit }) {
+    Object.assign(this, { place, key, revision, show, edit });
+    this.kv = null;
+    this.closed = false;
+    this.stale = el("div");
+  }
+
+  close() {
+    this.closed = true;
+  }
+
+  async load() {
+    this.place.setAttribute("aria-busy", "true");
+    try {
+      this.kv = await this.#read();
+      if (!this.closed) await this.#render();
+    } catch (error) {
+      if (!(error instanceof CallError)) throw error;
+      const text = error.compacted
+        ? `Revision ${grouped(this.revision)} is no longer kept: compaction removed it.`
+        : error.sentence;
+      if (!this.closed) fill(this.place, backLink(this.revision), this.#title(), notice("bad", text));
+    } finally {
+      this.place.removeAttribute("aria-busy");
+    }
+  }
+
+  async #read(more = {}) {
+    const request = { key: toBase64(this.key), ...more };
+    if (this.revision) request.revision = this.revision;
+    const { kvs = [] } = await range(request);
+    return kvs[0] ?? null;
+  }
+
+  // Notes a change that took place after the value was shown.
+  async look() {
+    if (this.revision || this.closed) return;
+    const now = await this.#read({ keys_only: true });
+    const seen = this.kv?.mod_revision ?? "0";
+    const current = now?.mod_revision ?? "0";
+    if (this.closed || current === seen) return;
+    const what = now
+      ? `This key changed: it is at revision ${grouped(current)} now.`
+      : "This key was deleted.";
+    const show = button("Show it as it is now", { "data-test": "show-now" }, () => this.load());
+    if (this.stale.dataset.revision === current) return;
+    this.stale.dataset.revision = current;
+    fill(this.stale, notice("note", what, " ", show));
+  }
+
+  #title() {
+    return el(
+      "h2",
+      { class: "key-name", tabindex: "-1", "data-test": "key-name", "data-name": escaped(this.key) },
+      shown(this.key),
+    );
+  }
+
+  async #render() {
+    fill(this.stale);
+    delete this.stale.dataset.revision;
+    const draft = draftOf(this.key);
+    const editing = !this.revision && mayWrite(this.key) && (this.edit || (draft && !this.kv));
+    if (!this.kv && !editing && this.show !== "history") return this.#renderAbsent();
+    const content = el("div", { id: "key-content" });
+    fill(
+      this.place,
+      backLink(this.revision),
+      this.#title(),
+      this.#past(),
+      this.stale,
+      this.#facts(),
+      this.#bar(),
+      content,
+    );
+    this.#takeFocus();
+    if (this.show === "history") return this.#renderHistory(content);
+    if (editing && this.kv && this.edit) toast("This key exists already: you edit its value.", "note");
+    if (editing) return this.#renderEditor(content);
+    if (draft)
+      content.append(
+        notice(
+          "note",
+          "There is a text here that you have not saved. ",
+          button("Go on with it", {}, () => this.#renderEditor(content)),
+        ),
+      );
+    content.append(new ValueView(this.key, fromBase64(this.kv.value)).element);
+  }
+
+  // On a narrow screen the tree, and the focus with it, is hidden now.
+  #takeFocus() {
+    if (matchMedia(NARROW).matches) this.place.querySelector("h2").focus({ preventScroll: true });
+  }
+
+  #renderAbsent() {
+    const at = this.revision ? ` at revision ${grouped(this.revision)}` : "";
+    const make =
+      !this.revision && mayWrite(this.key)
+        ? button("Create it", { class: "primary", "data-test": "make" }, () => {
+            this.edit = true;
+            this.#render();
+          })
+        : null;
+    const past = el(
+      "a",
+      { class: "button", href: this.#link({ show: "history" }), "data-test": "absent-history" },
+      "Its history",
+    );
+    fill(
+      this.place,
+      backLink(this.revision),
+      this.#title(),
+      empty(`There is no such key${at}`, "It may have been deleted: its history says."),
+      el("div", { class: "actions" }, make, past),
+    );
+  }
+
+  #past() {
+    if (!this.revision) return null;
+    return notice(
+      "past",
+      `You see this key as it was at revision ${grouped(this.revision)}. `,
+      el("a", { href: link("keys", { key: this.key }) }, "Show it now"),
+    );
+  }
+
+  #facts() {
+    if (!this.kv) return null;
+    const { mod_revision, create_revision, version, lease, value = "" } = this.kv;
+    const size = value
+      ? Math.floor((value.length * 3) / 4) - (value.endsWith("==") ? 2 : value.endsWith("=") ? 1 : 0)
+      : 0;
+    const when = period(momentsOf(mod_revision));
+    return el(
+      "dl",
+      { class: "facts", id: "facts" },
+      fact(
+        "Changed",
+        el(
+          "span",
+          { class: "figure", title: "the revision of its last change" },
+          `revision ${grouped(mod_revision)}`,
+        ),
+      ),
+      when ? fact("When", when) : null,
+      fact("Created", el("span", { class: "figure" }, `revision ${grouped(create_revision)}`)),
+      fact(
+        "Version",
+        el("span", { class: "figure", title: "changes since it was created" }, grouped(version)),
+      ),
+      fact("Value", bytes(size)),
+      lease ? fact("Lease", el("a", { href: link("leases", { lease }) }, hexId(lease))) : null,
+    );
+  }
+
+  #link(more) {
+    return link("keys", { key: this.key, rev: this.revision, ...more });
+  }
+
+  #bar() {
+    const tab = (name, label) =>
+      el(
+        "a",
+        {
+          role: "tab",
+          href: this.#link({ show: name === "value" ? null : name }),
+          "aria-selected": String(this.show === name),
+          tabindex: this.show === name ? "0" : "-1",
+          "data-test": `tab-${name}`,
+          "aria-controls": "key-content",
+        },
+        label,
+      );
+    return el(
+      "div",
+      { class: "key-bar" },
+      el(
+        "div",
+        { class: "tabs", role: "tablist", "aria-label": "Key", keydown: moveBetweenTabs },
+        tab("value", "Value"),
+        tab("history", "History"),
+      ),
+      el("div", { class: "actions" }, this.#actions()),
+    );
+  }
+
+  #actions() {
+    if (!this.kv) return null;
+    if (!mayWrite(this.key))
+      return el("span", { class: "muted small" }, "Your user may read this key, not change it.");
+    if (this.revision)
+      return button("Bring this value back", { class: "primary", "data-test": "bring-back" }, () =>
+        this.#bringBack(),
+      );
+    return [
+      button("Edit", { id: "edit" }, () => this.#renderEditor(document.getElementById("key-content"))),
+      button("Delete", { id: "delete", class: "danger-text" }, () => this.#delete()),
+    ];
+  }
+
+  async #bringBack() {
+    const back = await bringBack(this.key, fromBase64(this.kv.value), this.kv.mod_revision);
+    if (back) go("keys", { key: this.key });
+  }
+
+  #renderEditor(place) {
+    const editor = new Editor({
+      key: this.key,
+      kv: this.kv,
+      closed: () => {
+        this.edit = false;
+        this.#forgetEdit();
+        this.load();
+      },
+      saved: async (revision) => {
+        this.edit = false;
+        this.#forgetEdit();
+        toast(`Saved as revision ${grouped(revision)}.`);
+        await this.load();
+        document.getElementById("edit")?.focus();
+      },
+    });
+    fill(place, editor.element);
+    editor.focus();
+  }
+
+  // After a reload the editor stays closed.
+  #forgetEdit() {
+    if (location.hash.includes("edit=1")) history.replaceState(null, "", link("keys", { key: this.key }));
+  }
+
+  async #delete() {
+    const seen = this.kv.mod_revision;
+    const sure = await confirm({
+      title: "Delete this key?",
+      agree: "Delete",
+      danger: true,
+      test: "confirm-delete",
+      content: [
+        el("p", { class: "key-name" }, shown(this.key)),
+        el(
+          "p",
+          {},
+          `It is deleted only if it is still at revision ${grouped(seen)}, as you see it. Its history stays until compaction, so its value can be brought back.`,
+        ),
+      ],
+    });
+    if (!sure) return;
+    try {
+      const { done, revision } = await deleteIfSeen({ key: this.key, seen });
+      if (done) toast(`Deleted with revision ${grouped(revision)}.`);
+      else toast("Not deleted: the key changed since you saw it.", "bad");
+      await this.load();
+    } catch (error) {
+      toast(error.sentence ?? error.message, "bad");
+    }
+  }
+
+  async #renderHistory(content) {
+    const view = new HistoryView({
+      key: this.key,
+      kv: this.kv,
+      revision: this.revision,
+      restored: () => go("keys", { key: this.key }),
+    });
+    content.append(view.element);
+    await view.load();
+  }
+}

@@ -1,0 +1,263 @@
+// The view of the keys: search, time and tree at the left, a key or a prefix at the right.
+
+import { CallError, range } from "./api.js";
+import { go, link } from "./address.js";
+import { equal, shown, toBase64 } from "./bytes.js";
+import { button, el, empty, fill, notice } from "./dom.js";
+import { bytes, count, grouped } from "./figures.js";
+import { noteRevision } from "./moments.js";
+import { every } from "./poll.js";
+import { Search } from "./search.js";
+import { mayReadEverything, mayWrite, mayWriteSomething, session, startingPoints } from "./session.js";
+import { TimeBar } from "./time.js";
+import { Tree } from "./tree.js";
+
+const LARGEST = 8;
+
+function treeHead() {
+  return el(
+    "div",
+    { id: "tree-head", "aria-hidden": "true" },
+    el("span", {}, "Name"),
+    el("span", {}, "Keys"),
+    el("span", {}, "Bytes"),
+  );
+}
+
+export class KeysView {
+  constructor(main) {
+    this.params = {};
+    this.seen = null; // newest revision that the tree shows
+    this.tree = new Tree({ selected: (node) => this.#selected(node) });
+    this.search = new Search({ changed: (active) => this.#searching(active) });
+    this.time = new TimeBar({ changed: (rev) => go("keys", { ...this.params, rev }, { replace: true }) });
+    this.place = el("div", { class: "tree-box" }, this.tree.element);
+    this.pane = el("section", { id: "pane", "aria-label": "Key" });
+    this.side = el(
+      "section",
+      { class: "side", "aria-label": "Find a key" },
+      el("h1", { class: "unseen" }, "Keys"),
+      el(
+        "div",
+        { class: "side-head" },
+        this.search.input,
+        mayWriteSomething() ? button("New key", { id: "new-key" }, () => this.#newKey()) : "",
+      ),
+      this.time.element,
+      this.search.results,
+      this.place,
+    );
+    this.view = el("div", { class: "keys-view" }, this.side, this.pane);
+    fill(main, this.view);
+    this.end = every(() => this.#poll());
+  }
+
+  close() {
+    this.end();
+    this.keyPane?.close();
+  }
+
+  async update(params) {
+    const before = this.params;
+    this.params = params;
+    const rev = params.rev ?? null;
+    this.search.revision = rev;
+    this.view.classList.toggle("chosen", Boolean(params.key));
+    const reload = this.seen === null || (before.rev ?? null) !== rev;
+    if (reload) await this.#loadTree(rev);
+    else this.time.show(rev);
+    await this.#showPane(params, rev);
+  }
+
+  async #loadTree(rev) {
+    try {
+      const points = startingPoints();
+      if (points.length === 0) {
+        fill(
+          this.place,
+          empty(
+            "Nothing to read",
+            `The roles of ${session.user} let it read no key. The user root can grant a role a range of keys.`,
+          ),
+        );
+        this.seen = "0";
+        return;
+      }
+      await this.tree.load(points, rev);
+      const now = this.tree.newest ?? (await this.#newest());
+      noteRevision(now);
+      this.seen = now;
+      this.time.show(rev, now);
+      fill(this.place, ...this.#treeNotes(points, rev), treeHead(), this.tree.element);
+      if (this.params.key) await this.tree.reveal(this.params.key);
+    } catch (error) {
+      if (!(error instanceof CallError)) throw error;
+      this.time.show(rev, this.seen ?? "1");
+      this.seen ??= "0";
+      if (error.needsSignIn) return;
+      const text = error.compacted
+        ? `Revision ${grouped(rev)} is no longer kept: compaction removed it.`
+        : error.sentence;
+      fill(this.place, notice("bad", text));
+    }
+  }
+
+  #treeNotes(points, rev) {
+    if (!mayReadEverything()) {
+      return [el("p", { class: "muted small tree-note" }, `What ${session.user} may read:`)];
+    }
+    if (!this.tree.isEmpty()) return [];
+    if (rev) return [empty("No keys", "At this revision the store had no keys.")];
+    return [
+      empty(
+        "No keys yet",
+        "Make one with “New key”, or with ",
+        el("code", {}, "inkstone put greeting hello"),
+        ".",
+      ),
+    ];
+  }
+
+  // The newest revision, from the cheapest call that says it.
+  async #newest() {
+    const [point] = startingPoints();
+    const key = point.prefix.length > 0 ? point.prefix : new Uint8Array([0]);
+    const { header } = await range({ key: toBase64(key), keys_only: true, limit: "1" });
+    noteRevision(header.revision ?? "1");
+    return header.revision ?? "1";
+  }
+
+  async #poll() {
+    if (this.params.rev || this.seen === null || startingPoints().length === 0) return;
+    const now = await this.#newest();
+    if (now !== this.seen && !this.search.input.value) {
+      this.seen = now;
+      this.time.show(null, now);
+      await this.tree.refresh();
+    }
+    await this.keyPane?.look();
+  }
+
+  #searching(active) {
+    this.place.hidden = active;
+  }
+
+  #selected(node) {
+    const rev = this.params.rev;
+    if (node.isPrefix) go("keys", { prefix: node.name, rev });
+    else go("keys", { key: node.name, rev });
+  }
+
+  async #showPane(params, rev) {
+    this.keyPane?.close();
+    this.keyPane = null;
+    if (params.key) {
+      this.pane.classList.remove("prefix");
+      const { KeyPane } = await import("./key.js");
+      if (this.params !== params) return;
+      this.keyPane = new KeyPane(this.pane, {
+        key: params.key,
+        revision: rev,
+        show: params.show ?? "value",
+        edit: params.edit === "1",
+      });
+      if (!equal(this.tree.current?.name ?? new Uint8Array(0), params.key)) {
+        this.tree.reveal(params.key).catch(() => this.tree.mark(null));
+      }
+      await this.keyPane.load();
+      return;
+    }
+    this.pane.classList.toggle("prefix", Boolean(params.prefix));
+    if (params.prefix) {
+      await this.tree.reveal(params.prefix).catch(() => this.tree.mark(null));
+      if (this.params === params) this.#showPrefix(params.prefix, rev);
+      return;
+    }
+    fill(
+      this.pane,
+      empty(
+        "Choose a key",
+        "The tree shows keys by their slashes, with the number of keys and the bytes below each prefix. ",
+        el("kbd", {}, "/"),
+        " finds one by name, arrow keys move through the tree.",
+      ),
+    );
+  }
+
+  #showPrefix(prefix, rev) {
+    const node = this.tree.current;
+    const known = node && equal(node.name, prefix) && node.count !== null;
+    fill(
+      this.pane,
+      backLink(rev),
+      el("h2", { class: "key-name" }, shown(prefix)),
+      known
+        ? el(
+            "dl",
+            { class: "facts" },
+            fact("Keys", count(node.count, "keys", node.atLeast)),
+            node.bytes === null ? null : fact("Bytes in the log", bytes(node.bytes, node.estimated)),
+          )
+        : null,
+      el(
+        "div",
+        { class: "actions" },
+        el("a", { class: "button", href: link("watch", { prefix }) }, "Watch this prefix"),
+        mayWrite(prefix)
+          ? button("New key here", { "data-test": "new-here" }, () => this.#newKey(prefix))
+          : null,
+      ),
+      this.#largestBelow(node, rev),
+      el(
+        "p",
+        { class: "muted small" },
+        rev
+          ? "Figures are those of the revision that is shown."
+          : "The figures follow the store every few seconds while the page is looked at.",
+      ),
+    );
+  }
+
+  // What takes the room below a prefix, of the children that the tree has.
+  #largestBelow(node, rev) {
+    if (!node?.children || node.children.length < 2) return null;
+    const largest = [...node.children].sort((a, b) => Number(b.bytes) - Number(a.bytes)).slice(0, LARGEST);
+    const most = Number(largest[0].bytes) || 1;
+    return el(
+      "section",
+      { class: "below" },
+      el("h3", {}, "Largest below"),
+      el(
+        "ol",
+        { class: "bars" },
+        largest.map((child) => {
+          const bar = el("span");
+          bar.style.width = `${Math.max(0.5, (100 * Number(child.bytes)) / most)}%`;
+          const target = child.isPrefix ? { prefix: child.name, rev } : { key: child.name, rev };
+          return el(
+            "li",
+            {},
+            el("a", { href: link("keys", target) }, shown(child.shownName)),
+            bytes(child.bytes, child.estimated),
+            el("div", { class: "meter", "aria-hidden": "true" }, bar),
+          );
+        }),
+      ),
+    );
+  }
+
+  async #newKey(prefix = this.params.prefix) {
+    const { askForNewKey } = await import("./edit.js");
+    const key = await askForNewKey(prefix ?? startingPoints()[0]?.prefix ?? new Uint8Array(0));
+    if (key) go("keys", { key, edit: "1" });
+  }
+}
+
+export function fact(name, ...value) {
+  return el("div", {}, el("dt", {}, name), el("dd", {}, ...value));
+}
+
+// On a narrow screen the tree and the key are two pages; this leads from the second to the first.
+export function backLink(rev) {
+  return el("a", { class: "back", href: link("keys", { rev }) }, "‹ All keys");
+}

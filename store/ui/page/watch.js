@@ -1,0 +1,265 @@
+// A live watch of a prefix: its events as they come, and the prefixes with most of them. The watch ends
+// while the page is hidden, and goes on where it was.
+
+import { CallError, streamSocket } from "./api.js";
+import { go, link } from "./address.js";
+import { concat, escaped, fromBase64, parseEscaped, rangeOfPrefix, shown } from "./bytes.js";
+import { button, el, empty, fill, notice, row, table } from "./dom.js";
+import { grouped, humanBytes, moment } from "./figures.js";
+import { HotPrefixes } from "./hot.js";
+import { noteRevision } from "./moments.js";
+import { startingPoints } from "./session.js";
+
+const ROWS_MAX = 300;
+const RENDER_EVERY = 250; // ms
+const FADE_EVERY = 5000; // ms
+const RETRY_AFTER = 3000; // ms
+const PREVIEW_BYTES = 80;
+const HOTTEST = 12;
+
+export class WatchView {
+  constructor(main) {
+    this.abort = null;
+    this.prefix = null;
+    this.next = null; // the revision to go on from
+    this.waiting = [];
+    this.total = 0;
+    this.hot = new HotPrefixes();
+    this.input = el("input", {
+      id: "watch-prefix",
+      type: "text",
+      placeholder: "every key",
+      "aria-label": "Prefix",
+      autocomplete: "off",
+      autocapitalize: "off",
+      spellcheck: "false",
+    });
+    this.toggle = el("button", { class: "primary", id: "watch-toggle" }, "Start");
+    this.state = el("p", { class: "muted small", role: "status", id: "watch-state" });
+    this.rows = el("tbody", { id: "watch-rows", role: "rowgroup" });
+    this.events = table("Events", ["#Time", "#Revision", "What", "Key", "Value"], []);
+    this.events.querySelector("tbody").replaceWith(this.rows);
+    this.start = empty(
+      "No event yet",
+      "Start the watch, and every change below the prefix appears here as it is made. Without a prefix it is the whole store.",
+    );
+    this.hotList = el("ol", { class: "bars", id: "hot" });
+    this.hotNote = el(
+      "p",
+      { class: "muted small" },
+      "Counted from the events of the watch, over the last half minute or so.",
+    );
+    fill(
+      main,
+      el(
+        "div",
+        { class: "page" },
+        el("div", { class: "page-head" }, el("h1", {}, "Watch")),
+        el(
+          "form",
+          { class: "card stack", submit: (event) => this.#submitted(event) },
+          el(
+            "div",
+            { class: "field" },
+            el("label", { for: "watch-prefix" }, "Keys that begin with"),
+            this.input,
+            this.toggle,
+            button("Clear", { id: "watch-clear" }, () => this.#clear()),
+          ),
+          this.state,
+        ),
+        el(
+          "section",
+          { class: "card", "aria-labelledby": "hot-title" },
+          el("h2", { id: "hot-title" }, "Hottest prefixes"),
+          this.hotNote,
+          this.hotList,
+        ),
+        this.start,
+        this.events,
+      ),
+    );
+    this.events.hidden = true;
+    this.timers = [
+      setInterval(() => this.#render(), RENDER_EVERY),
+      setInterval(() => this.#fade(), FADE_EVERY),
+    ];
+    this.onVisibility = () => (document.hidden ? this.#halt() : this.#resume());
+    document.addEventListener("visibilitychange", this.onVisibility);
+  }
+
+  async update(params) {
+    const first = startingPoints()[0];
+    const prefix = params.prefix ?? first?.prefix ?? new Uint8Array(0);
+    this.input.value = escaped(prefix);
+    if (params.prefix && this.prefix === null) this.#begin(prefix);
+  }
+
+  close() {
+    this.#halt();
+    this.prefix = null;
+    this.timers.forEach(clearInterval);
+    document.removeEventListener("visibilitychange", this.onVisibility);
+  }
+
+  #submitted(event) {
+    event.preventDefault();
+    if (this.prefix !== null) {
+      this.#halt();
+      this.prefix = null;
+      this.toggle.textContent = "Start";
+      this.state.textContent = `Stopped after ${grouped(this.total)} events.`;
+      return;
+    }
+    try {
+      const prefix = parseEscaped(this.input.value);
+      this.#begin(prefix);
+      go("watch", { prefix }, { replace: true });
+    } catch (error) {
+      fill(this.state, notice("bad", error.message));
+    }
+  }
+
+  #clear() {
+    this.waiting = [];
+    this.total = 0;
+    this.hot = new HotPrefixes();
+    fill(this.rows);
+    fill(this.hotList);
+    this.events.hidden = true;
+    this.start.hidden = false;
+  }
+
+  #begin(prefix) {
+    this.prefix = prefix;
+    this.next = null;
+    this.toggle.textContent = "Stop";
+    this.#run();
+  }
+
+  #halt() {
+    this.abort?.abort();
+    this.abort = null;
+  }
+
+  #resume() {
+    if (this.prefix !== null && this.abort === null) this.#run();
+  }
+
+  async #run() {
+    const abort = new AbortController();
+    this.abort = abort;
+    const request = { ...rangeOfPrefix(this.prefix) };
+    if (this.next) request.start_revision = String(this.next);
+    try {
+      await streamSocket(
+        "watch",
+        { create_request: request },
+        { signal: abort.signal, take: (message) => this.#take(message) },
+      );
+    } catch (error) {
+      this.#failed(error, abort);
+    }
+  }
+
+  #failed(error, abort) {
+    if (this.abort !== abort) return;
+    this.abort = null;
+    fill(this.state, notice("bad", error.sentence ?? error.message));
+    if (error.code === 14) setTimeout(() => this.#resume(), RETRY_AFTER);
+    else {
+      this.prefix = null;
+      this.toggle.textContent = "Start";
+    }
+  }
+
+  #take({ header, created, canceled, compact_revision, cancel_reason, events = [] }) {
+    if (compact_revision && compact_revision !== "0") {
+      this.next = BigInt(compact_revision);
+      throw new CallError(14, `events before revision ${compact_revision} were compacted and are left out`);
+    }
+    if (canceled)
+      throw new CallError(
+        7,
+        cancel_reason?.replace(/^rpc error: code = \w+ desc = /, "") || "the watch was refused",
+      );
+    if (created) this.state.textContent = `Watching since revision ${grouped(this.next ?? header.revision)}.`;
+    this.next = BigInt(header.revision ?? 0) + 1n;
+    if (events.length > 0) noteRevision(header.revision);
+    for (const event of events) this.#note(event);
+  }
+
+  #note({ type, kv }) {
+    const key = fromBase64(kv.key);
+    this.total += 1;
+    this.hot.count(key);
+    this.waiting.push({ type, kv, key, at: Date.now() });
+    if (this.waiting.length > ROWS_MAX) this.waiting.shift();
+  }
+
+  #render() {
+    if (this.waiting.length === 0) return;
+    const fresh = this.waiting.splice(0).reverse().map(rowOf);
+    this.rows.prepend(...fresh);
+    while (this.rows.children.length > ROWS_MAX) this.rows.lastChild.remove();
+    this.events.hidden = false;
+    this.start.hidden = true;
+    this.state.textContent = `${grouped(this.total)} events${this.total > ROWS_MAX ? `, the last ${ROWS_MAX} are shown` : ""}.`;
+    if (this.hotList.children.length === 0) this.#showHot();
+  }
+
+  #fade() {
+    if (document.hidden) return;
+    this.hot.fade(FADE_EVERY / 1000);
+    this.#showHot();
+  }
+
+  #showHot() {
+    const hottest = this.hot.hottest(HOTTEST);
+    const most = hottest[0]?.events || 1;
+    fill(
+      this.hotList,
+      ...hottest.map(({ prefix, events, rate }) => {
+        const bar = el("span");
+        bar.style.width = `${Math.max(1, (100 * events) / most)}%`;
+        return el(
+          "li",
+          {},
+          el("a", { href: link("keys", { prefix }), class: "bytes" }, shown(prefix)),
+          el("span", { class: "figure muted" }, rate > 0 ? `${rate.toFixed(rate < 10 ? 1 : 0)} /s` : ""),
+          el("div", { class: "meter", "aria-hidden": "true" }, bar),
+        );
+      }),
+    );
+  }
+}
+
+function rowOf({ type, kv, key, at }) {
+  const deleted = type === "DELETE";
+  const made = kv.create_revision === kv.mod_revision;
+  const kind = deleted ? "deleted" : made ? "created" : "put";
+  const value = fromBase64(kv.value);
+  const cut = value.length > PREVIEW_BYTES;
+  const preview = cut ? concat(value.subarray(0, PREVIEW_BYTES), new TextEncoder().encode("…")) : value;
+  return row(
+    [
+      { cell: moment(at), class: "figure" },
+      { cell: grouped(kv.mod_revision), class: "figure" },
+      el("span", { class: `kind ${kind}` }, kind === "put" ? "changed" : kind),
+      el(
+        "a",
+        { href: link("keys", deleted ? { key, show: "history" } : { key }), "data-name": escaped(key) },
+        shown(key),
+      ),
+      deleted
+        ? ""
+        : el(
+            "span",
+            { title: `${grouped(value.length)} bytes` },
+            shown(preview),
+            cut ? el("span", { class: "muted small" }, ` ${humanBytes(value.length)}`) : null,
+          ),
+    ],
+    { class: "changed" },
+  );
+}
