@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Endings of files that pages link and that a reader can open as they are.
-const ATTACHED: [&str; 4] = [".csv", ".svg", ".txt", ".yaml"];
+const ATTACHED: [&str; 5] = [".csv", ".png", ".svg", ".txt", ".yaml"];
 const LICENSE: &str = "LICENSE";
 /// Files that are the page of their folder, and the beginning of the folder's list.
 pub const OF_FOLDERS: [&str; 2] = ["README.md", "summary.md"];
