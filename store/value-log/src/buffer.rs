@@ -154,6 +154,17 @@ impl Buffer {
         Sequence((first + self.ledger.frames()).saturating_sub(1))
     }
 
+    /// Segment and offset behind all that was reserved so far; `None` when the buffer is closed or has
+    /// no room, or changes just now. For the only producer of a log.
+    pub fn end(&self) -> Option<(u32, u64)> {
+        let room = self.ledger.room()?;
+        let base = Position::from_bits(self.base.load(Ordering::Relaxed));
+        let used = self.limit.load(Ordering::Relaxed).checked_sub(room)?;
+        let is_the_same = self.ledger.room() == Some(room);
+        let end = base.offset() + used * UNIT_BYTES as u64;
+        (is_the_same && base.offset() > 0).then_some((base.segment(), end))
+    }
+
     /// Ends reservations; returns the bytes reserved and the frames opened.
     pub fn seal(&self) -> (usize, u64) {
         let Sealed { room, frames } = self.ledger.seal();

@@ -21,7 +21,7 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::format::{BLOCK_BYTES, FRAME_HEADER_BYTES, FrameHeader, FrameKind};
+use crate::format::{BLOCK_BYTES, FRAME_HEADER_BYTES, FrameHeader, FrameKind, SEAL_NOTE_START};
 use crate::frame::{Chain, Finisher, empty_frame};
 use crate::ledger::{UNIT_BYTES, Want, gap_before, would_fit};
 use crate::log_state::{Control, LargeFrame, LogState, NO_BUFFER, Rotation};
@@ -87,7 +87,7 @@ impl Committer {
         let frame = empty_frame(FrameKind::Opening);
         if !self.fits(frame.len()) {
             match self.end_in_segment(frame_want(frame.len())) {
-                Some(end) => self.shared.pool.grow(&self.active, end)?,
+                Some(end) => self.shared.pool.grow_for_opening(&self.active, end)?,
                 None => self.enter_next()?,
             }
         }
@@ -251,10 +251,12 @@ impl Committer {
             served,
             ..
         } = &*self.shared;
-        let base = self.position_at_offset();
+        // Read once: the pool may make more ready at any moment.
+        let room = self.room();
+        let base = self.base_of(room);
         // SAFETY: a log has one committer, which is borrowed here; it drains a buffer in
         // `write_buffer` only, which returns before this is called.
-        unsafe { buffers[index].open(base, self.room(), Sequence(first_sequence)) };
+        unsafe { buffers[index].open(base, room, Sequence(first_sequence)) };
         open_buffer.store(index, Ordering::Release);
         let waiting = {
             let mut control = self.shared.control.lock();
@@ -266,13 +268,12 @@ impl Committer {
         }
     }
 
-    /// The position at `offset`. The end of a full segment may lie beyond what a position can
-    /// name; a buffer without room hands out no position.
-    fn position_at_offset(&self) -> Position {
-        if self.room() == 0 {
-            self.active.position(0)
-        } else {
-            self.active.position(self.offset)
+    /// Where a buffer with `room` begins. The end of a full segment may lie beyond what a position
+    /// can name; a buffer without room hands out no position.
+    fn base_of(&self, room: u64) -> Position {
+        match room {
+            0 => self.active.position(0),
+            _ => self.active.position(self.offset),
         }
     }
 
@@ -360,6 +361,11 @@ impl Committer {
         assert!(
             end <= self.active.ready_bytes(),
             "a write to {end} of {:?}",
+            self.active
+        );
+        assert!(
+            offset >= SEAL_NOTE_START,
+            "a write to {offset}, over the header of {:?}",
             self.active
         );
         if end > self.reach {

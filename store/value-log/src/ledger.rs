@@ -168,6 +168,12 @@ impl Ledger {
         frames(self.state.load(Ordering::Relaxed)) > 0
     }
 
+    /// Room left; `None` when reservations have ended.
+    pub fn room(&self) -> Option<u64> {
+        let state = self.state.load(Ordering::Acquire);
+        (state & SEALED == 0).then_some(state & FIELD_MAX)
+    }
+
     /// Frames opened so far in this life.
     pub fn frames(&self) -> u64 {
         frames(self.state.load(Ordering::Relaxed))

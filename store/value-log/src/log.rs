@@ -154,7 +154,7 @@ impl Log {
     /// Seals the active segment and continues in the next one. Everything appended
     /// before is done when it returns.
     pub fn rotate(&self) -> Result<(), Error> {
-        self.shared.rotate(Rotation::Segment)
+        self.shared.rotate(Rotation::TO_NEXT_SEGMENT)
     }
 
     /// Releases sealed segments: their files are recycled, or removed when

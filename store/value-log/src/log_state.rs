@@ -41,16 +41,30 @@ pub(crate) struct LargeFrame {
 
 /// What a rotation is to achieve.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Rotation {
-    /// The log continues in another segment.
-    Segment,
-    /// There is room: in this segment or in the next one.
-    RoomFor(Want),
+pub(crate) struct Rotation {
+    /// The log continues in another segment, unless nothing is in this one.
+    pub leaves_segment: bool,
+    /// What there is room for then.
+    pub room_for: Want,
+}
+
+impl Rotation {
+    pub const TO_NEXT_SEGMENT: Rotation = Rotation {
+        leaves_segment: true,
+        room_for: Want::Records(0),
+    };
+
+    pub fn for_room(room_for: Want) -> Rotation {
+        Rotation {
+            leaves_segment: false,
+            room_for,
+        }
+    }
 }
 
 impl Default for Rotation {
     fn default() -> Rotation {
-        Rotation::RoomFor(Want::Records(0))
+        Rotation::for_room(Want::Records(0))
     }
 }
 
@@ -92,13 +106,10 @@ impl Control {
     /// Asks for a rotation that does what all unanswered ones want; returns its number.
     pub fn want_rotation(&mut self, rotation: Rotation) -> u64 {
         self.rotations_wanted += 1;
-        self.rotation = match (self.rotation, rotation) {
-            (Rotation::RoomFor(before), Rotation::RoomFor(want)) => {
-                let is_larger = units(want) > units(before);
-                Rotation::RoomFor(if is_larger { want } else { before })
-            }
-            _ => Rotation::Segment,
-        };
+        self.rotation.leaves_segment |= rotation.leaves_segment;
+        if units(rotation.room_for) > units(self.rotation.room_for) {
+            self.rotation.room_for = rotation.room_for;
+        }
         self.rotations_wanted
     }
 

@@ -14,7 +14,7 @@ use crate::frame::{encode_group, encode_records};
 use crate::ledger::{Refusal, UNIT_BYTES, Want, would_fit};
 use crate::log_state::{LargeFrame, LogState, NO_BUFFER, Placed, Rotation};
 use crate::record::records_bytes;
-use crate::{Appended, Error, Position, Record, SegmentKind, Tag};
+use crate::{Appended, Error, Position, Record, Tag};
 
 /// Times to look again while the committer swaps buffers, which takes it a
 /// few dozen instructions, before waiting for it properly.
@@ -177,10 +177,6 @@ impl LogState {
         if self.pool.has_whole_next() {
             return Ok(());
         }
-        // Once all is written, it is known how far the segment is filled.
-        let appended = self.appended();
-        self.work();
-        self.progress.wait(appended)?;
         let kept_bytes = if self.pool.lacks_next() {
             kept_bytes
         } else {
@@ -190,17 +186,27 @@ impl LogState {
         let frame_bytes_max = (self.pool.segment_bytes() - FRAMES_START) as usize;
         let wanted_bytes = (bytes + kept_bytes).min(frame_bytes_max);
         let want = Want::Frame((wanted_bytes / UNIT_BYTES) as u64);
-        let fits = self.segments.all().into_iter().any(|segment| {
-            let extent = segment.extent();
-            let room = segment.ready_bytes().saturating_sub(extent.end);
-            let filled = extent.end / UNIT_BYTES as u64;
-            let is_active = segment.header.kind == SegmentKind::Log && !extent.sealed;
-            is_active && would_fit(room / UNIT_BYTES as u64, filled % 512, want)
-        });
-        if fits {
+        if self.fits_behind_all(want) {
             return Ok(());
         }
-        self.rotate(Rotation::RoomFor(want))
+        self.rotate(Rotation::for_room(want))
+    }
+
+    /// Whether `want` fits behind everything that was appended, as far as that is known at once.
+    fn fits_behind_all(&self, want: Want) -> bool {
+        let index = self.open_buffer.load(Ordering::Acquire);
+        if index == NO_BUFFER {
+            return false;
+        }
+        let Some((segment, end)) = self.buffers[index].end() else {
+            return false;
+        };
+        let is_open = self.open_buffer.load(Ordering::Acquire) == index;
+        let active = self.segments.get(segment).filter(|_| is_open);
+        active.is_some_and(|active| {
+            let room = active.ready_bytes().saturating_sub(end) / UNIT_BYTES as u64;
+            would_fit(room, end / UNIT_BYTES as u64 % 512, want)
+        })
     }
 
     /// Lets the committer enter the next segment or make room, and waits for it.

@@ -260,8 +260,7 @@ impl SegmentPool {
 
     /// Whether the next segment is there and takes any group.
     pub fn has_whole_next(&self) -> bool {
-        let state = self.state.lock();
-        state.next.as_ref().is_some_and(|next| next.is_ready())
+        self.state.lock().has_whole_next()
     }
 
     /// Segments ready for use.
@@ -273,10 +272,10 @@ impl SegmentPool {
         self.state.lock().next.is_some()
     }
 
-    /// There is no next segment, and making one has failed.
+    /// There is no whole next segment, and making blocks ready has failed.
     pub fn lacks_next(&self) -> bool {
         let state = self.state.lock();
-        state.next.is_none() && (state.failures > 0 || state.yields)
+        !state.has_whole_next() && (state.failures > 0 || state.yields)
     }
 
     /// Whether [`SegmentPool::take_next`] has an answer.
@@ -299,10 +298,9 @@ impl SegmentPool {
         let next = state.next.take();
         if let Some(next) = &next {
             state.active = next.id();
-            state.growth.note_entered();
         }
         let answer = self.answer(&mut state, next);
-        state.growth.wants_next = matches!(answer, Ok(None));
+        state.growth.note_asked(&answer);
         drop(state);
         self.changed.notify_all();
         answer

@@ -318,3 +318,72 @@ fn room_for_a_group_that_fills_a_segment_is_made_while_no_further_segment_can_be
         assert_eq!(log.status().failed, None);
     }
 }
+
+#[test]
+fn a_rotation_keeps_the_room_that_was_made() {
+    for worker in [Worker::Caller, Worker::Threads] {
+        for options in [durable(), cached()] {
+            let options = Options { worker, ..options };
+            let disk = SimulatedDisk::new(1);
+            let (log, ..) = open(&disk, options).unwrap();
+            put_all(&log, 1..=3);
+            log.make_room(400_000, 0).unwrap();
+            log.rotate().unwrap();
+            leave_free(&disk, 0);
+            put(&log, 4, &payload(4, 390_000)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_rotation_without_room_for_as_much_is_refused_and_the_log_goes_on() {
+    let disk = SimulatedDisk::new(1);
+    let (log, ..) = open(&disk, durable()).unwrap();
+    put_all(&log, 1..=3);
+    log.make_room(400_000, 0).unwrap();
+    leave_free(&disk, 2 * STEP_BYTES);
+    let refusal = log.rotate().unwrap_err();
+    assert!(refusal.is_shortage(), "{refusal}");
+    put(&log, 4, &payload(4, 390_000)).unwrap();
+    assert_eq!(active(&log), 1);
+    leave_free(&disk, SEGMENT_BYTES);
+    log.rotate().unwrap();
+    put(&log, 5, &payload(5, 390_000)).unwrap();
+    assert_eq!(log.status().failed, None);
+}
+
+#[test]
+fn a_small_need_is_met_where_a_large_one_is_not() {
+    for options in [durable(), cached()] {
+        let disk = SimulatedDisk::new(1);
+        let (log, ..) = open(&disk, options).unwrap();
+        put_all(&log, 1..=3);
+        leave_free(&disk, 2 * STEP_BYTES + 4_096);
+        assert!(put(&log, 4, &payload(4, 700_000)).is_err());
+        put_all(&log, 4..=12);
+    }
+}
+
+#[test]
+fn a_log_whose_first_segment_is_full_makes_segments_ahead() {
+    for options in [durable(), cached()] {
+        let disk = SimulatedDisk::new(1);
+        let (log, ..) = open(&disk, options.clone()).unwrap();
+        log.rotate().unwrap();
+        put_all(&log, 1..=1_200);
+        log.work();
+        assert!(active(&log) > 1);
+        assert_eq!(log.status().spare_segments, 2);
+        drop(log);
+        let (log, _, seen) = open(&disk, options).unwrap();
+        assert_eq!(seen.len(), 1_200);
+        log.work();
+        assert_eq!(log.status().spare_segments, 2);
+    }
+}
+
+fn active(log: &Log) -> u32 {
+    let segments = log.segments();
+    let active = segments.iter().find(|segment| !segment.sealed);
+    active.unwrap().id
+}

@@ -58,13 +58,16 @@ impl Committer {
         Ok(Ok((sequence, start)))
     }
 
-    /// Leaves the active segment unless nothing is in it, or makes room.
+    /// Leaves the active segment, if that is asked for and something is in it, and makes room. The
+    /// next segment has as much room ready: some appender may count on it.
     fn rotate(&mut self, rotation: Rotation) -> Result<Result<(), Error>, Error> {
-        match rotation {
-            Rotation::RoomFor(want) => self.make_room(want),
-            Rotation::Segment if self.extent.end == FRAMES_START => Ok(Ok(())),
-            Rotation::Segment => self.try_enter_next(),
+        if rotation.leaves_segment && self.extent.end > FRAMES_START {
+            let left = self.try_enter_next(self.room())?;
+            if left.is_err() {
+                return Ok(left);
+            }
         }
+        self.make_room(rotation.room_for)
     }
 
     /// Makes `want` fit: in this segment, or in the next one. The inner error says why that
@@ -76,7 +79,7 @@ impl Committer {
                 None => {
                     let is_new = self.extent.end == FRAMES_START;
                     assert!(!is_new, "a segment holds what was let through");
-                    self.try_enter_next()?
+                    self.try_enter_next(0)?
                 }
             };
             if made.is_err() {
@@ -86,9 +89,10 @@ impl Committer {
         Ok(Ok(()))
     }
 
-    /// Enters the next segment. The errors are those of [`Committer::make_room`].
-    fn try_enter_next(&mut self) -> Result<Result<(), Error>, Error> {
-        match self.wait_next() {
+    /// Enters the next segment, of which `room_bytes` are ready then. The errors are those of
+    /// [`Committer::make_room`].
+    fn try_enter_next(&mut self, room_bytes: u64) -> Result<Result<(), Error>, Error> {
+        match self.wait_next_with(room_bytes) {
             Ok(next) => self.enter(next)?,
             Err(refusal) => return self.note_refusal(refusal).map(Err),
         }
@@ -96,9 +100,20 @@ impl Committer {
         Ok(Ok(()))
     }
 
+    /// The next segment; if it cannot have the room, the pool keeps it.
+    fn wait_next_with(&self, room_bytes: u64) -> Result<Arc<Segment>, Error> {
+        let next = self.wait_next()?;
+        let end = (FRAMES_START + room_bytes).min(next.header.segment_bytes);
+        if let Err(refusal) = self.wait_grown(&next, end) {
+            self.shared.pool.give_back(next, self.active.id());
+            return Err(refusal);
+        }
+        Ok(next)
+    }
+
     /// Waits until the blocks before `end` are ready.
     fn try_grow(&mut self, end: u64) -> Result<Result<(), Error>, Error> {
-        if let Err(refusal) = self.wait_grown(end) {
+        if let Err(refusal) = self.wait_grown(&self.active, end) {
             return self.note_refusal(refusal).map(Err);
         }
         self.shared.control.lock().refusal = None;
@@ -137,11 +152,11 @@ impl Committer {
         }
     }
 
-    fn wait_grown(&self, end: u64) -> Result<(), Error> {
+    fn wait_grown(&self, segment: &Arc<Segment>, end: u64) -> Result<(), Error> {
         let LogState { pool, doorbell, .. } = &*self.shared;
-        while !pool.has_grown(&self.active, end)? {
+        while segment.ready_bytes() < end && !pool.has_grown(segment, end)? {
             self.shared.make_due_segments();
-            doorbell.wait_until(|| pool.knows_growth(&self.active, end));
+            doorbell.wait_until(|| pool.knows_growth(segment, end));
         }
         Ok(())
     }

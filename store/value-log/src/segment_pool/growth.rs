@@ -70,9 +70,14 @@ impl Growth {
         }
     }
 
-    /// Another segment is being written from now on.
-    pub fn note_entered(&mut self) {
+    /// The committer has asked for the next segment. Blocks of the one that it leaves are
+    /// not wanted any more.
+    pub fn note_asked(&mut self, answer: &Result<Option<Arc<Segment>>, Error>) {
+        self.wants_next = matches!(answer, Ok(None));
         self.wanted = None;
+        if let Ok(Some(next)) = answer {
+            self.log_is_small &= !next.is_ready();
+        }
     }
 
     /// The work to do next.
@@ -112,9 +117,27 @@ impl SegmentPool {
         segment.ready_bytes() >= bytes || self.state.lock().knows_failure()
     }
 
+    /// Takes the next segment back, which the committer could not enter.
+    pub fn give_back(&self, next: Arc<Segment>, active: u32) {
+        let mut state = self.state.lock();
+        state.active = active;
+        state.growth.log_is_small = true;
+        let before = state.next.replace(next);
+        assert!(before.is_none(), "a small log has one next segment");
+    }
+
     /// Makes blocks ready, until `bytes` of the segment are.
     pub fn grow(&self, segment: &Segment, bytes: u64) -> Result<(), Error> {
-        let grown = self.try_grow(segment, bytes);
+        self.grow_leaving(segment, bytes, self.parameters.reserve_bytes)
+    }
+
+    /// The same for the frame that every opening starts with: it may use the reserve.
+    pub fn grow_for_opening(&self, segment: &Segment, bytes: u64) -> Result<(), Error> {
+        self.grow_leaving(segment, bytes, 0)
+    }
+
+    fn grow_leaving(&self, segment: &Segment, bytes: u64, reserve_bytes: u64) -> Result<(), Error> {
+        let grown = self.try_grow(segment, bytes, reserve_bytes);
         grown.map_err(|error| self.refusal(error))?;
         if segment.is_ready() {
             self.state.lock().growth.log_is_small = false;
@@ -125,16 +148,13 @@ impl SegmentPool {
     /// The file is opened once more: a failed flush is reported once to each handle, and the
     /// committer must learn of one that took its frames. A failed flush ends the log where it
     /// needs more room, and with page-cache durability at its next write.
-    fn try_grow(&self, segment: &Segment, bytes: u64) -> Result<(), Error> {
+    fn try_grow(&self, segment: &Segment, bytes: u64, reserve_bytes: u64) -> Result<(), Error> {
         let file = self.open(&segment.path)?;
-        let step = match segment.header.blocks {
-            Blocks::Written => step_bytes(segment.header.segment_bytes),
-            Blocks::Reserved => bytes,
-        };
+        let step = step_bytes(segment.header.segment_bytes);
         while segment.ready_bytes() < bytes {
             let from = segment.ready_bytes();
             let to = (from + step).min(bytes);
-            self.check_space(to - from, self.parameters.reserve_bytes)?;
+            self.check_space(to - from, reserve_bytes)?;
             match segment.header.blocks {
                 Blocks::Written => {
                     self.write_zeros(&*file, &segment.path, from..to)?;

@@ -93,9 +93,14 @@ impl PoolState {
         }
     }
 
-    /// Segments ready for use.
+    /// Whether the next segment is there and takes any group.
+    pub fn has_whole_next(&self) -> bool {
+        self.next.as_ref().is_some_and(|next| next.is_ready())
+    }
+
+    /// Segments ready for use, as a whole.
     pub fn ready(&self) -> usize {
-        self.spares.len() + usize::from(self.next.is_some())
+        self.spares.len() + usize::from(self.has_whole_next())
     }
 
     /// Whether it is known that, for now, nothing is made.
@@ -135,11 +140,11 @@ impl PoolState {
     /// The job to do next.
     pub fn due(&self, target: usize) -> Option<Job> {
         let makes = self.failure.is_none() && self.stopped.is_none() && !self.yields;
-        if makes && let Some((segment, end)) = self.growth.due() {
-            return Some(Job::Grow(segment, end));
-        }
         if makes && self.next.is_none() && self.growth.leaves_time_for_next() {
             return Some(Job::Next);
+        }
+        if makes && let Some((segment, end)) = self.growth.due() {
+            return Some(Job::Grow(segment, end));
         }
         if let Some(segment) = self
             .unflushed
