@@ -206,14 +206,10 @@ pub enum First {
 
 impl Snapshot {
     /// The smallest key of a range that is visible at `at`, if it is found within `steps`, from
-    /// which the steps that it takes are subtracted. At the newest revision it always is.
+    /// which the steps that it takes are subtracted. At the newest revision one step suffices.
     pub fn first(&self, start: &[u8], end: Option<&[u8]>, at: i64, steps: &mut u64) -> First {
         if at >= self.revision() {
-            let (from, to) = (Bound::Included(start), excluded(end));
-            let mut cursor = self.trees.cursor(CURRENT, from, to);
-            return cursor.next().map_or(First::Empty, |(key, entry)| {
-                First::Found(version(key, VersionEntry::from(entry)))
-            });
+            return self.first_now(start, end, steps);
         }
         let mut walk = PastWalk::new(self, start, end, at);
         match walk.step(steps) {
@@ -224,6 +220,21 @@ impl Snapshot {
                 First::Stopped(Bytes::copy_from_slice(next))
             }
         }
+    }
+}
+
+impl Snapshot {
+    fn first_now(&self, start: &[u8], end: Option<&[u8]>, steps: &mut u64) -> First {
+        if *steps == 0 {
+            return First::Stopped(Bytes::copy_from_slice(start));
+        }
+        let (from, to) = (Bound::Included(start), excluded(end));
+        let mut cursor = self.trees.cursor(CURRENT, from, to);
+        let Some((key, entry)) = cursor.next() else {
+            return First::Empty;
+        };
+        *steps = steps.saturating_sub(SEEK_STEPS + (key.len() / KEY_BYTES_OF_STEP) as u64);
+        First::Found(version(key, VersionEntry::from(entry)))
     }
 }
 

@@ -63,13 +63,17 @@ pub(crate) fn children(
     })
 }
 
-/// A child before its keys are counted.
+/// A child before its keys are counted. It holds its name alone: the keys below it may be a
+/// thousand times as long.
 struct Branch {
     name: Bytes,
-    /// Its first key, if it is a prefix.
-    first: Version,
-    /// Whether the name is that of the key itself.
-    is_key: bool,
+    /// The entry of the key, if the child is one.
+    key: Option<KeyFigures>,
+}
+
+struct KeyFigures {
+    log_bytes: u64,
+    modified: i64,
 }
 
 /// The prefix that is listed, and the steps that are left for it.
@@ -116,7 +120,7 @@ impl Folder<'_> {
             if found.len() == limit || names_bytes >= NAMES_BYTES_MAX {
                 return (found, version.key);
             }
-            let branch = self.branch(version);
+            let branch = self.branch(&version);
             names_bytes += branch.name.len();
             let next = branch.behind();
             found.push(branch);
@@ -128,7 +132,7 @@ impl Folder<'_> {
     }
 
     /// The child that a key belongs to.
-    fn branch(&self, first: Version) -> Branch {
+    fn branch(&self, first: &Version) -> Branch {
         let separator = match self.request.separator.as_bytes() {
             [] => SEPARATOR,
             separator => separator,
@@ -138,10 +142,14 @@ impl Folder<'_> {
         let mut places = rest.windows(separator.len());
         let place = places.position(|window| window == separator);
         let name_bytes = place.map(|place| prefix_bytes + place + separator.len());
+        let name = &first.key[..name_bytes.unwrap_or(first.key.len())];
+        let key = name_bytes.is_none().then(|| KeyFigures {
+            log_bytes: first.log_bytes(),
+            modified: first.main,
+        });
         Branch {
-            name: first.key.slice(..name_bytes.unwrap_or(first.key.len())),
-            is_key: name_bytes.is_none(),
-            first,
+            name: Bytes::copy_from_slice(name),
+            key,
         }
     }
 
@@ -163,18 +171,19 @@ impl Folder<'_> {
     /// Counts the keys and bytes of each child. Each may use an equal part of the steps that are
     /// left, and leaves what it does not need to those behind it, and to the total.
     fn measure(&mut self, found: Vec<Branch>) -> Vec<Child> {
-        let mut branches_left = found.iter().filter(|branch| !branch.is_key).count() as u64;
+        let prefixes = found.iter().filter(|branch| branch.key.is_none());
+        let mut branches_left = prefixes.count() as u64;
         let mut children = Vec::with_capacity(found.len());
         for branch in found {
-            if branch.is_key {
-                children.push(branch.key());
+            if let Some(figures) = &branch.key {
+                children.push(figures.child(branch.name));
                 continue;
             }
             let share = self.steps / branches_left;
             branches_left -= 1;
             let mut steps = share;
             let end = prefix_end(&branch.name);
-            let range = (&branch.first.key[..], end.as_deref());
+            let range = (&branch.name[..], end.as_deref());
             let survey = self.surveyor.survey(range, &mut steps);
             self.steps -= share - steps;
             children.push(branch.prefix(&survey));
@@ -186,18 +195,9 @@ impl Folder<'_> {
 impl Branch {
     /// The smallest key that is behind the child; `None` if there is none.
     fn behind(&self) -> Option<Bytes> {
-        match self.is_key {
+        match self.key.is_some() {
             true => Some([&self.name[..], &[0]].concat().into()),
             false => prefix_end(&self.name).map(Bytes::from),
-        }
-    }
-
-    fn key(self) -> Child {
-        Child {
-            name: self.name,
-            bytes: int(self.first.log_bytes()),
-            mod_revision: self.first.main,
-            ..Child::default()
         }
     }
 
@@ -210,6 +210,17 @@ impl Branch {
             bytes: int(survey.log_bytes),
             bytes_estimated: survey.is_estimate,
             mod_revision: 0,
+        }
+    }
+}
+
+impl KeyFigures {
+    fn child(&self, name: Bytes) -> Child {
+        Child {
+            name,
+            bytes: int(self.log_bytes),
+            mod_revision: self.modified,
+            ..Child::default()
         }
     }
 }

@@ -90,7 +90,10 @@ impl Dispatch {
         // Only browsers send it, and they send it with each request of this kind.
         if request.headers().contains_key(header::ORIGIN) {
             let (config, uri) = (&client.backend.config, request.uri());
-            let refused = http::refuse_foreign_page(config, request.headers(), uri, method);
+            let (headers, is_secure) = (request.headers(), self.security.is_secure);
+            let rebound = http::refuse_rebound_page(config, headers, uri, is_secure);
+            let refused =
+                rebound.and_then(|()| http::refuse_foreign_page(config, headers, uri, method));
             if let Err(refused) = refused {
                 return Box::pin(ready(Ok(refused.into_http())));
             }

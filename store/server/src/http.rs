@@ -10,7 +10,7 @@ mod page;
 mod profile;
 mod ui;
 
-pub(crate) use access::{OverTls, refuse_foreign_page};
+pub(crate) use access::{OverTls, refuse_foreign_page, refuse_rebound_page};
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ pub(crate) async fn answer(
     let mut response = if parts.method == Method::OPTIONS {
         plain(StatusCode::OK, String::new())
     } else if is_gateway {
-        let admits_origin = access::admits_origin(config, &parts.headers);
+        let admits_origin = access::admits_origin(config, &parts.headers, &parts.uri);
         let request = Request::from_parts(parts.clone(), body);
         gateway::answer(grpc, &client, request, admits_origin).await
     } else {

@@ -2,6 +2,7 @@
 
 import { call, CallError } from "./api.js";
 import { link } from "./address.js";
+import { cli } from "./cli.js";
 import { concat, endOfPrefix, equal, shown, toBase64 } from "./bytes.js";
 import { command, el, empty, fill, notice, row, table } from "./dom.js";
 import { count } from "./figures.js";
@@ -116,7 +117,16 @@ function noUsers() {
       "This makes the user root and a user that reads one prefix, and switches sign-in on:",
     ),
     command(
-      "inkstone user add root\ninkstone role add reader\ninkstone role grant-permission reader read /app/ --prefix\ninkstone user add alice\ninkstone user grant-role alice reader\ninkstone auth enable",
+      [
+        "user add root",
+        "role add reader",
+        "role grant-permission reader read /app/ --prefix",
+        "user add alice",
+        "user grant-role alice reader",
+        "auth enable",
+      ]
+        .map(cli)
+        .join("\n"),
     ),
   );
 }

@@ -3,9 +3,12 @@
 // The token of the signed-in user goes into the Authorization header and lives as long as the tab. It is
 // never a cookie, so another site's page cannot make the browser send it.
 
-const TOKEN = "inkstone.token";
-const USER = "inkstone.user";
 const BASE = new URL("../v3/", document.baseURI);
+// Several servers may stand below paths of one proxy, and share the browser's storage.
+export const storedAs = (name) => `inkstone.${name} ${BASE.pathname}`;
+const TOKEN = storedAs("token");
+const USER = storedAs("user");
+const ANSWER_MAX = 30_000; // ms
 
 const CODES = [
   "ok",
@@ -57,9 +60,15 @@ export class CallError extends Error {
     return this.code === 12 || (this.code === 5 && !/etcdserver/.test(this.message));
   }
 
+  // One sentence for the user, about a change that was asked for.
+  get ofChange() {
+    if (this.code !== 14) return this.sentence;
+    return `No answer (${this.message}): the change may or may not have been made. Look at it before you try again.`;
+  }
+
   // One sentence for the user.
   get sentence() {
-    if (this.code === 14) return `The server does not answer (${this.message}). It is tried again.`;
+    if (this.code === 14) return `The server does not answer (${this.message}).`;
     if (this.forbidden) return `Your user may not do that: ${this.message}.`;
     return `${this.message} (${this.codeName})`;
   }
@@ -89,7 +98,8 @@ async function post(path, body, signal) {
       .flat()
       .map((part) => JSON.stringify(part))
       .join("\n"),
-    credentials: "omit",
+    // For a proxy in front that knows its visitors by a cookie. The server itself reads none.
+    credentials: "same-origin",
     cache: "no-store",
     redirect: "error",
   };
@@ -99,7 +109,7 @@ async function post(path, body, signal) {
   } catch (error) {
     if (error.name === "AbortError") throw error;
     sayConnected(false);
-    throw new CallError(14, "no connection");
+    throw new CallError(14, error.name === "TimeoutError" ? "no answer" : "no connection");
   }
   sayConnected(true);
   if (!response.ok) throw await refusal(response);
@@ -138,7 +148,8 @@ function announce(error) {
 }
 
 export async function call(path, body = {}, { signal } = {}) {
-  const response = await post(path, body, signal);
+  const limit = AbortSignal.timeout(ANSWER_MAX);
+  const response = await post(path, body, signal ? AbortSignal.any([signal, limit]) : limit);
   try {
     return await response.json();
   } catch (error) {

@@ -14,7 +14,7 @@ export async function bringBack(key, value, revision) {
     const { kvs = [] } = await range({ key: toBase64(key) });
     return await ask(key, value, revision, kvs[0] ?? null);
   } catch (error) {
-    toast(error.sentence ?? error.message, "bad");
+    toast(error.ofChange ?? error.message, "bad");
     return false;
   }
 }

@@ -1,6 +1,7 @@
 // Editing a value. A change is saved only if the key is still at the revision that was seen; otherwise the
 // user sees both and decides. A text that was not saved is kept while the page is open.
 
+import { userName } from "./api.js";
 import {
   escaped,
   fromBase64,
@@ -26,7 +27,10 @@ addEventListener("beforeunload", (event) => {
   if (drafts.size > 0) event.preventDefault();
 });
 
-export const draftOf = (key) => drafts.get(toAddress(key)) ?? null;
+// A text is its author's: another user that signs in does not see it.
+const draftName = (key) => JSON.stringify([userName(), toAddress(key)]);
+
+export const draftOf = (key) => drafts.get(draftName(key)) ?? null;
 
 // Ways to write bytes in a text field.
 const FORMS = {
@@ -116,7 +120,7 @@ export class Editor {
   }
 
   #keep() {
-    drafts.set(toAddress(this.key), { text: this.area.value, form: this.form, seen: this.seen });
+    drafts.set(draftName(this.key), { text: this.area.value, form: this.form, seen: this.seen });
   }
 
   #bytes() {
@@ -139,7 +143,7 @@ export class Editor {
   }
 
   #cancel() {
-    drafts.delete(toAddress(this.key));
+    drafts.delete(draftName(this.key));
     this.closed();
   }
 
@@ -155,11 +159,11 @@ export class Editor {
         keepLease: Boolean(this.lease),
       });
       if (done) {
-        drafts.delete(toAddress(this.key));
+        drafts.delete(draftName(this.key));
         this.saved(revision);
       } else await this.#conflict(now, value);
     } catch (error) {
-      fill(this.problem, notice("bad", error.sentence ?? error.message));
+      fill(this.problem, notice("bad", error.ofChange ?? error.message));
     } finally {
       this.save.disabled = false;
     }

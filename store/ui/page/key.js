@@ -273,7 +273,7 @@ export class KeyPane {
       else toast("Not deleted: the key changed since you saw it.", "bad");
       await this.load();
     } catch (error) {
-      toast(error.sentence ?? error.message, "bad");
+      toast(error.ofChange ?? error.message, "bad");
     }
   }
 

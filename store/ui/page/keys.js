@@ -1,6 +1,7 @@
 // The view of the keys: search, time and tree at the left, a key or a prefix at the right.
 
 import { CallError, range } from "./api.js";
+import { cli } from "./cli.js";
 import { go, link } from "./address.js";
 import { equal, shown, toBase64 } from "./bytes.js";
 import { button, el, empty, fill, notice } from "./dom.js";
@@ -88,7 +89,8 @@ export class KeysView {
       noteRevision(now);
       this.seen = now;
       this.time.show(rev, now);
-      fill(this.place, ...this.#treeNotes(points, rev), treeHead(), this.tree.element);
+      const tree = this.tree.isEmpty() ? [] : [treeHead(), this.tree.element];
+      fill(this.place, ...this.#treeNotes(points, rev), ...tree);
       if (this.params.key) await this.tree.reveal(this.params.key);
     } catch (error) {
       if (!(error instanceof CallError)) throw error;
@@ -112,7 +114,7 @@ export class KeysView {
       empty(
         "No keys yet",
         "Make one with “New key”, or with ",
-        el("code", {}, "inkstone put greeting hello"),
+        el("code", {}, cli("put greeting hello")),
         ".",
       ),
     ];
@@ -133,7 +135,11 @@ export class KeysView {
     if (now !== this.seen && !this.search.input.value) {
       this.seen = now;
       this.time.show(null, now);
-      await this.tree.refresh();
+      // Notes and heads of an empty tree go with the first key, and come with the last one.
+      const wasEmpty = this.tree.isEmpty();
+      if (wasEmpty) await this.#loadTree(null);
+      else await this.tree.refresh();
+      if (!wasEmpty && this.tree.isEmpty()) await this.#loadTree(null);
     }
     await this.keyPane?.look();
   }

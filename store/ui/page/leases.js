@@ -1,6 +1,7 @@
 // Leases with the time that is left and the keys that go with them.
 
 import { call } from "./api.js";
+import { cli } from "./cli.js";
 import { link } from "./address.js";
 import { fromBase64, shown } from "./bytes.js";
 import { button, confirm, el, empty, fill, notice, row, table, toast } from "./dom.js";
@@ -81,14 +82,14 @@ export class LeasesView {
   }
 
   #render() {
-    this.count.textContent = this.ids.length === 0 ? "" : `${grouped(this.ids.length)} leases`;
+    this.count.textContent = this.ids.length === 0 ? "" : this.ids.length === 1 ? "1 lease" : `${grouped(this.ids.length)} leases`;
     if (this.ids.length === 0) {
       fill(
         this.box,
         empty(
           "No leases",
           "A client makes one with ",
-          el("code", {}, "inkstone lease grant 60"),
+          el("code", {}, cli("lease grant 60")),
           " and puts keys with it.",
         ),
       );
@@ -133,7 +134,7 @@ export class LeasesView {
         { cell: grouped(lease.keys.length), class: "figure" },
         keyList(lease.keys),
         button("Revoke", { class: "danger-text", "data-test": "revoke", "data-lease": id }, () =>
-          this.#revoke(id, lease),
+          this.#revoke(id),
         ),
       ],
       chosen,
@@ -152,7 +153,14 @@ export class LeasesView {
     }
   }
 
-  async #revoke(id, lease) {
+  async #revoke(id) {
+    let keys;
+    try {
+      // As they are now: clients attach keys at any time.
+      keys = ((await call("lease/timetolive", { ID: id, keys: true })).keys ?? []).map(fromBase64);
+    } catch (error) {
+      return toast(error.sentence ?? error.message, "bad");
+    }
     const sure = await confirm({
       title: `Revoke lease ${hexId(id)}?`,
       agree: "Revoke",
@@ -161,11 +169,11 @@ export class LeasesView {
         el(
           "p",
           {},
-          lease.keys.length === 0
+          keys.length === 0
             ? "No key goes with it."
-            : `${grouped(lease.keys.length)} keys are deleted with it:`,
+            : `${keys.length === 1 ? "One key is" : `${grouped(keys.length)} keys are`} deleted with it:`,
         ),
-        keyList(lease.keys),
+        keyList(keys),
       ],
     });
     if (!sure) return;
@@ -174,7 +182,7 @@ export class LeasesView {
       toast("The lease is revoked.");
       await this.#load();
     } catch (error) {
-      toast(error.sentence ?? error.message, "bad");
+      toast(error.ofChange ?? error.message, "bad");
     }
   }
 }

@@ -1,7 +1,9 @@
 // When a revision was made. The store has no times: what is known are moments at which this browser saw which
 // revision was the newest. A change took place between two of them.
 
-const STORED = "inkstone.moments";
+import { storedAs } from "./api.js";
+
+const STORED = storedAs("moments");
 const KEPT_MAX = 600;
 
 let samples = read(); // [milliseconds, revision as a number], ascending in both

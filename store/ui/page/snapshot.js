@@ -2,6 +2,7 @@
 
 import { call, stream } from "./api.js";
 import { fromBase64 } from "./bytes.js";
+import { cli } from "./cli.js";
 import { button, command, el, fill, notice } from "./dom.js";
 import { humanBytes } from "./figures.js";
 
@@ -37,7 +38,7 @@ export class SnapshotView {
           el("div", { class: "actions" }, this.save),
           this.progress,
           el("p", { class: "muted small" }, "The same without a browser, better for a large store:"),
-          command("inkstone snapshot save backup.db", "save-command"),
+          command(cli("snapshot save backup.db"), "save-command"),
         ),
         this.restore,
         el(
@@ -49,7 +50,7 @@ export class SnapshotView {
             { class: "muted" },
             "A snapshot is one moment. A backup follows the cluster and stores every change within a second, in a folder or an object store; any revision or time of the last weeks can be restored from it:",
           ),
-          command("inkstone backup run --to backups"),
+          command(cli("backup run --to backups")),
           command("inkstone backup list --from backups"),
         ),
       ),

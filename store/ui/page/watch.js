@@ -165,7 +165,8 @@ export class WatchView {
   #failed(error, abort) {
     if (this.abort !== abort) return;
     this.abort = null;
-    fill(this.state, notice("bad", error.sentence ?? error.message));
+    const again = error.code === 14 ? " It is tried again." : "";
+    fill(this.state, notice("bad", `${error.sentence ?? error.message}${again}`));
     if (error.code === 14) setTimeout(() => this.#resume(), RETRY_AFTER);
     else {
       this.prefix = null;

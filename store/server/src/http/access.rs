@@ -26,19 +26,45 @@ pub(crate) struct OverTls;
 /// The refusal of a request for a host that is not listed; `None` if it is allowed. With TLS every
 /// host is allowed: the browser has checked its name.
 pub(super) fn refuse(config: &Config, parts: &Parts) -> Option<Response<Body>> {
-    if config.http.hosts.is_empty() || parts.extensions.get::<OverTls>().is_some() {
+    if parts.extensions.get::<OverTls>().is_some() {
         return None;
     }
-    let host = parts.headers.get(header::HOST);
+    let name = unlisted_host(config, &parts.headers, &parts.uri)?;
+    Some(super::page::refusal(
+        StatusCode::MISDIRECTED_REQUEST,
+        &not_listed(name),
+    ))
+}
+
+/// The host of a request, if there is a list of hosts and it is not there.
+fn unlisted_host<'a>(config: &Config, headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
+    let host = headers.get(header::HOST);
     let host = host.and_then(|host| host.to_str().ok());
-    let host = host.or_else(|| parts.uri.host()).unwrap_or_default();
-    let name = without_port(host);
-    if config.http.hosts.iter().any(|known| known == name) {
-        return None;
+    let name = without_port(host.or_else(|| uri.host()).unwrap_or_default());
+    let hosts = &config.http.hosts;
+    let is_listed = hosts.is_empty() || hosts.iter().any(|known| known == name);
+    (!is_listed).then_some(name)
+}
+
+fn not_listed(name: &str) -> String {
+    format!("host {name:?} is not on the list: start the server with --host-whitelist={name}")
+}
+
+/// Refuses a gRPC request of a browser's page without TLS for a host that is not listed. Over
+/// HTTP/1.1 a page can send one, and its host may resolve to this server.
+pub(crate) fn refuse_rebound_page(
+    config: &Config,
+    headers: &HeaderMap,
+    uri: &Uri,
+    is_secure: bool,
+) -> Result<(), Status> {
+    match unlisted_host(config, headers, uri).filter(|_| !is_secure) {
+        None => Ok(()),
+        Some(name) => Err(Status::permission_denied(format!(
+            "inkstone: {}",
+            not_listed(name)
+        ))),
     }
-    let text =
-        format!("host {name:?} is not on the list: start the server with --host-whitelist={name}");
-    Some(super::page::refusal(StatusCode::MISDIRECTED_REQUEST, &text))
 }
 
 /// The refusal of a request to the JSON gateway, while users are checked, by a client with a
@@ -74,10 +100,22 @@ pub(crate) fn is_of_foreign_page(config: &Config, headers: &HeaderMap, uri: &Uri
         (None, None) => false,
         (None, Some(origin)) => {
             let host = text(&header::HOST).or_else(|| uri.authority().map(Authority::as_str));
-            let origin = origin.split_once("://").map(|(_, host)| host);
-            origin.is_none() || origin != host
+            let is_own = |host| is_same_host(origin, host);
+            !host.is_some_and(is_own)
         }
     }
+}
+
+/// Whether an origin such as `http://db.example` is that of a host such as `db.example:80`. A port
+/// that the scheme implies may be left out.
+fn is_same_host(origin: &str, host: &str) -> bool {
+    let (of_origin, implied) = match origin.split_once("://") {
+        Some(("http", of_origin)) => (of_origin, ":80"),
+        Some(("https", of_origin)) => (of_origin, ":443"),
+        _ => return false,
+    };
+    let [of_origin, host] = [of_origin, host].map(|it| it.strip_suffix(implied).unwrap_or(it));
+    of_origin == host
 }
 
 /// Refuses a call that changes something, if it is made by a page of another origin.
@@ -102,10 +140,8 @@ pub(crate) fn refuse_foreign_page(
 
 /// Whether a page of the request's origin may read the answer; true if it has none, and so
 /// comes from no browser's page.
-pub(super) fn admits_origin(config: &Config, headers: &HeaderMap) -> bool {
-    let allowed = &config.http.origins;
-    let is_allowed = |origin: &HeaderValue| allowed.iter().any(|it| *origin == it.as_str());
-    allowed.is_empty() || headers.get(header::ORIGIN).is_none_or(is_allowed)
+pub(super) fn admits_origin(config: &Config, headers: &HeaderMap, uri: &Uri) -> bool {
+    config.http.origins.is_empty() || !is_of_foreign_page(config, headers, uri)
 }
 
 /// Adds the header that allows a browser's page to read the answer, if its origin is listed.
@@ -168,6 +204,52 @@ mod tests {
         let refused = refuse(&config, &parts("host", "evil.example")).unwrap();
         assert_eq!(refused.status(), StatusCode::MISDIRECTED_REQUEST);
         assert!(refuse(&testing::config(&[]), &parts("host", "evil.example")).is_none());
+    }
+
+    #[test]
+    fn a_page_of_a_host_that_is_not_listed_makes_no_grpc_call_without_tls() {
+        let config = testing::config(&["--host-whitelist=db.example"]);
+        let refuse = |host, is_secure| {
+            let Parts { headers, uri, .. } = parts("host", host);
+            refuse_rebound_page(&config, &headers, &uri, is_secure)
+        };
+        assert!(refuse("db.example:2379", false).is_ok());
+        assert!(refuse("rebound.example:2379", true).is_ok());
+        let refused = refuse("rebound.example:2379", false).unwrap_err();
+        assert!(
+            refused
+                .message()
+                .contains("--host-whitelist=rebound.example")
+        );
+    }
+
+    #[test]
+    fn a_port_that_the_scheme_implies_may_be_left_out() {
+        for (origin, host, is_same) in [
+            ("http://a.example", "a.example:80", true),
+            ("http://a.example", "a.example", true),
+            ("https://a.example", "a.example:443", true),
+            ("https://a.example", "a.example:80", false),
+            ("http://a.example:2379", "a.example", false),
+            ("http://a.example:2379", "a.example:2379", true),
+            ("http://b.example", "a.example", false),
+            ("null", "null", false),
+        ] {
+            assert_eq!(is_same_host(origin, host), is_same, "{origin} {host}");
+        }
+    }
+
+    #[test]
+    fn the_server_s_own_page_may_read_whatever_origins_are_listed() {
+        let config = testing::config(&["--cors=http://other.example"]);
+        let admits = |origin: &str| {
+            let request = Request::builder().header("host", "db.example:2379");
+            let request = request.header("origin", origin).body(()).unwrap();
+            admits_origin(&config, request.headers(), request.uri())
+        };
+        assert!(admits("http://db.example:2379"));
+        assert!(admits("http://other.example"));
+        assert!(!admits("http://third.example"));
     }
 
     #[test]
