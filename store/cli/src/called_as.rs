@@ -5,8 +5,8 @@
 //!   etcd gateway start FLAGS        inkstone gateway start FLAGS
 //!   etcdctl FLAGS VERB WORDS        inkstone VERB FLAGS WORDS
 //!   etcdctl completion SHELL        inkstone completions SHELL, for the name etcdctl
-//!   etcdutl FLAGS snapshot WORDS    inkstone snapshot FLAGS WORDS
-//!   etcdutl FLAGS hashkv WORDS      inkstone snapshot FLAGS hashkv WORDS
+//!   etcdutl FLAGS snapshot X WORDS  inkstone snapshot X FLAGS WORDS
+//!   etcdutl FLAGS hashkv WORDS      inkstone snapshot hashkv FLAGS WORDS
 //! ```
 //!
 //! etcdctl and etcdutl take flags before the verb. Here a verb has its own flags, so they are moved
@@ -199,11 +199,11 @@ impl Spoken {
         if command.find_subcommand(verb).is_none() {
             return Err(unknown(command.get_name(), verb));
         }
+        let verb = leading_flags::words_of_verb(&self.rest);
         let mut words = vec![self.program];
-        let mut rest = self.rest.into_iter();
-        words.extend(rest.next());
+        words.extend(self.rest[..verb].iter().cloned());
         words.extend(self.flags);
-        words.extend(rest);
+        words.extend(self.rest[verb..].iter().cloned());
         Ok(Call::Line(words))
     }
 
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!(
             line(&["etcdutl", "-w", "json", "hashkv", "db", "--rev=5"]),
             [
-                "etcdutl", "snapshot", "-w", "json", "hashkv", "db", "--rev=5"
+                "etcdutl", "snapshot", "hashkv", "-w", "json", "db", "--rev=5"
             ]
         );
         assert_eq!(

@@ -36,6 +36,20 @@ const BARE: [&str; 3] = [
 /// Forms of `-w` without a space; `-wal-dir` is a flag of the server.
 const JOINED: [&str; 4] = ["-wsimple", "-wjson", "-wfields", "-wtable"];
 
+/// Verbs of which each action has flags of its own.
+const WITH_ACTIONS: [&str; 2] = ["snapshot", "backup"];
+
+/// Number of words that flags go behind, in a line that begins with the verb.
+pub(crate) fn words_of_verb(line: &[OsString]) -> usize {
+    let has_actions = |verb: &OsString| WITH_ACTIONS.iter().any(|it| verb == it);
+    match line {
+        [verb, action, ..] if has_actions(verb) => {
+            1 + usize::from(!action.as_encoded_bytes().starts_with(b"-"))
+        }
+        _ => 1,
+    }
+}
+
 /// Moves such flags behind the verb.
 pub(crate) fn moved_behind_the_verb(mut words: Vec<OsString>) -> Vec<OsString> {
     let mut verb = 1;
@@ -43,8 +57,8 @@ pub(crate) fn moved_behind_the_verb(mut words: Vec<OsString>) -> Vec<OsString> {
         verb += taken;
     }
     if verb > 1 && verb < words.len() {
-        let word = words.remove(verb);
-        words.insert(1, word);
+        let end = verb + words_of_verb(&words[verb..]);
+        words[1..end].rotate_left(verb - 1);
     }
     words
 }
@@ -87,6 +101,15 @@ mod tests {
                 "i get --endpoints=a:1 -wjson k",
             ),
             ("i --hex -w json get -- -k", "i get --hex -w json -- -k"),
+            (
+                "i --endpoints=a:1 --cacert=c snapshot save f",
+                "i snapshot save --endpoints=a:1 --cacert=c f",
+            ),
+            (
+                "i --endpoints a:1 backup run --to b",
+                "i backup run --endpoints a:1 --to b",
+            ),
+            ("i -w json snapshot --help", "i snapshot -w json --help"),
         ] {
             assert_eq!(moved(line), expected);
         }

@@ -175,6 +175,8 @@ fn a_search_for_a_visible_key_stops_where_its_steps_end() {
     let mut steps = 1000;
     assert_eq!(snapshot.first(b"b", None, 2, &mut steps), First::Empty);
     let now = snapshot.revision();
-    let first = snapshot.first(b"b", None, now, &mut 0);
+    let first = snapshot.first(b"b", None, now, &mut 1);
     assert!(matches!(first, First::Found(version) if version.key == "b000"));
+    let stopped = snapshot.first(b"b", None, now, &mut 0);
+    assert_eq!(stopped, First::Stopped("b".into()));
 }

@@ -28,6 +28,7 @@ function treeHead() {
 export class KeysView {
   constructor(main) {
     this.params = {};
+    this.loading = null; // {rev, done} of the load that is under way
     this.seen = null; // newest revision that the tree shows
     this.tree = new Tree({ selected: (node) => this.#selected(node) });
     this.search = new Search({ changed: (active) => this.#searching(active) });
@@ -65,9 +66,23 @@ export class KeysView {
     this.search.revision = rev;
     this.view.classList.toggle("chosen", Boolean(params.key));
     const reload = this.seen === null || (before.rev ?? null) !== rev;
-    if (reload) await this.#loadTree(rev);
+    if (reload) await this.#load(rev);
     else this.time.show(rev);
     await this.#showPane(params, rev);
+  }
+
+  // Loads come one after the other: a click may change the address while one is under way.
+  #load(rev) {
+    if (this.loading?.rev === rev) return this.loading.done;
+    const before = this.loading?.done;
+    const loading = { rev };
+    loading.done = (async () => {
+      await before;
+      await this.#loadTree(rev);
+      if (this.loading === loading) this.loading = null;
+    })();
+    this.loading = loading;
+    return loading.done;
   }
 
   async #loadTree(rev) {
@@ -137,9 +152,9 @@ export class KeysView {
       this.time.show(null, now);
       // Notes and heads of an empty tree go with the first key, and come with the last one.
       const wasEmpty = this.tree.isEmpty();
-      if (wasEmpty) await this.#loadTree(null);
+      if (wasEmpty) await this.#load(null);
       else await this.tree.refresh();
-      if (!wasEmpty && this.tree.isEmpty()) await this.#loadTree(null);
+      if (!wasEmpty && this.tree.isEmpty()) await this.#load(null);
     }
     await this.keyPane?.look();
   }

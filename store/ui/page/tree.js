@@ -101,8 +101,10 @@ export class Tree {
     node.item?.setAttribute("aria-expanded", "true");
     if (node.children === null) {
       node.item?.setAttribute("aria-busy", "true");
+      // The page and a click may open a level at once: it is fetched once.
+      node.loading ??= this.#fetch(node).finally(() => (node.loading = null));
       try {
-        await this.#fetch(node);
+        await node.loading;
       } finally {
         node.item?.removeAttribute("aria-busy");
       }

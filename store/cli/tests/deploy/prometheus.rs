@@ -101,9 +101,12 @@ fn encoded(query: &str) -> String {
     query.bytes().map(encode).collect()
 }
 
-/// Requests of each kind, and one that the server refuses.
+/// Requests of each kind, a snapshot, and a request that the server refuses.
 fn fail_and_succeed(cluster: &StatefulCluster) {
     requests_of_each_kind(cluster);
+    let folder = tempfile::tempdir().unwrap();
+    let snapshot = folder.path().join("snapshot.db");
+    cluster.etcdctl(&["snapshot", "save", snapshot.to_str().unwrap()]);
     let mut refused = cluster.command("etcdctl", &["get", "k", "--rev=1000000"]);
     let output = refused.output().unwrap();
     assert!(!output.status.success());
