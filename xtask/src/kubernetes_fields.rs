@@ -159,14 +159,11 @@ impl Sources {
     fn read_go(&mut self, package: &str, text: &str) {
         let mut structure = None;
         for line in text.lines() {
-            if let Some((_, group)) = line
-                .split_once("GroupName")
-                .filter(|(before, _)| !before.contains("//"))
-            {
-                if let Some(group) = group.trim().strip_prefix("= \"") {
-                    let group = group.trim_end_matches('"').to_owned();
-                    self.groups.insert(package.to_owned(), group);
-                }
+            let named = line.split_once("GroupName");
+            let named = named.filter(|(before, _)| !before.contains("//"));
+            if let Some(group) = named.and_then(|(_, group)| group.trim().strip_prefix("= \"")) {
+                let group = group.trim_end_matches('"').to_owned();
+                self.groups.insert(package.to_owned(), group);
             }
             let opened = line
                 .trim()

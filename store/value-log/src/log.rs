@@ -99,8 +99,8 @@ impl Log {
 
     /// Makes room for a group with `body_bytes` of records, entering the next segment if
     /// need be. For an appender that must not be refused later, and is the only one.
-    /// After [`Error::NoSpace`] the log is unchanged. While no next segment can be made, `kept_bytes` of the segment in
-    /// use are left free besides.
+    /// After [`Error::NoSpace`] the log is unchanged. While no next segment can be made, or the log
+    /// is small, `kept_bytes` of the segment in use are left free besides.
     pub fn make_room(&self, body_bytes: usize, kept_bytes: usize) -> Result<(), Error> {
         self.shared.make_room(body_bytes, kept_bytes)
     }

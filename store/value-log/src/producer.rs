@@ -170,7 +170,7 @@ impl LogState {
 
     /// Makes sure that a frame with `body_bytes` of records can be appended
     /// next: in what is left of the segment, or in the one behind it. While that one cannot be
-    /// made, `kept_bytes` of the segment are left free.
+    /// made, or the log is small, `kept_bytes` of the segment are left free.
     pub fn make_room(&self, body_bytes: usize, kept_bytes: usize) -> Result<(), Error> {
         let bytes = FRAME_HEADER_BYTES + body_bytes;
         self.is_large(bytes)?;

@@ -272,10 +272,12 @@ impl SegmentPool {
         self.state.lock().next.is_some()
     }
 
-    /// There is no whole next segment, and making blocks ready has failed.
+    /// There is no whole next segment, and no waiting brings one: making it has failed, or the log
+    /// is small.
     pub fn lacks_next(&self) -> bool {
         let state = self.state.lock();
-        !state.has_whole_next() && (state.failures > 0 || state.yields)
+        let is_awaited = state.failures == 0 && !state.yields && !state.growth.log_is_small;
+        !state.has_whole_next() && !is_awaited
     }
 
     /// Whether [`SegmentPool::take_next`] has an answer.

@@ -290,7 +290,7 @@ fn no_alert_of_ours_or_of_etcd_s_mixin_fires_on_a_healthy_cluster() {
         rules.push((file, names));
     }
     for (file, names) in &rules {
-        let complaints = complaints(folder.path(), &[file.clone()], names, &series);
+        let complaints = complaints(folder.path(), std::slice::from_ref(file), names, &series);
         assert_eq!(complaints, "", "{}", file.display());
     }
     // The same readings, but two members did not answer: an alert must fire.
@@ -302,7 +302,7 @@ fn no_alert_of_ours_or_of_etcd_s_mixin_fires_on_a_healthy_cluster() {
         values.iter_mut().for_each(|value| *value = Some(0.0));
     }
     for (file, names) in &rules {
-        let complaints = complaints(folder.path(), &[file.clone()], names, &series);
+        let complaints = complaints(folder.path(), std::slice::from_ref(file), names, &series);
         assert!(complaints.contains("FAILED"), "{}", file.display());
     }
 }
