@@ -44,7 +44,7 @@ pub fn write(options: &Options) -> Outcome {
     Ok(())
 }
 
-/// Groups of the API whose objects are never stored.
+/// Groups of the API with objects that are never stored.
 const NOT_STORED: [&str; 6] = [
     "admission",
     "apidiscovery",

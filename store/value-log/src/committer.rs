@@ -198,7 +198,7 @@ impl Committer {
         fits && orders.large.is_empty() && orders.rotations.is_none() && !orders.closing
     }
 
-    /// Bytes behind the end whose blocks are ready.
+    /// Bytes behind the end of which the blocks are ready.
     fn room(&self) -> u64 {
         self.active.ready_bytes() - self.offset
     }

@@ -68,8 +68,8 @@ pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
-/// Drawn when a log is made, the same in all its segments. Whoever fills values
-/// does not know it, so no value can pass for a frame.
+/// Drawn when a log is made, the same in all its segments. A client that fills
+/// values does not know it, so no value can pass for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Salt(pub u64);
 

@@ -86,7 +86,7 @@ pub(crate) struct Segment {
     pub file: Arc<dyn File>,
     /// What its reach note said at opening: no frame ended beyond this.
     pub reach: u64,
-    /// Bytes from the start of the file whose blocks are ready. Frames end before; it only grows.
+    /// Bytes from the start of the file of which the blocks are ready. Frames end before; it only grows.
     ready_bytes: AtomicU64,
     extent: Mutex<Extent>,
     released: AtomicBool,
@@ -121,7 +121,7 @@ impl Segment {
         self.header.id
     }
 
-    /// Bytes from the start of the file whose blocks are ready.
+    /// Bytes from the start of the file of which the blocks are ready.
     pub fn ready_bytes(&self) -> u64 {
         self.ready_bytes.load(Ordering::Acquire)
     }
@@ -261,7 +261,7 @@ pub(crate) enum FileName {
     Segment(SegmentKind, u32),
     /// `<n>.spare`: zero-written or recycled, free to take.
     Spare(u32),
-    /// `<n>.making`: half made, or a spare whose blocks were not all written. It does not outlive
+    /// `<n>.making`: half made, or a spare of which some blocks were not written. It does not outlive
     /// the opening that made it.
     Making(u32),
 }

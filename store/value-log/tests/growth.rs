@@ -58,7 +58,7 @@ fn log_bytes(log: &Log) -> u64 {
     segments.iter().map(|segment| segment.used_bytes).sum()
 }
 
-/// Changes the header of the first segment, whose checksum is mended.
+/// Changes the header of the first segment, and mends its checksum.
 fn change_header(disk: &SimulatedDisk, change: impl FnOnce(&mut [u8])) {
     let path = segment_path(1);
     let mut header = bytes_of(disk, &path, 0, 48);

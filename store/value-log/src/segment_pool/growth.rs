@@ -1,4 +1,4 @@
-//! A small log's segment, whose blocks are made ready in steps.
+//! A small log's segment, which gets its blocks in steps.
 //!
 //! ```text
 //!   file of full size   ├── ready ────────────┤ no blocks yet
@@ -33,7 +33,7 @@ pub(crate) fn step_bytes(segment_bytes: u64) -> u64 {
     (segment_bytes / FIRST_STEP_PART).max(FIRST_STEP_BYTES_MIN)
 }
 
-/// How many bytes should be ready in a segment whose frames end at `end`.
+/// How many bytes should be ready in a segment with frames up to `end`.
 pub(crate) fn wanted_bytes(segment_bytes: u64, end: u64) -> u64 {
     (2 * end)
         .next_multiple_of(step_bytes(segment_bytes))

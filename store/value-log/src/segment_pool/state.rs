@@ -19,10 +19,7 @@ pub(crate) struct PoolState {
     /// The prepared log segment.
     pub next: Option<Arc<Segment>>,
     pub spares: Vec<SpareFile>,
-    /// Number of the next spare file.
-    pub spare_number: u32,
-    /// Id of the next segment, log or sorted.
-    pub next_id: u32,
+    numbers: Numbers,
     /// The log segment that the next one follows.
     pub active: u32,
     /// Blocks to make ready in the segment that is being written.
@@ -50,6 +47,15 @@ pub(crate) struct PoolState {
     pub stop: bool,
 }
 
+/// The numbers to give next.
+#[derive(Debug)]
+struct Numbers {
+    /// Of a spare file.
+    spare: u32,
+    /// Id of a segment, log or sorted.
+    segment: u32,
+}
+
 /// The next work of the pool.
 #[derive(Clone, Debug)]
 pub(crate) enum Job {
@@ -69,15 +75,14 @@ impl PoolState {
     pub fn new(
         next: Option<Arc<Segment>>,
         spares: Vec<SpareFile>,
-        (spare_number, next_id): (u32, u32),
+        (spare, segment): (u32, u32),
         active: u32,
         growth: Growth,
     ) -> PoolState {
         PoolState {
             next,
             spares,
-            spare_number,
-            next_id,
+            numbers: Numbers { spare, segment },
             active,
             growth,
             failure: None,
@@ -159,21 +164,24 @@ impl PoolState {
 
     /// The id of the next segment.
     pub fn allocate_id(&mut self) -> Result<u32, Error> {
-        if self.next_id > SEGMENT_MAX {
+        if self.numbers.segment > SEGMENT_MAX {
             return Err(Error::Misuse {
                 what:
                     "the log has used all 16,777,215 segment numbers; copy it into a new directory"
                         .into(),
             });
         }
-        assert!(self.next_id > self.active, "{self:?} gives a number twice");
-        self.next_id += 1;
-        Ok(self.next_id - 1)
+        assert!(
+            self.numbers.segment > self.active,
+            "{self:?} gives a number twice"
+        );
+        self.numbers.segment += 1;
+        Ok(self.numbers.segment - 1)
     }
 
     /// The number of the next spare file.
     pub fn take_number(&mut self) -> u32 {
-        self.spare_number += 1;
-        self.spare_number - 1
+        self.numbers.spare += 1;
+        self.numbers.spare - 1
     }
 }

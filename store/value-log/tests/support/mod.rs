@@ -34,7 +34,7 @@ pub fn explicit() -> Options {
     }
 }
 
-/// The options for a log that makes each segment whole, and for one whose first segments grow.
+/// The options for a log that makes each segment whole, and for one in which the first segments grow.
 pub fn small_and_whole(options: &Options) -> [Options; 2] {
     [true, false].map(|starts_small| Options {
         starts_small,
