@@ -454,7 +454,7 @@ impl Committer {
     }
 }
 
-/// What a frame of `frame_bytes` wants.
+/// The want of a frame of `frame_bytes`.
 fn frame_want(frame_bytes: usize) -> Want {
     Want::Frame((frame_bytes / UNIT_BYTES) as u64)
 }

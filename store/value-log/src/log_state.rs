@@ -39,12 +39,12 @@ pub(crate) struct LargeFrame {
     pub placed: Placed,
 }
 
-/// What a rotation is to achieve.
+/// The aim of a rotation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rotation {
     /// The log continues in another segment, unless nothing is in this one.
     pub leaves_segment: bool,
-    /// What there is room for then.
+    /// A frame or records that fit then.
     pub room_for: Want,
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct Control {
     pub large: VecDeque<LargeFrame>,
     /// Rotations asked for.
     pub rotations_wanted: u64,
-    /// What the unanswered ones want.
+    /// The aim of the unanswered ones together.
     pub rotation: Rotation,
     /// Rotations answered, refused ones included.
     pub rotations_done: u64,

@@ -12,7 +12,7 @@ use support::{DIRECTORY, bytes_of, explicit, open, payload, put, segment_path};
 use value_log::{Durability, Log, Options, Worker};
 
 const SEGMENT_BYTES: u64 = 1 << 20;
-/// What the first step makes ready: a sixty-fourth of a segment.
+/// One step: a sixty-fourth of a segment.
 const STEP_BYTES: u64 = 16 << 10;
 const PAYLOAD_BYTES: usize = 1_500;
 
@@ -386,4 +386,48 @@ fn active(log: &Log) -> u32 {
     let segments = log.segments();
     let active = segments.iter().find(|segment| !segment.sealed);
     active.unwrap().id
+}
+
+/// A rotation that is refused leaves a next segment with one step. The log then fills its first
+/// segment, and meets that next one.
+#[test]
+fn a_next_segment_with_one_step_grows_with_a_log_that_is_not_small_any_more() {
+    for options in [durable(), cached()] {
+        let disk = SimulatedDisk::new(1);
+        let (log, ..) = open(&disk, options.clone()).unwrap();
+        put_all(&log, 1..=3);
+        log.make_room(400_000, 0).unwrap();
+        leave_free(&disk, 2 * STEP_BYTES);
+        assert!(log.rotate().is_err());
+        leave_free(&disk, 8 * SEGMENT_BYTES);
+        put_all(&log, 4..=300);
+        log.work();
+        assert_eq!((active(&log), log.status().spare_segments), (1, 2));
+        leave_free(&disk, 0);
+        log.rotate().unwrap();
+        put_all(&log, 301..=600);
+        assert_eq!(log.status().failed, None);
+        log.close().unwrap();
+        let (_log, _, seen) = open(&disk, options).unwrap();
+        assert_eq!(seen.len(), 600);
+    }
+}
+
+/// The same where the disk is full before the next segment has grown.
+#[test]
+fn a_next_segment_that_cannot_grow_is_kept_for_later() {
+    for options in [durable(), cached()] {
+        let disk = SimulatedDisk::new(1);
+        let (log, ..) = open(&disk, options).unwrap();
+        put_all(&log, 1..=3);
+        log.make_room(1_000_000, 0).unwrap();
+        for _ in 0..3 {
+            leave_free(&disk, 2 * STEP_BYTES);
+            assert!(log.rotate().unwrap_err().is_shortage());
+        }
+        put_all(&log, 4..=300);
+        leave_free(&disk, 8 * SEGMENT_BYTES);
+        put_all(&log, 301..=1_000);
+        assert_eq!(log.status().failed, None);
+    }
 }

@@ -17,20 +17,19 @@
 use std::sync::Arc;
 
 use super::SegmentPool;
-use crate::format::FRAMES_START;
 use crate::segment::Segment;
 use crate::{Blocks, Error};
 
-/// The first step is this part of a segment.
-const FIRST_STEP_PART: u64 = 64;
-/// The first step is no smaller than this.
-const FIRST_STEP_BYTES_MIN: u64 = 16 << 10;
+/// A step is this part of a segment.
+const STEP_PART: u64 = 64;
+/// A step is no smaller than this, a quarter of the smallest segment.
+const STEP_BYTES_MIN: u64 = 16 << 10;
 
 /// Bytes that are ready in a new log's first segment. Zeros are written in steps of this size,
 /// each with a flush of its own: a put that waits for the file system's journal then waits
 /// for few of them.
-pub(crate) fn step_bytes(segment_bytes: u64) -> u64 {
-    (segment_bytes / FIRST_STEP_PART).max(FIRST_STEP_BYTES_MIN)
+fn step_bytes(segment_bytes: u64) -> u64 {
+    (segment_bytes / STEP_PART).max(STEP_BYTES_MIN)
 }
 
 /// How many bytes should be ready in a segment with frames up to `end`.
@@ -40,10 +39,10 @@ pub(crate) fn wanted_bytes(segment_bytes: u64, end: u64) -> u64 {
         .min(segment_bytes)
 }
 
-/// What is to be made ready in the segment that is being written.
+/// Blocks to make ready in the segment that is being written.
 #[derive(Debug)]
 pub(crate) struct Growth {
-    /// No segment of the log was ever ready as a whole.
+    /// The segment that is being written was made to grow, and is not ready as a whole yet.
     pub log_is_small: bool,
     /// The committer needs another segment now, although the present one is not full grown.
     pub wants_next: bool,
@@ -76,19 +75,19 @@ impl Growth {
         self.wants_next = matches!(answer, Ok(None));
         self.wanted = None;
         if let Ok(Some(next)) = answer {
-            self.log_is_small &= !next.is_ready();
+            self.log_is_small = !next.is_ready();
         }
     }
 
-    /// The work to do next.
+    /// The segment to grow, and the bytes of it that are wanted.
     pub fn due(&self) -> Option<(Arc<Segment>, u64)> {
         let due = self.wanted.as_ref();
         let due = due.filter(|(segment, bytes)| segment.ready_bytes() < *bytes);
         due.map(|(segment, bytes)| (Arc::clone(segment), *bytes))
     }
 
-    /// Whether the next segment is to be made.
-    pub fn leaves_time_for_next(&self) -> bool {
+    /// Whether the segment behind the one that is being written is wanted.
+    pub fn wants_segment_behind(&self) -> bool {
         self.wants_next || !self.log_is_small
     }
 }
@@ -174,13 +173,11 @@ impl SegmentPool {
         Ok(())
     }
 
-    /// Whether a new segment of the log begins with one step, and how many bytes that is.
+    /// Bytes that are ready in a new file.
     pub(super) fn first_step(&self, grows: bool) -> u64 {
         let segment_bytes = self.parameters.segment_bytes;
         match grows {
-            true => step_bytes(segment_bytes)
-                .max(FRAMES_START)
-                .min(segment_bytes),
+            true => step_bytes(segment_bytes),
             false => segment_bytes,
         }
     }

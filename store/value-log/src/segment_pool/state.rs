@@ -145,10 +145,10 @@ impl PoolState {
     /// The job to do next.
     pub fn due(&self, target: usize) -> Option<Job> {
         let makes = self.failure.is_none() && self.stopped.is_none() && !self.yields;
-        if makes && self.next.is_none() && self.growth.leaves_time_for_next() {
+        if makes && self.next.is_none() && self.growth.wants_segment_behind() {
             return Some(Job::Next);
         }
-        if makes && let Some((segment, end)) = self.growth.due() {
+        if makes && let Some((segment, end)) = self.growth.due().or_else(|| self.small_next()) {
             return Some(Job::Grow(segment, end));
         }
         if let Some(segment) = self
@@ -160,6 +160,13 @@ impl PoolState {
         }
         let wants_spare = !self.growth.log_is_small && self.ready() < target;
         (makes && wants_spare).then_some(Job::Spare)
+    }
+
+    /// A next segment that was made while the log was small, which it is not any more.
+    fn small_next(&self) -> Option<(Arc<Segment>, u64)> {
+        let next = self.next.as_ref().filter(|_| !self.growth.log_is_small);
+        let next = next.filter(|next| !next.is_ready())?;
+        Some((Arc::clone(next), next.header.segment_bytes))
     }
 
     /// The id of the next segment.
