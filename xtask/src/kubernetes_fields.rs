@@ -73,7 +73,7 @@ struct Field {
     kind: String,
 }
 
-/// What the tags of a field in Go say.
+/// The tags of a field in Go.
 #[derive(Default)]
 struct Tag {
     json: String,

@@ -119,6 +119,7 @@ mod recovery;
 mod revision_marks;
 mod salvage;
 mod scrub;
+mod side;
 mod snapshot;
 mod state_hash;
 mod status;

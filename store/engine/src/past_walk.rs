@@ -11,11 +11,11 @@
 
 use std::ops::Bound;
 
-use bytes::Bytes;
-use ordered_index::Cursor;
-
+use crate::range::bounds;
+use crate::side::Side;
 use crate::trees::{CURRENT, HISTORY, VersionEntry};
 use crate::{Snapshot, history_key};
+use bytes::Bytes;
 
 /// Versions of one key that are passed one by one before the rest is passed with a seek.
 const RUN_MAX: usize = 16;
@@ -40,8 +40,8 @@ pub(crate) struct PastWalk<'a> {
     at: i64,
     /// Where the walk ends in HISTORY.
     history_end: Option<Vec<u8>>,
-    current: Ahead<'a>,
-    history: Ahead<'a>,
+    current: Side<'a>,
+    history: Side<'a>,
     /// The key that was looked at last.
     key: Vec<u8>,
 }
@@ -54,17 +54,18 @@ impl<'a> PastWalk<'a> {
         at: i64,
     ) -> PastWalk<'a> {
         let history_end = end.map(history_key::prefix);
-        let from = history_key::prefix(start);
-        let bounds = (Bound::Included(&from[..]), excluded(history_end.as_deref()));
+        let history_start = history_key::prefix(start);
         let trees = &snapshot.trees;
-        let current = trees.cursor(CURRENT, Bound::Included(start), excluded(end));
-        let history = trees.cursor(HISTORY, bounds.0, bounds.1);
+        let (from, to) = bounds(start, end);
+        let current = trees.cursor(CURRENT, from, to);
+        let (from, to) = bounds(&history_start, history_end.as_deref());
+        let history = trees.cursor(HISTORY, from, to);
         PastWalk {
             snapshot,
             at,
             history_end,
-            current: Ahead::new(current, false),
-            history: Ahead::new(history, true),
+            current: Side::new(current, false, false),
+            history: Side::new(history, true, false),
             key: Vec::new(),
         }
     }
@@ -106,7 +107,8 @@ impl<'a> PastWalk<'a> {
 
     /// The version in CURRENT, if it is visible.
     fn take_current(&mut self, steps: &mut u64) -> Option<VersionEntry> {
-        let version = self.current.take(&self.key, steps)?;
+        let version = self.current.take(&self.key)?;
+        *steps = steps.saturating_sub(1);
         (version.main <= self.at).then_some(version)
     }
 
@@ -118,13 +120,11 @@ impl<'a> PastWalk<'a> {
     ) -> Option<VersionEntry> {
         let mut visible = newest;
         for _ in 0..RUN_MAX {
-            match self.history.take(&self.key, steps) {
-                Some(version) if version.main <= self.at => {
-                    visible = visible.or(Some(version));
-                }
-                Some(_) => {}
-                None => return visible,
-            }
+            let Some(version) = self.history.take(&self.key) else {
+                return visible;
+            };
+            *steps = steps.saturating_sub(1);
+            visible = visible.or((version.main <= self.at).then_some(version));
         }
         if self.history.key() != Some(&self.key[..]) {
             return visible;
@@ -133,63 +133,11 @@ impl<'a> PastWalk<'a> {
         visible = visible.or_else(looked_up);
         *steps = steps.saturating_sub(SEEK_STEPS);
         let last = history_key::encode(&self.key, 0);
-        let end = excluded(self.history_end.as_deref());
-        let rest = self
-            .snapshot
-            .trees
-            .cursor(HISTORY, Bound::Excluded(&last), end);
-        self.history = Ahead::new(rest, true);
+        let (_, end) = bounds(&last, self.history_end.as_deref());
+        let trees = &self.snapshot.trees;
+        let rest = trees.cursor(HISTORY, Bound::Excluded(&last), end);
+        self.history = Side::new(rest, true, false);
         visible
-    }
-}
-
-fn excluded(end: Option<&[u8]>) -> Bound<&[u8]> {
-    end.map_or(Bound::Unbounded, Bound::Excluded)
-}
-
-/// A cursor that has looked one entry ahead.
-#[derive(Debug)]
-struct Ahead<'a> {
-    cursor: Cursor<'a>,
-    superseded: bool,
-    key: Vec<u8>,
-    version: Option<VersionEntry>,
-}
-
-impl<'a> Ahead<'a> {
-    fn new(cursor: Cursor<'a>, superseded: bool) -> Ahead<'a> {
-        let mut ahead = Ahead {
-            cursor,
-            superseded,
-            key: Vec::new(),
-            version: None,
-        };
-        ahead.advance();
-        ahead
-    }
-
-    fn key(&self) -> Option<&[u8]> {
-        self.version.is_some().then_some(&self.key[..])
-    }
-
-    /// The entry ahead, if it is one of `key`.
-    fn take(&mut self, key: &[u8], steps: &mut u64) -> Option<VersionEntry> {
-        let version = self.version.filter(|_| self.key == key)?;
-        self.advance();
-        *steps = steps.saturating_sub(1);
-        Some(version)
-    }
-
-    fn advance(&mut self) {
-        self.version = self.cursor.next().map(|(key, entry)| {
-            if self.superseded {
-                history_key::decode(key, &mut self.key);
-            } else {
-                self.key.clear();
-                self.key.extend_from_slice(key);
-            }
-            VersionEntry::from(entry)
-        });
     }
 }
 
@@ -221,14 +169,12 @@ impl Snapshot {
             }
         }
     }
-}
 
-impl Snapshot {
     fn first_now(&self, start: &[u8], end: Option<&[u8]>, steps: &mut u64) -> First {
         if *steps == 0 {
             return First::Stopped(Bytes::copy_from_slice(start));
         }
-        let (from, to) = (Bound::Included(start), excluded(end));
+        let (from, to) = bounds(start, end);
         let mut cursor = self.trees.cursor(CURRENT, from, to);
         let Some((key, entry)) = cursor.next() else {
             return First::Empty;

@@ -5,6 +5,7 @@
 //! the two ends stop where their keys meet.
 
 use crate::history_key;
+use crate::side::Side;
 use crate::trees::{CURRENT, HISTORY, VersionEntry};
 use crate::{Snapshot, Version};
 use bytes::Bytes;
@@ -43,7 +44,10 @@ impl<'a> Range<'a> {
     }
 }
 
-fn bounds<'k>(start: &'k [u8], end: Option<&'k [u8]>) -> (Bound<&'k [u8]>, Bound<&'k [u8]>) {
+pub(crate) fn bounds<'k>(
+    start: &'k [u8],
+    end: Option<&'k [u8]>,
+) -> (Bound<&'k [u8]>, Bound<&'k [u8]>) {
     (
         Bound::Included(start),
         end.map_or(Bound::Unbounded, Bound::Excluded),
@@ -167,57 +171,5 @@ impl<'a> Merge<'a> {
             (one, other) => one.or(other)?,
         };
         Some(Bytes::copy_from_slice(key))
-    }
-}
-
-/// A cursor that has looked one entry ahead.
-#[derive(Debug)]
-struct Side<'a> {
-    cursor: Cursor<'a>,
-    superseded: bool,
-    backward: bool,
-    key: Vec<u8>,
-    version: Option<VersionEntry>,
-}
-
-impl<'a> Side<'a> {
-    fn new(cursor: Cursor<'a>, superseded: bool, backward: bool) -> Side<'a> {
-        let mut side = Side {
-            cursor,
-            superseded,
-            backward,
-            key: Vec::new(),
-            version: None,
-        };
-        side.advance();
-        side
-    }
-
-    fn key(&self) -> Option<&[u8]> {
-        self.version.is_some().then_some(&self.key[..])
-    }
-
-    /// The entry ahead, if it is one of `key`.
-    fn take(&mut self, key: &[u8]) -> Option<VersionEntry> {
-        let version = self.version.filter(|_| self.key == key)?;
-        self.advance();
-        Some(version)
-    }
-
-    fn advance(&mut self) {
-        let found = if self.backward {
-            self.cursor.next_back()
-        } else {
-            self.cursor.next()
-        };
-        self.version = found.map(|(key, entry)| {
-            if self.superseded {
-                history_key::decode(key, &mut self.key);
-            } else {
-                self.key.clear();
-                self.key.extend_from_slice(key);
-            }
-            VersionEntry::from(entry)
-        });
     }
 }

@@ -28,7 +28,7 @@ const SAMPLE_MAX: u64 = 2048;
 /// Steps of one entry of a sample: a walk from the root.
 const SAMPLE_STEPS: u64 = 16;
 
-/// What a look at a range has found.
+/// The findings of a look at a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     /// Keys of the range.
@@ -147,7 +147,7 @@ impl<'a> Surveyor<'a> {
     }
 }
 
-/// What creations and deletions after a revision change in counts, by key.
+/// The changes of counts by creations and deletions after a revision, by key.
 #[derive(Debug, Default)]
 struct Since {
     /// Ascending by key. The number beside a key is the sum of the changes up to it and of it: 1 for

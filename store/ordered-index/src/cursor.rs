@@ -69,14 +69,7 @@ impl<'a> Cursor<'a> {
         reason = "it lends its key, an iterator cannot"
     )]
     pub fn next(&mut self) -> Option<(&[u8], IndexEntry)> {
-        if self.low == self.high {
-            return None;
-        }
-        let path = self
-            .front
-            .get_or_insert_with(|| Path::before(self.tree, self.low));
-        let (leaf, slot) = path.step();
-        self.low += 1;
+        let (leaf, slot) = self.step()?;
         leaf.keys.write_key(slot, &mut self.key);
         Some((&self.key, leaf.entries[slot]))
     }
@@ -84,15 +77,21 @@ impl<'a> Cursor<'a> {
     /// The entry of the smallest key not yet seen. Its key is not copied, so the step costs the
     /// same whatever its length.
     pub fn next_entry(&mut self) -> Option<IndexEntry> {
+        let (leaf, slot) = self.step()?;
+        Some(leaf.entries[slot])
+    }
+
+    /// Crosses the smallest key not yet seen.
+    #[inline]
+    fn step(&mut self) -> Option<(&'a Leaf, usize)> {
         if self.low == self.high {
             return None;
         }
         let path = self
             .front
             .get_or_insert_with(|| Path::before(self.tree, self.low));
-        let (leaf, slot) = path.step();
         self.low += 1;
-        Some(leaf.entries[slot])
+        Some(path.step())
     }
 
     /// The greatest key not yet seen.

@@ -1,4 +1,4 @@
-//! The service View: what the page at `/ui` shows and etcd has no call for.
+//! The service View: calls of the page at `/ui` that etcd does not have.
 //!
 //! ```text
 //!   children ──aside──► a bounded look at the index ──► small: encoded here

@@ -61,7 +61,7 @@ export class ClusterView {
     }
   }
 
-  // What etcd's own calls say, where the overview is refused or unknown.
+  // The same by etcd's own calls, where the overview is refused or unknown.
   async #showLess(error) {
     const parts = [
       notice(

@@ -239,7 +239,7 @@ export class KeysView {
     );
   }
 
-  // What takes the room below a prefix, of the children that the tree has.
+  // The largest children below a prefix, of those that the tree has.
   #largestBelow(node, rev) {
     if (!node?.children || node.children.length < 2) return null;
     const largest = [...node.children].sort((a, b) => Number(b.bytes) - Number(a.bytes)).slice(0, LARGEST);

@@ -1,4 +1,4 @@
-// What Kubernetes stores: "k8s\0" and a protobuf message, runtime.Unknown, with the object inside.
+// The values that Kubernetes stores: "k8s\0" and a protobuf message, runtime.Unknown, with the object inside.
 //
 //   k8s\0 │ 1 typeMeta {1 apiVersion, 2 kind} │ 2 raw: the object │ 3 contentEncoding │ 4 contentType
 //
@@ -40,7 +40,7 @@ function readMessage(line) {
 export const isKubernetes = (bytes) => startsWith(bytes, MAGIC);
 export const isEncrypted = (bytes) => startsWith(bytes, ENCRYPTED);
 
-// What an encrypted value says of itself: "k8s:enc:aescbc:v1:key1:" and so on.
+// The head of an encrypted value: "k8s:enc:aescbc:v1:key1:" and so on.
 export function encryption(bytes) {
   const [, , provider, version, key] = (
     textOf(bytes.subarray(0, 200).filter((byte) => byte < 0x80)) ?? ""

@@ -1,5 +1,5 @@
-// What the store still knows of the past, asked with a watch that ends when the past is over: the answer to
-// a request for progress comes after all events up to now.
+// Past events of a range, read with a watch that is ended at the newest revision: the answer to a request
+// for progress comes after all events up to then.
 
 import { stream } from "./api.js";
 import { toBase64 } from "./bytes.js";

@@ -172,7 +172,7 @@ impl Series {
         }
     }
 
-    /// What `promtool test rules` takes.
+    /// The input of `promtool test rules`.
     fn as_input(&self) -> Vec<Value> {
         let text = |value: &Option<f64>| value.map_or("_".to_owned(), |it| it.to_string());
         let input = self.0.iter().map(|(series, values)| {

@@ -270,7 +270,7 @@ impl Tab<'_> {
 
     /// Exceptions of scripts, and reports of the content security policy, up to now.
     pub fn complaints(&mut self) -> Vec<String> {
-        // What has happened until this answer has been reported before it.
+        // Events before this answer were reported before it.
         self.evaluate("0");
         let complaints = self.browser.events.iter().filter(|event| {
             let entry = &event["params"]["entry"];

@@ -42,7 +42,7 @@ fn listed(store: &Store, request: &ChildrenRequest) -> (Vec<Child>, ChildrenResp
     }
 }
 
-/// What the children are by the whole list of keys: for each name, whether it is a prefix, and the
+/// The children according to the whole list of keys: for each name, whether it is a prefix, and the
 /// number of its keys.
 fn expected(
     keys: &BTreeSet<Bytes>,

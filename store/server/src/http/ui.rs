@@ -1,4 +1,4 @@
-//! The page at `/ui`: files without data. What it shows, it asks the gateway for.
+//! The page at `/ui`: files without data. The page asks the gateway for all data that it shows.
 //!
 //! ```text
 //!   /ui ──► /ui/ ──► index.html      /ui/name ──► a file of the crate `ui`, or 404

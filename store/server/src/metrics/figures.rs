@@ -5,7 +5,7 @@ use etcd_api::inkstonepb::{FlushBucket, LoadFigures, ProcessFigures, StoreFigure
 use super::process::Usage;
 use crate::backend::Backend;
 
-/// What this member stores.
+/// The store of this member.
 pub(crate) fn store_figures(backend: &Backend) -> StoreFigures {
     let (node, engine) = (backend.node.status(), backend.reader().engine().status());
     let config = &backend.config.node;
@@ -27,7 +27,7 @@ pub(crate) fn store_figures(backend: &Backend) -> StoreFigures {
     }
 }
 
-/// What this member has done since its start.
+/// The work of this member since its start.
 pub(crate) fn load_figures(backend: &Backend) -> LoadFigures {
     let metrics = &backend.metrics;
     let (operations, flushes) = (&metrics.operations, metrics.times.flushes.read());
@@ -46,7 +46,7 @@ pub(crate) fn load_figures(backend: &Backend) -> LoadFigures {
     }
 }
 
-/// What this process takes.
+/// The resources of this process.
 pub(crate) fn process_figures(backend: &Backend) -> ProcessFigures {
     let usage = Usage::read();
     let now = backend.clock.unix_time().as_secs_f64();
