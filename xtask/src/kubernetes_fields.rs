@@ -14,7 +14,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use crate::process::Outcome;
+use crate::process::{Outcome, root};
 
 /// Where the page finds the table.
 const TABLE: &str = "store/ui/page/kubernetes-fields.json";
@@ -30,17 +30,10 @@ pub struct Options {
 
 /// Writes the table from two checkouts.
 pub fn write(options: &Options) -> Outcome {
-    let table = table(&options.api, &options.machinery)?;
-    let kinds = table.lines().take_while(|line| *line != "},\"messages\":[");
-    let kinds = kinds.count() - 1;
-    if kinds == 0 {
-        let (api, machinery) = (options.api.display(), options.machinery.display());
-        let what =
-            format!("no kinds in {api} and {machinery}: give checkouts with generated.proto files");
-        return Err(what.into());
-    }
-    fs::write(TABLE, &table)?;
-    println!("{TABLE}: {kinds} kinds, {} bytes", table.len());
+    let (kinds, table) = table(&options.api, &options.machinery)?;
+    let file = root().join(TABLE);
+    fs::write(&file, &table).map_err(|error| format!("{}: {error}", file.display()))?;
+    println!("{}: {kinds} kinds, {} bytes", file.display(), table.len());
     Ok(())
 }
 
@@ -73,7 +66,7 @@ struct Field {
     kind: String,
 }
 
-/// The tags of a field in Go.
+/// The parts of a Go field's tags that decide its JSON.
 #[derive(Default)]
 struct Tag {
     json: String,
@@ -89,15 +82,27 @@ struct Sources {
     groups: HashMap<String, String>,
 }
 
-/// The table, from directories with the two repositories.
-fn table(api: &Path, machinery: &Path) -> io::Result<String> {
+/// The number of kinds and the table, from directories with the two repositories.
+fn table(api: &Path, machinery: &Path) -> Outcome<(usize, String)> {
     let mut sources = Sources::default();
     for repository in [machinery, api] {
-        for proto in protos(repository)? {
-            sources.read(&proto)?;
+        let shown = repository.display();
+        let protos = protos(repository).map_err(|error| format!("{shown}: {error}"))?;
+        for proto in protos {
+            let read = sources.read(&proto);
+            read.map_err(|error| format!("{}: {error}", proto.display()))?;
         }
     }
-    Ok(sources.write())
+    match sources.kinds().len() {
+        0 => {
+            let (api, machinery) = (api.display(), machinery.display());
+            let what = format!(
+                "no kinds in {api} and {machinery}: name checkouts with files generated.proto"
+            );
+            Err(what.into())
+        }
+        kinds => Ok((kinds, sources.write())),
+    }
 }
 
 fn protos(repository: &Path) -> io::Result<Vec<PathBuf>> {
@@ -400,6 +405,16 @@ message ObjectMeta {
 ";
 
     #[test]
+    fn folders_without_kinds_and_folders_that_are_not_there_are_errors() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = table(folder.path(), folder.path()).unwrap_err().to_string();
+        assert!(error.starts_with("no kinds in "), "{error}");
+        let gone = folder.path().join("gone");
+        let error = table(&gone, folder.path()).unwrap_err().to_string();
+        assert!(error.contains("gone: "), "{error}");
+    }
+
+    #[test]
     fn a_kind_is_a_message_with_metadata_and_its_fields_have_their_names_in_json() {
         let folder = tempfile::tempdir().unwrap();
         for (place, file, text) in [
@@ -416,6 +431,6 @@ message ObjectMeta {
                         \"ObjectMeta|1 name s\",\n\
                         \"Thing|1 metadata 0,2 spec 2\",\n\
                         \"ThingSpec|1 replicas i,2 aliases *s,3 data %b\"\n]}\n";
-        assert_eq!(table(&api, &machinery).unwrap(), expected);
+        assert_eq!(table(&api, &machinery).unwrap(), (1, expected.to_owned()));
     }
 }

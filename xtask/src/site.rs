@@ -20,8 +20,10 @@ mod template;
 
 use std::{
     collections::BTreeMap,
+    error::Error,
     fs,
-    path::{Path, PathBuf},
+    io::{self, ErrorKind},
+    path::{Component, Path, PathBuf},
 };
 
 use crate::{
@@ -46,6 +48,8 @@ const ASSETS: [(&str, &str); 3] = [
 ];
 const FRONT: &str = "index.html";
 const INDEX: &str = "search-index.js";
+/// The files of a site, one in each line.
+const LIST: &str = "site-files.txt";
 
 pub fn run(options: &Options) -> Outcome {
     let out = options.out.clone();
@@ -54,29 +58,62 @@ pub fn run(options: &Options) -> Outcome {
         eprintln!("{faults}");
         "the site was not made"
     })?;
-    make_room(&out)?;
-    for (address, content) in &files {
-        let file = out.join(address);
-        fs::create_dir_all(file.parent().unwrap_or(&out))?;
-        fs::write(&file, content).map_err(|error| format!("{}: {error}", file.display()))?;
-    }
+    write(&out, &files)?;
     let pages = files.keys().filter(|it| it.ends_with(".html")).count();
     println!("{pages} pages: {}", out.join(FRONT).display());
     Ok(())
 }
 
-/// Removes an earlier site, and nothing else.
-fn make_room(out: &Path) -> Outcome {
-    let is_site = [FRONT, INDEX].iter().all(|name| out.join(name).is_file());
-    if is_site {
-        fs::remove_dir_all(out)?;
-    }
-    fs::create_dir_all(out)?;
-    if fs::read_dir(out)?.next().is_some() {
+/// Writes a site in place of an earlier one. The list of its files is written first, so that the
+/// next run also removes a site that was not finished. Files that no list names stay.
+fn write(out: &Path, files: &Files) -> Outcome {
+    let list = out.join(LIST);
+    if list.is_file() {
+        remove(out, &fs::read_to_string(&list).map_err(at(&list))?)?;
+    } else if out.exists() && fs::read_dir(out).map_err(at(out))?.next().is_some() {
         let out = out.display();
         return Err(format!("{out} has files that are not of a site; name another --out").into());
     }
+    fs::create_dir_all(out).map_err(at(out))?;
+    let addresses: Vec<&str> = files.keys().map(String::as_str).collect();
+    fs::write(&list, addresses.join("\n")).map_err(at(&list))?;
+    for (address, content) in files {
+        let file = out.join(address);
+        let folder = file.parent().unwrap_or(out);
+        fs::create_dir_all(folder).map_err(at(folder))?;
+        fs::write(&file, content).map_err(at(&file))?;
+    }
     Ok(())
+}
+
+/// Removes the files of a list, and the folders that are empty then.
+fn remove(out: &Path, list: &str) -> Outcome {
+    for address in list.lines() {
+        let parts = Path::new(address).components();
+        if !parts
+            .clone()
+            .all(|part| matches!(part, Component::Normal(_)))
+        {
+            let list = out.join(LIST);
+            return Err(format!("{}: {address:?} is no file of a site", list.display()).into());
+        }
+        let file = out.join(address);
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(at(&file)(error)),
+            _ => {}
+        }
+        let folders = file.ancestors().skip(1).take(parts.count() - 1);
+        for folder in folders {
+            // One with other files stays.
+            let _ = fs::remove_dir(folder);
+        }
+    }
+    Ok(())
+}
+
+/// An error of the file system, with the path.
+fn at(path: &Path) -> impl Fn(io::Error) -> Box<dyn Error + Send + Sync> {
+    move |error| format!("{}: {error}", path.display()).into()
 }
 
 type Files = BTreeMap<String, Vec<u8>>;
@@ -94,12 +131,10 @@ fn build(root: &Path) -> Outcome<Files> {
         files.insert(library.address(path).to_owned(), html.into());
     }
     files.insert(FRONT.to_owned(), front::page(&library)?.into());
-    files.insert(
-        "search-index.js".to_owned(),
-        search::index(&library)?.into(),
-    );
+    files.insert(INDEX.to_owned(), search::index(&library)?.into());
     for path in library.attached() {
-        let content = fs::read(root.join(&path))?;
+        let file = root.join(&path);
+        let content = fs::read(&file).map_err(at(&file))?;
         files.insert(library::attached_address(&path), content);
     }
     files.extend(ASSETS.map(|(name, text)| (name.to_owned(), text.into())));

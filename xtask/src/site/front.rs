@@ -1,4 +1,5 @@
-//! The front page. Its words, commands and figure are the README's, so they cannot differ.
+//! The front page. Its title, first paragraph, commands and figure are the README's, so they cannot
+//! differ.
 
 use minijinja::{Value, context};
 use pulldown_cmark::{Event, Tag, TagEnd};

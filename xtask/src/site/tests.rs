@@ -150,16 +150,57 @@ fn a_broken_link_and_a_page_without_a_place_are_refused() {
     );
 }
 
+fn site(addresses: &[&str]) -> Files {
+    let files = addresses.iter();
+    files
+        .map(|it| ((*it).to_owned(), b"new".to_vec()))
+        .collect()
+}
+
 #[test]
-fn an_earlier_site_is_removed_and_other_files_are_refused() {
+fn an_earlier_site_is_replaced_and_files_beside_it_stay() {
     let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("mine"), "").unwrap();
-    assert!(make_room(directory.path()).is_err());
-    assert!(directory.path().join("mine").exists());
-    let site = tempfile::tempdir().unwrap();
-    for name in [FRONT, INDEX, "gone.html"] {
-        fs::write(site.path().join(name), "").unwrap();
+    let at = |name: &str| directory.path().join(name);
+    write(
+        directory.path(),
+        &site(&["index.html", "use/a.html", "old/b.html"]),
+    )
+    .unwrap();
+    fs::write(at("CNAME"), "").unwrap();
+    fs::write(at("use/mine"), "").unwrap();
+    // A file that an interrupted run did not write.
+    fs::remove_file(at("index.html")).unwrap();
+    write(directory.path(), &site(&["index.html", "use/c.html"])).unwrap();
+    let is_there = |name: &str| at(name).exists();
+    assert!(is_there("index.html") && is_there("use/c.html"));
+    assert!(!is_there("use/a.html") && !is_there("old"));
+    assert!(is_there("CNAME") && is_there("use/mine"));
+}
+
+#[test]
+fn a_directory_of_other_files_and_a_list_of_paths_elsewhere_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("index.html"), "mine").unwrap();
+    assert!(write(directory.path(), &site(&["index.html"])).is_err());
+    let kept = fs::read_to_string(directory.path().join("index.html")).unwrap();
+    assert_eq!(kept, "mine");
+    let out = directory.path().join("site");
+    write(&out, &site(&["index.html"])).unwrap();
+    for foreign in ["../index.html", "/etc/hosts", "a/../../index.html"] {
+        fs::write(out.join(LIST), foreign).unwrap();
+        let error = write(&out, &site(&["index.html"])).unwrap_err().to_string();
+        assert!(error.contains("is no file of a site"), "{error}");
     }
-    make_room(site.path()).unwrap();
-    assert_eq!(fs::read_dir(site.path()).unwrap().count(), 0);
+    assert!(directory.path().join("index.html").exists());
+}
+
+#[test]
+fn an_error_names_the_path() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    fs::write(&file, "").unwrap();
+    let error = write(&file, &site(&["index.html"]))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains(&file.display().to_string()), "{error}");
 }

@@ -12,7 +12,7 @@ pub struct Source {
 }
 
 const KINDS: [&str; 6] = ["rs", "proto", "toml", "md", "txt", "sh"];
-const SKIPPED: [&str; 4] = ["target", ".git", "corpus", "artifacts"];
+const SKIPPED: [&str; 5] = ["target", ".git", "corpus", "artifacts", "lab-results"];
 
 /// Every text file of ours, in the order of the paths.
 pub fn read(root: &Path) -> Outcome<Vec<Source>> {

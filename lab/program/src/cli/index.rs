@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::record::replace;
-use crate::report::index::{INDEX, Shelf, render};
+use crate::report::index::{INDEX, Shelf, is_index, render};
 use crate::report::{files, quantity};
 use crate::verdict::Exit;
 
@@ -13,7 +13,7 @@ The page is one file without scripts, and `.gitignore` names it: make it when yo
 
 Examples:
   inkstone-lab index                         lab/records/index.html
-  inkstone-lab index --pages                 also each record's page, so that all links work
+  inkstone-lab index --pages                 also each record's page, which the index then links
   inkstone-lab index --column p99            trends of the 99th percentile
   inkstone-lab index lab-results             of your own measurements")]
 pub struct Options {
@@ -32,19 +32,28 @@ pub struct Options {
 pub fn run(options: &Options) -> super::Outcome {
     let folder = &options.folder;
     let quantity = quantity::with_key(&options.column)?;
-    let shelf = Shelf::read(folder)?;
+    let mut shelf = Shelf::read(folder)?;
+    let out = folder.join(INDEX);
+    let shown = out.display();
+    if out.exists() && !is_index(&out) {
+        let what = format!(
+            "{shown} is no page of `inkstone-lab index`: move it away, or name another folder"
+        );
+        return Err(what.into());
+    }
     if options.pages {
         for filed in &shelf.records {
-            files::write_page(&filed.record, &folder.join(&filed.folder))?;
+            let written = files::write_page(&filed.record, &folder.join(&filed.folder));
+            shelf
+                .faults
+                .extend(written.err().map(|error| error.to_string()));
         }
     }
     let page = render(folder, &shelf, quantity)?;
-    let out = folder.join(INDEX);
-    let shown = out.display();
     replace(&out, page.as_bytes()).map_err(|error| format!("{shown}: {error}"))?;
     print_line!("{shown}: {} records", shelf.records.len());
     for fault in &shelf.faults {
-        print_error!("not read: {fault}");
+        print_error!("left out: {fault}");
     }
     Ok(match shelf.faults.is_empty() {
         true => Exit::Fine,

@@ -174,7 +174,7 @@ fn of_side(old: &Record, new: &Record, cell: &Cell, arm: &str, decides: bool) ->
             metric: metric.name.clone(),
             medians: found.medians.map(|it| quantity::shown(&metric.name, it)),
             runs: [values[0].len(), values[1].len()],
-            change: shown(&found),
+            change: change_of(&found),
             word: found.word(),
             decides: decides && metric.decides,
             is_worse: found.middle * metric.sign() < 0.0,
@@ -183,7 +183,8 @@ fn of_side(old: &Record, new: &Record, cell: &Cell, arm: &str, decides: bool) ->
     rows.collect()
 }
 
-fn shown(found: &Unpaired) -> String {
+/// The change with its interval, such as `+7 % [4, 10]`.
+pub(super) fn change_of(found: &Unpaired) -> String {
     change_within(
         percent(found.middle),
         percent(found.low),
@@ -205,7 +206,7 @@ fn ratio_row(old: &Record, new: &Record, cell: &Cell) -> Option<Row> {
         metric: "throughput".to_owned(),
         medians: found.medians.map(over),
         runs: [ratios[0].len(), ratios[1].len()],
-        change: shown(&found),
+        change: change_of(&found),
         word: found.word(),
         decides: true,
         is_worse: found.middle < 0.0,

@@ -1,7 +1,6 @@
 //! A page of all records in a folder: date, machine, commit, verdicts, links, and the trends
 //! of the rows that several records have.
 
-use std::cmp::Reverse;
 use std::path::Path;
 
 use minijinja::value::Serde;
@@ -86,13 +85,18 @@ fn title_of(text: &str, name: &str) -> String {
     heading.unwrap_or(name).to_owned()
 }
 
+/// Whether the file is a page that this module has made.
+pub fn is_index(file: &Path) -> bool {
+    std::fs::read_to_string(file).is_ok_and(|text| text.contains("inkstone-lab index"))
+}
+
 /// The page about the records in `folder`.
 pub fn render(folder: &Path, shelf: &Shelf, quantity: &Quantity) -> Result<String, ReportError> {
-    let mut newest: Vec<&Filed> = shelf.records.iter().collect();
-    newest.sort_by_key(|it| Reverse(it.record.started_unix_ms));
-    let records = newest.into_iter().map(|it| view(folder, it));
+    let newest = || shelf.records.iter().rev();
+    let with_summary = newest().filter(|it| folder.join(&it.folder).join(SUMMARY).exists());
     let variables = context! {
-        records => records.collect::<Vec<_>>(),
+        records => newest().map(|it| view(folder, it)).collect::<Vec<_>>(),
+        with_summary => with_summary.map(|it| it.folder.clone()).collect::<Vec<_>>(),
         pages => &shelf.pages,
         faults => &shelf.faults,
         quantity => Serde(quantity),

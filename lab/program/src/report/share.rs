@@ -101,6 +101,13 @@ pub fn render(
     wanted: &[String],
 ) -> Result<String, ReportError> {
     let cells = chosen(record, wanted)?;
+    if !record.valid_runs().any(|run| (quantity.of)(run).is_some()) {
+        let what = format!(
+            "no run has a value for `{}`: choose another --column",
+            quantity.key
+        );
+        return Err(ReportError::Impossible(what));
+    }
     let title = spread(wrapped(&record.title, TITLE_LETTERS), 42.0, TITLE_STEP);
     let mut y = below(&title, 42.0, TITLE_STEP) - 3.0;
     let subtitle = spread(subject(record, quantity), y, NOTE_STEP);
@@ -212,7 +219,7 @@ impl CellBars {
         let spreads = shown.iter().map(|side| quantity.over(&side.runs));
         let spreads: Vec<Option<Spread>> = spreads.collect();
         let band = spreads.first().copied().flatten().zip(line);
-        let band = band.and_then(|(spread, line)| band_of(&spread, line));
+        let band = band.and_then(|(spread, line)| line.band_around(spread.median));
         let scale = scale_of(&spreads, band);
         let band = band.map(|(from, to)| (scale.place(from), scale.place(to)));
         let top = y + NAME_HEIGHT;
@@ -242,13 +249,6 @@ fn scale_of(spreads: &[Option<Spread>], band: Option<(f64, f64)>) -> Scale {
     let most = most.filter(|it| it.is_finite()).fold(0.0, f64::max);
     let band = band.map_or(0.0, |(_, to)| to.min(most * BAND_SHARE_MAX));
     Scale::new(Spacing::Even, (0.0, most.max(band)), BARS)
-}
-
-/// Values that A may reach by chance.
-fn band_of(a: &Spread, line: &Line) -> Option<(f64, f64)> {
-    let band = line.band_log;
-    let is_shown = band > 0.0 && band.is_finite() && !line.band.is_empty();
-    is_shown.then(|| (a.median * (-band).exp(), a.median * band.exp()))
 }
 
 impl SideBar {

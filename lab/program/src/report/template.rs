@@ -6,7 +6,8 @@ use minijinja::{AutoEscape, Environment, Value, escape_formatter};
 use super::ReportError;
 
 /// The templates; the ending of a name decides how texts in it are escaped.
-const TEMPLATES: [(&str, &str); 9] = [
+const TEMPLATES: [(&str, &str); 10] = [
+    ("head.html", include_str!("templates/head.html")),
     ("report.html", include_str!("templates/report.html")),
     ("index.html", include_str!("templates/index.html")),
     ("pictures.html", include_str!("templates/pictures.html")),

@@ -13,15 +13,15 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use super::across::change_of;
 use super::alike::{other_facts, other_parts};
-use super::number::{change_within, short};
+use super::number::short;
 use super::quantity::{Quantity, Spread, THROUGHPUT};
 use super::sides::{Side, sides};
 use super::svg::LETTER_WIDTH;
 use super::svg::scale::{Scale, Spacing};
-use super::verdicts::{CellVerdicts, verdicts};
+use super::verdicts::{CellVerdicts, Line, verdicts};
 use crate::record::{ARM_A_AGAIN, Cell, Record, Run};
-use crate::statistics::log_ratio::percent;
 use crate::targets::UNDER_HANDOFF;
 use crate::verdict::{compare_unpaired, effect_min};
 
@@ -84,8 +84,8 @@ struct Found<'a> {
     filed: &'a Filed,
     side: Side<'a>,
     spread: Spread,
-    /// The A/A band as a logarithm.
-    band: Option<f64>,
+    /// Values that the side may reach by chance.
+    band: Option<(f64, f64)>,
 }
 
 /// The trends of a quantity, in the order of the newest record's rows. `records` are in the
@@ -114,7 +114,7 @@ fn found_in<'a>(filed: &'a Filed, quantity: &Quantity) -> Vec<Found<'a>> {
     let verdicts = verdicts(record);
     let cells = record.cells().into_iter();
     let found = cells.flat_map(|cell| {
-        let band = band(&verdicts, cell, quantity);
+        let line = line(&verdicts, cell, quantity);
         let mut shown = sides(record, cell);
         shown.retain(|side| side.arm != ARM_A_AGAIN && !side.is_ceiling());
         let found = shown.into_iter().filter_map(move |side| {
@@ -122,8 +122,8 @@ fn found_in<'a>(filed: &'a Filed, quantity: &Quantity) -> Vec<Found<'a>> {
             Some(Found {
                 filed,
                 side,
+                band: line.and_then(|line| line.band_around(spread.median)),
                 spread,
-                band,
             })
         });
         found.collect::<Vec<_>>()
@@ -131,13 +131,10 @@ fn found_in<'a>(filed: &'a Filed, quantity: &Quantity) -> Vec<Found<'a>> {
     found.collect()
 }
 
-fn band(verdicts: &[CellVerdicts], cell: &Cell, quantity: &Quantity) -> Option<f64> {
+fn line<'v>(verdicts: &'v [CellVerdicts], cell: &Cell, quantity: &Quantity) -> Option<&'v Line> {
     let verdict = verdicts.iter().find(|it| it.cell == cell.name)?;
-    let line = verdict
-        .lines
-        .iter()
-        .find(|it| it.metric == quantity.metric)?;
-    Some(line.band_log).filter(|band| *band > 0.0 && band.is_finite() && !line.band.is_empty())
+    let mut lines = verdict.lines.iter();
+    lines.find(|it| it.metric == quantity.metric)
 }
 
 fn is_same_row(one: &Found, other: &Found) -> bool {
@@ -167,7 +164,7 @@ fn trend(row: &[Found], quantity: &Quantity) -> Trend {
     let newest = &row[row.len() - 1];
     let ends = row
         .iter()
-        .map(|it| it.spread.most.max(band_of(it).map_or(0.0, |(_, to)| to)));
+        .map(|it| it.spread.most.max(it.band.map_or(0.0, |(_, to)| to)));
     let most = ends.filter(|it| it.is_finite()).fold(0.0, f64::max);
     let y = Scale::new(Spacing::Even, (0.0, most), UPWARDS);
     let x = Scale::new(Spacing::Even, (-0.5, row.len() as f64 - 0.5), ACROSS);
@@ -200,13 +197,6 @@ fn label(quantity: &Quantity, tick: f64) -> String {
     }
 }
 
-/// Values that the side may reach by chance.
-fn band_of(found: &Found) -> Option<(f64, f64)> {
-    let median = found.spread.median;
-    let band = found.band?;
-    Some((median * (-band).exp(), median * band.exp()))
-}
-
 fn point(found: &Found, newest: &Found, quantity: &Quantity, place: (f64, &Scale)) -> TrendPoint {
     let (x, y) = place;
     let spread = &found.spread;
@@ -228,7 +218,9 @@ fn point(found: &Found, newest: &Found, quantity: &Quantity, place: (f64, &Scale
         x,
         y: y.place(spread.median),
         range: (spread.least < spread.most).then(|| (y.place(spread.most), y.place(spread.least))),
-        band: band_of(found).map(|(from, to)| (y.place(to), y.place(from) - y.place(to))),
+        band: found
+            .band
+            .map(|(from, to)| (y.place(to), y.place(from) - y.place(to))),
     }
 }
 
@@ -256,20 +248,13 @@ fn sentence(row: &[Found], quantity: &Quantity) -> String {
         return "No earlier record is of this machine.".to_owned();
     };
     let values = [before, newest].map(|it| -> Vec<f64> {
-        it.side
-            .runs
-            .iter()
-            .filter_map(|run| (quantity.of)(run))
-            .collect()
+        let values = it.side.runs.iter().filter_map(|run| (quantity.of)(run));
+        values.filter(|value| *value > 0.0).collect()
     });
     let date = &before.filed.record.environment.date;
     match compare_unpaired(&values[0], &values[1], effect_min()) {
         None => format!("Too few runs to compare with {date}."),
-        Some(found) => {
-            let ends = [found.middle, found.low, found.high].map(percent);
-            let change = change_within(ends[0], ends[1], ends[2]);
-            format!("{change} since {date}: {}.", found.word())
-        }
+        Some(found) => format!("{} since {date}: {}.", change_of(&found), found.word()),
     }
 }
 

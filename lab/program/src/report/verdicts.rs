@@ -29,7 +29,7 @@ pub struct Line {
     pub band: String,
     /// The same as a logarithm; 0 without a copy.
     #[serde(skip)]
-    pub band_log: f64,
+    band_log: f64,
     /// Medians of A and B.
     pub medians: [String; 2],
     /// The next step, or the reason for a refusal; may be empty.
@@ -38,6 +38,15 @@ pub struct Line {
     pub decides: bool,
     /// The verdict as a sentence.
     pub sentence: String,
+}
+
+impl Line {
+    /// Values that a side with this median may reach by chance; `None` without a band.
+    pub fn band_around(&self, median: f64) -> Option<(f64, f64)> {
+        let band = self.band_log;
+        let is_shown = band > 0.0 && band.is_finite() && !self.band.is_empty();
+        is_shown.then(|| (median * (-band).exp(), median * band.exp()))
+    }
 }
 
 /// The verdicts of one cell.

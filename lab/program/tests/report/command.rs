@@ -203,3 +203,30 @@ fn index_names_a_damaged_record_and_shows_the_others() {
     assert!(page.contains("inkstone against etcd: durable put"));
     assert!(page.contains("bad/run.json.gz: this is no record"));
 }
+
+#[test]
+fn index_replaces_its_own_page_and_no_other() {
+    let folder = folder_with(&fixture::comparison(), "put");
+    let index = folder.path().join("index.html");
+    std::fs::write(&index, "a page of mine").unwrap();
+    let refused = lab(folder.path(), &["index", "."]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(errors_of(&refused).contains("is no page of `inkstone-lab index`"));
+    assert_eq!(std::fs::read_to_string(&index).unwrap(), "a page of mine");
+    std::fs::remove_file(&index).unwrap();
+    for _ in 0..2 {
+        let made = lab(folder.path(), &["index", "."]);
+        assert_eq!(made.status.code(), Some(0), "{}", errors_of(&made));
+    }
+}
+
+#[test]
+fn a_picture_of_a_quantity_that_no_run_has_is_refused() {
+    let mut record = fixture::comparison();
+    record.runs.iter_mut().for_each(|run| run.device = None);
+    let folder = folder_with(&record, "put");
+    let refused = lab(folder.path(), &["share", "put", "--column", "flushes"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", errors_of(&refused));
+    assert!(errors_of(&refused).contains("no run has a value for `flushes`"));
+    assert!(!folder.path().join("put/share.svg").exists());
+}

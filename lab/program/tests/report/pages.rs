@@ -2,6 +2,7 @@
 
 use lab::record::{Outcome, Record};
 use lab::report::quantity::THROUGHPUT;
+use lab::report::trends::{Filed, trends};
 use lab::report::{files, markdown, page, runs_csv, share, terminal, verdicts};
 use lab::verdict::Exit;
 
@@ -259,7 +260,12 @@ fn no_damage_makes_a_page_panic() {
             terminal::render(&record).unwrap();
             markdown::render(&record).unwrap();
             runs_csv::to_csv(&record).unwrap();
-            share::render(&record, THROUGHPUT, &[]).unwrap();
+            let _ = share::render(&record, THROUGHPUT, &[]);
+            let filed = |folder: &str| Filed {
+                folder: folder.to_owned(),
+                record: record.clone(),
+            };
+            trends(&[filed("a"), filed("b")], THROUGHPUT);
             shown += 1;
         }
     }

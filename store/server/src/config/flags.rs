@@ -259,7 +259,7 @@ static TABLE: &[Flag] = &[
     flag(Served, "enable-grpc-gateway", Boolean(|it, yes| it.http.gateway = yes), "true", "serve the calls of gRPC as JSON over HTTP and WebSocket under /v3/"),
     flag(Served, "enable-ui", Boolean(|it, yes| it.http.page = yes), "true", "serve a page for browsers at /ui: keys, watches, leases, members and users; it needs --enable-grpc-gateway"),
     flag(Served, "enable-pprof", Boolean(|it, yes| it.http.profiles |= yes), "false", "serve profiles at /debug/pprof/ on the client addresses; --log-level=debug does the same"),
-    flag(Served, "cors", Text(|it, list| { it.http.origins = names(list); Ok(()) }), "*", "origins that browsers may call from, comma-separated; * allows all"),
+    flag(Served, "cors", Text(|it, list| { it.http.origins = names(list); Ok(()) }), "*", "origins of browsers' pages that may call, comma-separated; * lets pages of all origins read, and change nothing"),
     flag(Served, "host-whitelist", Text(|it, list| { it.http.hosts = names(list); Ok(()) }), "*", "host names that HTTP clients may ask for, comma-separated; * allows all"),
     // Logging
     flag(Served, "log-level", Text(log_level), "info", "least severe level that is logged: debug, info, warn, error, panic or fatal"),
