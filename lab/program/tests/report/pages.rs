@@ -1,6 +1,6 @@
 //! Reports as page, Markdown and terminal output.
 
-use lab::record::{Outcome, Record};
+use lab::record::{LoadResult, Outcome, Record};
 use lab::report::quantity::THROUGHPUT;
 use lab::report::trends::{Filed, trends};
 use lab::report::{files, markdown, page, runs_csv, share, terminal, verdicts};
@@ -239,6 +239,19 @@ fn a_record_without_runs_is_shown_too() {
     assert!(markdown::render(&record).unwrap().contains("no run"));
     assert!(!terminal::render(&record).unwrap().is_empty());
     assert_eq!(verdicts::exit(&record), Exit::Inconclusive);
+}
+
+#[test]
+fn a_record_with_only_an_interrupted_run_is_shown_too() {
+    let mut record = fixture::noise_record();
+    record.runs.truncate(1);
+    let run = &mut record.runs[0];
+    run.outcome = Outcome::Interrupted;
+    run.load = LoadResult::default();
+    record.complete = false;
+    let page = page::render(&record).unwrap();
+    assert!(page.contains(r#"<div class="raw">"#));
+    assert!(!page.contains(r#"class="strip""#));
 }
 
 /// A text that still parses as a record after some bytes changed can be rendered.
