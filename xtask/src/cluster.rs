@@ -82,7 +82,7 @@ pub fn run(options: &Options) -> Outcome {
 async fn serve(cluster: &mut Cluster, layout: &Layout) -> Outcome {
     // An interruption ends this process, and the members with it.
     cluster.start_all()?;
-    println!("{}", page::page(&cluster.members, layout).await);
+    println!("{}", page::page(&cluster.members, layout));
     let ended = attend(&mut cluster.members).await;
     println!("\nstopping");
     for member in cluster.members.iter_mut().filter(|it| it.pid().is_some()) {
@@ -108,7 +108,7 @@ async fn attend(members: &mut [Member]) -> Outcome {
             _ = terminated.recv() => return Ok(()),
             Some(line) = lines.recv() => match line.trim() {
                 "quit" => return Ok(()),
-                line => obey(members, line).await?,
+                line => obey(members, line)?,
             },
             _ = looks.tick() => members.iter_mut().try_for_each(report_end)?,
         }
@@ -116,10 +116,10 @@ async fn attend(members: &mut [Member]) -> Outcome {
 }
 
 /// Executes a typed line.
-async fn obey(members: &mut [Member], line: &str) -> Outcome {
+fn obey(members: &mut [Member], line: &str) -> Outcome {
     let (verb, name) = line.split_once(' ').unwrap_or((line, ""));
     if line == "who" {
-        println!("{}", page::table(members).await);
+        println!("{}", page::table(members));
         return Ok(());
     }
     let Some(member) = members.iter_mut().find(|it| it.config.name == name.trim()) else {

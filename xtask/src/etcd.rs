@@ -10,7 +10,7 @@ use std::{
     process::Command,
 };
 
-use trials::etcd::{
+use chores::etcd::{
     END_TO_END_TESTS, TESTS_OF_ONE_NODE, TESTS_OF_THREE_NODES, directory, mixin, tests_folder,
 };
 

@@ -32,8 +32,8 @@ mod scheduler;
 mod site;
 mod tidy;
 
+use chores::{packages, process};
 use clap::{Parser, Subcommand};
-use trials::{packages, process};
 
 #[derive(Parser)]
 #[command(

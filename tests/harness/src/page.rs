@@ -1,4 +1,4 @@
-//! Pages that a server shows over HTTP: health, readiness, metrics.
+//! Pages that a server shows over HTTP (health, readiness, metrics), and calls in JSON.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Time limit for each part of an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// An answer to GET.
+/// An answer.
 #[derive(Debug)]
 pub struct Page {
     /// Status code, such as 200.
@@ -17,11 +17,26 @@ pub struct Page {
 
 /// Gets the page `path` of the server at `address` (`host:port`).
 pub fn get(address: &str, path: &str) -> io::Result<Page> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(ANSWER_MAX))?;
-    stream.set_write_timeout(Some(ANSWER_MAX))?;
     // With HTTP/1.0 the body is one piece, and ends with the connection.
     let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    exchange(address, &request, ANSWER_MAX)
+}
+
+/// Sends `body`, JSON, to the call `path` of the server at `address` (`host:port`); waits for
+/// each part of the answer at most `patience`.
+pub fn post(address: &str, path: &str, body: &str, patience: Duration) -> io::Result<Page> {
+    let request = format!(
+        "POST {path} HTTP/1.0\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    exchange(address, &request, patience)
+}
+
+fn exchange(address: &str, request: &str, patience: Duration) -> io::Result<Page> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
     stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;

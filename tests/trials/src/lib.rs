@@ -27,16 +27,13 @@
 pub mod attack;
 pub mod beside_ranges;
 mod bystander;
-pub mod etcd;
 pub mod http2;
 pub mod kv;
 mod logins;
 pub mod machine;
-pub mod packages;
 mod peaks;
 pub mod peer;
 pub mod peer_wire;
-pub mod process;
 pub mod requests;
 pub mod rolling_users;
 pub mod secure;
@@ -52,11 +49,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The error says what was wrong and how to reproduce it.
-pub type Outcome<T = ()> = Result<T, Error>;
-
-/// A text, or an error of a library.
-pub type Error = Box<dyn std::error::Error + Send + Sync>;
+pub use chores::{Error, Outcome};
 
 /// The programs that a trial runs.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use procfs::{CpuInfo, Current as _};
 
-use crate::process::{Outcome, capture, root};
+use chores::process::{Outcome, capture, root};
 
 /// Where and when something was measured.
 pub struct Machine {

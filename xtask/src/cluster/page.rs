@@ -2,11 +2,8 @@
 
 use std::{path::Path, time::Duration};
 
-use etcd_api::etcdserverpb::{
-    StatusRequest, StatusResponse, maintenance_client::MaintenanceClient,
-};
 use harness::Member;
-use tokio::time::timeout;
+use serde_json::Value;
 
 use crate::process::root;
 
@@ -18,7 +15,7 @@ pub const WORDS: &str = "\
 type  who | kill a | stop a | start a | quit   (a: any member)";
 
 /// The whole page.
-pub async fn page(members: &[Member], layout: &Layout) -> String {
+pub fn page(members: &[Member], layout: &Layout) -> String {
     let endpoints: Vec<&str> = members.iter().map(|it| it.config.client.as_str()).collect();
     let (first, last) = (endpoints[0], endpoints[endpoints.len() - 1]);
     let victim = &members[0];
@@ -47,7 +44,7 @@ Lose a member and have it back
 Data and logs are in {directory}; the next call goes on with them, --fresh
 creates a new cluster. Ctrl-C stops all members.
 {WORDS}",
-        table = table(members).await,
+        table = table(members),
         endpoints = endpoints.join(","),
         inkstone = short(&victim.program.binary),
         pid = victim.pid().unwrap_or_default(),
@@ -57,28 +54,27 @@ creates a new cluster. Ctrl-C stops all members.
 }
 
 /// A row for each member.
-pub async fn table(members: &[Member]) -> String {
+pub fn table(members: &[Member]) -> String {
     let mut text = format!(
         "  {:6} {:7} {:>8}  {:23} {:>6} {:>9}  log",
         "member", "", "process", "clients", "term", "revision"
     );
     for member in members {
-        let status = status(&member.config.client).await;
+        let status = status(&member.config.client);
         let leads = match &status {
-            Some(status) if status.leader == id(status) => "leads",
-            Some(status) if status.leader == 0 => "no lead",
+            Some(status) if status.leader.is_none() => "no lead",
+            Some(status) if status.leader == status.member => "leads",
             Some(_) => "follows",
             None => "is down",
         };
         let number = |number: Option<String>| number.unwrap_or_else(|| "-".to_owned());
-        let revision = |status: &StatusResponse| status.header.as_ref().map(|it| it.revision);
         text.push_str(&row(&[
             &member.config.name,
             leads,
             &number(member.pid().map(|pid| pid.to_string())),
             &format!("http://{}", member.config.client),
-            &number(status.as_ref().map(|status| status.raft_term.to_string())),
-            &number(status.as_ref().and_then(revision).map(|it| it.to_string())),
+            &number(status.as_ref().and_then(|status| status.term.clone())),
+            &number(status.as_ref().and_then(|status| status.revision.clone())),
             &short(&member.config.log),
         ]));
     }
@@ -90,19 +86,29 @@ fn row(cells: &[&str; 7]) -> String {
     format!("\n  {name:6} {leads:7} {process:>8}  {clients:23} {term:>6} {revision:>9}  {log}")
 }
 
-fn id(status: &StatusResponse) -> u64 {
-    status.header.as_ref().map_or(0, |header| header.member_id)
+/// Numbers of a member's answer to Status, as texts; JSON leaves zeros out.
+struct Status {
+    member: Option<String>,
+    leader: Option<String>,
+    term: Option<String>,
+    revision: Option<String>,
 }
 
-async fn status(client: &str) -> Option<StatusResponse> {
-    let ask = async {
-        let mut client = MaintenanceClient::connect(format!("http://{client}"))
-            .await
-            .ok()?;
-        let status = client.status(StatusRequest::default()).await.ok()?;
-        Some(status.into_inner())
+fn status(client: &str) -> Option<Status> {
+    let page = harness::page::post(client, "/v3/maintenance/status", "{}", STATUS_PATIENCE).ok()?;
+    let answer: Value = serde_json::from_str(&page.body).ok()?;
+    let number = |place: &str| {
+        answer
+            .pointer(place)
+            .and_then(Value::as_str)
+            .map(str::to_owned)
     };
-    timeout(STATUS_PATIENCE, ask).await.ok().flatten()
+    (page.status == 200).then(|| Status {
+        member: number("/header/member_id"),
+        leader: number("/leader"),
+        term: number("/raftTerm"),
+        revision: number("/header/revision"),
+    })
 }
 
 /// As seen from the root of the repository, where that is possible.

@@ -253,7 +253,7 @@ fn alerts(rules: &str) -> Vec<String> {
 
 /// The alert rules of etcd's mixin, unchanged, where its source and Jsonnet are installed.
 fn mixin(folder: &Path) -> Option<PathBuf> {
-    let source = trials::etcd::mixin();
+    let source = chores::etcd::mixin();
     if !source.exists() {
         eprintln!(
             "SKIPPED: etcd's mixin is not in {}; `cargo xtask etcd` gets it",

@@ -44,8 +44,9 @@ mod volume;
 mod walks;
 mod watch_beside_ranges;
 
+use chores::{etcd, packages, process};
 use clap::{Parser, Subcommand};
-use trials::{etcd, machine, packages, process, requests, servers};
+use trials::{machine, requests, servers};
 
 #[derive(Parser)]
 #[command(
