@@ -82,7 +82,8 @@ export class LeasesView {
   }
 
   #render() {
-    this.count.textContent = this.ids.length === 0 ? "" : this.ids.length === 1 ? "1 lease" : `${grouped(this.ids.length)} leases`;
+    this.count.textContent =
+      this.ids.length === 0 ? "" : this.ids.length === 1 ? "1 lease" : `${grouped(this.ids.length)} leases`;
     if (this.ids.length === 0) {
       fill(
         this.box,

@@ -2,7 +2,16 @@
 // names: a page of it where nothing begins with the text, more only when the user asks.
 
 import { range } from "./api.js";
-import { concat, escaped, fromBase64, parseEscaped, rangeOfPrefix, shown, toBase64 } from "./bytes.js";
+import {
+  concat,
+  escaped,
+  fromBase64,
+  overlap,
+  parseEscaped,
+  rangeOfPrefix,
+  shown,
+  toBase64,
+} from "./bytes.js";
 import { button, el, empty, fill, notice } from "./dom.js";
 import { grouped } from "./figures.js";
 import { link } from "./address.js";
@@ -37,7 +46,12 @@ export class Search {
     this.results = el("div", { id: "results", hidden: true, "data-test": "results" });
   }
 
-  clear() {
+  close() {
+    clearTimeout(this.timer);
+    this.abort?.abort();
+  }
+
+  #clear() {
     this.input.value = "";
     this.#typed();
   }
@@ -54,7 +68,7 @@ export class Search {
   #pressed(event) {
     if (event.key === "Escape") {
       event.preventDefault();
-      this.clear();
+      this.#clear();
     }
     if (event.key === "ArrowDown") {
       event.preventDefault();
@@ -181,11 +195,6 @@ export class Search {
 
 function hint() {
   return el("p", { class: "muted small" }, "Keys often begin with “/”. Enter also searches inside names.");
-}
-
-function overlap(a, b) {
-  const shorter = Math.min(a.length, b.length);
-  return a.subarray(0, shorter).every((byte, at) => byte === b[at]);
 }
 
 // Bytes as a string with one character for each byte.
