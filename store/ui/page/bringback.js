@@ -4,7 +4,8 @@
 import { range } from "./api.js";
 import { fromBase64, shown, toBase64 } from "./bytes.js";
 import { compareValues, differenceView } from "./difference.js";
-import { confirm, el, notice, toast } from "./dom.js";
+import { confirm } from "./dialog.js";
+import { el, notice, toast } from "./dom.js";
 import { grouped } from "./figures.js";
 import { putIfSeen } from "./txn.js";
 

@@ -13,6 +13,7 @@ import {
   toAddress,
   toHex,
 } from "./bytes.js";
+import { ask } from "./dialog.js";
 import { compareValues, differenceView } from "./difference.js";
 import { button, el, fill, notice } from "./dom.js";
 import { grouped } from "./figures.js";
@@ -63,7 +64,8 @@ export class Editor {
       input: () => this.#keep(),
       keydown: (event) => this.#pressed(event),
     });
-    this.area.value = draft?.text ?? FORMS[this.form].write(this.original);
+    this.unchanged = FORMS[this.form].write(this.original);
+    this.area.value = draft?.text ?? this.unchanged;
     this.choice = el(
       "select",
       { id: "editor-form", "aria-label": "Form of the value", change: () => this.#convert() },
@@ -72,6 +74,7 @@ export class Editor {
     this.choice.value = this.form;
     this.problem = el("div", { class: "stack" });
     this.save = button("Save", { class: "primary", id: "save" }, () => this.#save());
+    this.cancel = button("Cancel", { id: "cancel" }, () => this.#cancel());
     this.element = el(
       "div",
       { class: "editor" },
@@ -81,7 +84,7 @@ export class Editor {
         "div",
         { class: "actions" },
         this.save,
-        button("Cancel", { id: "cancel" }, () => this.#cancel()),
+        this.cancel,
         el("label", { class: "spaced" }, "Written as ", this.choice),
       ),
       this.problem,
@@ -119,8 +122,11 @@ export class Editor {
     }
   }
 
+  // A text that is that of the value is no draft.
   #keep() {
-    drafts.set(draftName(this.key), { text: this.area.value, form: this.form, seen: this.seen });
+    const text = this.area.value;
+    if (text === this.unchanged) drafts.delete(draftName(this.key));
+    else drafts.set(draftName(this.key), { text, form: this.form, seen: this.seen });
   }
 
   #bytes() {
@@ -134,7 +140,9 @@ export class Editor {
       if (wanted === "text" && !isPlainText(bytes))
         throw new Error("The value has bytes that a text field would change or hide.");
       this.form = wanted;
+      this.unchanged = FORMS[wanted].write(this.original);
       this.area.value = FORMS[wanted].write(bytes);
+      this.#keep();
       fill(this.problem);
     } catch (error) {
       this.choice.value = this.form;
@@ -147,8 +155,15 @@ export class Editor {
     this.closed();
   }
 
+  // While a text is on its way it stays as it is.
+  #setSaving(isSaving) {
+    this.area.readOnly = isSaving;
+    for (const control of [this.save, this.cancel, this.choice]) control.disabled = isSaving;
+  }
+
   async #save() {
-    this.save.disabled = true;
+    if (this.save.disabled) return;
+    this.#setSaving(true);
     try {
       const value = this.#bytes();
       if (this.#breaksJson(value)) return;
@@ -165,7 +180,7 @@ export class Editor {
     } catch (error) {
       fill(this.problem, notice("bad", error.ofChange ?? error.message));
     } finally {
-      this.save.disabled = false;
+      this.#setSaving(false);
     }
   }
 
@@ -214,60 +229,51 @@ export class Editor {
 
 // Asks for the name of a new key; resolves to it, or null.
 export function askForNewKey(prefix) {
-  return new Promise((resolve) => {
-    const problem = el("div");
-    const name = el("input", {
-      id: "new-key-name",
-      type: "text",
-      autocomplete: "off",
-      autocapitalize: "off",
-      spellcheck: "false",
-      "aria-label": "Name of the new key",
-    });
-    name.value = escaped(prefix);
-    const dialog = el("dialog", { "aria-labelledby": "new-key-title" });
-    const finish = (key) => {
-      dialog.close();
-      dialog.remove();
-      resolve(key);
-    };
-    const submit = (event) => {
-      event.preventDefault();
-      try {
-        const key = parseEscaped(name.value);
-        if (key.length === 0) throw new Error("A key needs a name.");
-        if (!mayWrite(key)) throw new Error("Your user may not write this key.");
-        finish(key);
-      } catch (error) {
-        fill(problem, notice("bad", error.message));
-      }
-    };
-    dialog.append(
-      el(
-        "form",
-        { submit },
-        el("h2", { id: "new-key-title" }, "New key"),
-        name,
-        el(
-          "p",
-          { class: "muted small" },
-          "Bytes that cannot be typed are written as \\x00, a backslash as \\\\.",
-        ),
-        problem,
-        el(
-          "div",
-          { class: "actions end" },
-          button("Cancel", {}, () => finish(null)),
-          el("button", { class: "primary", id: "new-key-go" }, "Write its value"),
-        ),
-      ),
-    );
-    dialog.addEventListener("cancel", (event) => {
-      event.preventDefault();
-      finish(null);
-    });
-    document.body.append(dialog);
-    dialog.showModal();
-    name.setSelectionRange(name.value.length, name.value.length);
+  const problem = el("div");
+  const name = el("input", {
+    id: "new-key-name",
+    type: "text",
+    autocomplete: "off",
+    autocapitalize: "off",
+    spellcheck: "false",
+    autofocus: true,
+    "aria-label": "Name of the new key",
   });
+  name.value = escaped(prefix);
+  const submit = (event, finish) => {
+    event.preventDefault();
+    try {
+      finish(nameOfNewKey(name.value));
+    } catch (error) {
+      fill(problem, notice("bad", error.message));
+    }
+  };
+  const key = ask("New key", "new-key-dialog", (finish) =>
+    el(
+      "form",
+      { submit: (event) => submit(event, finish) },
+      name,
+      el(
+        "p",
+        { class: "muted small" },
+        "Bytes that cannot be typed are written as \\x00, a backslash as \\\\.",
+      ),
+      problem,
+      el(
+        "div",
+        { class: "actions end" },
+        button("Cancel", {}, () => finish(null)),
+        el("button", { class: "primary", id: "new-key-go" }, "Write its value"),
+      ),
+    ),
+  );
+  name.setSelectionRange(name.value.length, name.value.length);
+  return key;
+}
+
+function nameOfNewKey(text) {
+  const key = parseEscaped(text);
+  if (key.length === 0) throw new Error("A key needs a name.");
+  if (!mayWrite(key)) throw new Error("Your user may not write this key.");
+  return key;
 }
