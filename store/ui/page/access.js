@@ -72,10 +72,10 @@ async function userRoles(name) {
 }
 
 function userRow({ name, roles }) {
-  const link = (role) =>
+  const badge = (role) =>
     el("a", { class: "badge accent", href: "#/access", click: (event) => scrollToRole(event, role) }, role);
   const none = el("span", { class: "muted" }, "none: this user may do nothing");
-  const cell = roles.length === 0 ? none : roles.map((role) => [link(role), " "]);
+  const cell = roles.length === 0 ? none : roles.map((role) => [badge(role), " "]);
   return row([el("bdi", {}, name), cell], { "data-test": "user", "data-name": name });
 }
 

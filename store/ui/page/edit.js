@@ -92,8 +92,8 @@ export class Editor {
         "p",
         { class: "muted small" },
         this.seen === "0"
-          ? "The key is created only if it is still not there."
-          : `Saved only if the key is still at revision ${grouped(this.seen)}. Ctrl+Enter saves.`,
+          ? "The key is created only if it is still not there. Ctrl+Enter saves."
+          : `The text is saved only if the key is still at revision ${grouped(this.seen)}. Ctrl+Enter saves.`,
       ),
     );
   }
@@ -194,7 +194,7 @@ export class Editor {
     this.save.textContent = "Save all the same";
     fill(
       this.problem,
-      notice("bad", "The value was JSON, and what you wrote is not. Mend it, or save it all the same."),
+      notice("bad", "The value was JSON, and your text is not. Correct it, or save it all the same."),
     );
     return true;
   }
@@ -203,8 +203,8 @@ export class Editor {
     const current = now ? fromBase64(now.value) : new Uint8Array(0);
     const compared = await compareValues(current, value);
     const text = now
-      ? `Not saved: the key was changed since you saw it, from revision ${grouped(this.seen)} to ${grouped(now.mod_revision)}. From its value now to yours:`
-      : "Not saved: the key was deleted since you saw it. From nothing to your value:";
+      ? `The text is not saved: the key was changed since you saw it, from revision ${grouped(this.seen)} to ${grouped(now.mod_revision)}. From its value now to yours:`
+      : "The text is not saved: the key was deleted since you saw it. From nothing to your value:";
     fill(
       this.problem,
       el("div", { class: "notice bad", role: "alert", "data-test": "conflict" }, text),

@@ -130,8 +130,8 @@ export class KeyPane {
       content.append(
         notice(
           "note",
-          "There is a text here that you have not saved. ",
-          button("Go on with it", {}, () => this.#renderEditor(content)),
+          "You have a text for this key that is not saved. ",
+          button("Continue editing", {}, () => this.#renderEditor(content)),
         ),
       );
     content.append(new ValueView(this.key, fromBase64(this.kv.value)).element);
@@ -238,7 +238,7 @@ export class KeyPane {
   #actions() {
     if (!this.kv) return null;
     if (!mayWrite(this.key))
-      return el("span", { class: "muted small" }, "Your user may read this key, not change it.");
+      return el("span", { class: "muted small" }, "Your user may read this key and not change it.");
     if (this.revision)
       return button("Bring this value back", { class: "primary", "data-test": "bring-back" }, () =>
         this.#bringBack(),
@@ -297,7 +297,7 @@ export class KeyPane {
     try {
       const { done, revision } = await deleteIfSeen({ key: this.key, seen });
       if (done) toast(`Deleted with revision ${grouped(revision)}.`);
-      else toast("Not deleted: the key changed since you saw it.", "bad");
+      else toast("The key is not deleted: it changed since you saw it.", "bad");
       await this.load();
     } catch (error) {
       toast(error.ofChange ?? error.message, "bad");

@@ -34,7 +34,7 @@ export class LeasesView {
         el(
           "p",
           { class: "muted" },
-          "A lease ends when its client no longer renews it; its keys are deleted with it.",
+          "A lease ends when its client no longer renews it. The store then deletes its keys.",
         ),
         this.box,
       ),
@@ -133,7 +133,7 @@ export class LeasesView {
       [
         name,
         { cell: [time, bar], class: "figure" },
-        { cell: humanSeconds(lease.granted), class: "figure", title: `${grouped(lease.granted)} seconds` },
+        { cell: humanSeconds(lease.granted), class: "figure", title: counted(lease.granted, "second") },
         { cell: grouped(lease.keys.length), class: "figure" },
         keyList(lease.keys),
         button(

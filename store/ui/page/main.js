@@ -1,7 +1,7 @@
 // The frame: which view is shown, the user at the right, and the sign-in when a call asks for it.
 
 import { CallError, token, userName } from "./api.js";
-import { address, go } from "./address.js";
+import { address } from "./address.js";
 import { button, el, empty, failure, fill } from "./dom.js";
 import { KeysView } from "./keys.js";
 import { loadSession, session, signOut } from "./session.js";

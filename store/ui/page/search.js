@@ -13,7 +13,7 @@ import {
   toBase64,
 } from "./bytes.js";
 import { button, el, empty, fill, notice } from "./dom.js";
-import { grouped } from "./figures.js";
+import { counted } from "./figures.js";
 import { link } from "./address.js";
 import { startingPoints } from "./session.js";
 
@@ -111,10 +111,8 @@ export class Search {
       if (text.length > 1) await this.#walk(text, signal, undefined, WALK_PAGE);
       return;
     }
-    const head =
-      total === 1
-        ? "1 key begins with that"
-        : `${grouped(total)} keys begin with that${total > found.length ? `, the first ${found.length}:` : ":"}`;
+    const cut = total > found.length ? `, the first ${found.length}:` : ":";
+    const head = `${counted(total, "key begins", "keys begin")} with that${cut}`;
     fill(this.results, el("p", { class: "muted", role: "status" }, head), this.#list(found, text), walk);
   }
 
@@ -140,14 +138,14 @@ export class Search {
       place.seen += keys.length;
       place.from = answer.more ? concat(keys[keys.length - 1], ZERO) : null;
       if (!answer.more) place.point += 1;
-      progress.textContent = `Searching… ${grouped(place.seen)} names so far`;
+      progress.textContent = `Searching… ${counted(place.seen, "name")} so far`;
     }
     this.#walked(found, text, place, place.point >= points.length);
   }
 
   #walked(found, text, place, complete) {
-    const seen = `${grouped(place.seen)} names searched`;
-    const head = found.length === 1 ? "1 name contains that" : `${grouped(found.length)} names contain that`;
+    const seen = `${counted(place.seen, "name")} searched`;
+    const head = `${counted(found.length, "name contains", "names contain")} that`;
     const more = complete
       ? null
       : button("Search on", { class: "wide", "data-test": "search-on" }, () =>

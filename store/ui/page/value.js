@@ -3,7 +3,7 @@
 import { escaped, hexLines, isMostlyHidden, nodes, ofText, textOf, toHex } from "./bytes.js";
 import { button, el, fill, notice, toast } from "./dom.js";
 import { saveFile } from "./file.js";
-import { grouped, humanBytes } from "./figures.js";
+import { counted, humanBytes } from "./figures.js";
 import { parseJson, writeJson } from "./json.js";
 import { decodeKubernetes, encryption, isEncrypted, isKubernetes } from "./kubernetes.js";
 import { turns } from "./turns.js";
@@ -161,7 +161,10 @@ export class ValueView {
       return [note ? notice("note", note) : "", textView(ofText(writeYaml(value)), "yaml")];
     } catch (error) {
       return [
-        notice("note", `This begins as an object of Kubernetes but cannot be read as one: ${error.message}.`),
+        notice(
+          "note",
+          `The value begins as an object of Kubernetes but cannot be read as one: ${error.message}.`,
+        ),
         hexView(this.bytes),
       ];
     }
@@ -242,12 +245,12 @@ function hexView(bytes) {
   );
   let at = HEX_LINES * 16;
   if (at >= bytes.length) return box;
-  const more = button(`Show ${HEX_LINES} lines more`, {}, () => {
+  const more = button(`Show ${HEX_LINES} more lines`, {}, () => {
     box.append("\n" + hexLines(bytes, at, HEX_LINES).join("\n"));
     at += HEX_LINES * 16;
     if (at >= bytes.length) note.remove();
   });
-  const note = el("div", { class: "cut" }, `${grouped(bytes.length)} bytes. `, more);
+  const note = el("div", { class: "cut" }, `${counted(bytes.length, "byte")}. `, more);
   return el("div", {}, box, note);
 }
 
