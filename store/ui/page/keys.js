@@ -127,8 +127,9 @@ export class KeysView {
       );
   }
 
+  // The tree says by itself which level it cannot open.
   async #reveal(name) {
-    if (name) await this.tree.reveal(name).catch(() => this.tree.mark(null));
+    if (name) await this.tree.reveal(name).catch(() => {});
   }
 
   #treeNotes(points, rev) {

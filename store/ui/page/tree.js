@@ -68,15 +68,16 @@ export class Tree {
 
   // Opens the levels above a key, as far as they are loaded, and marks it.
   async reveal(key) {
+    if (this.current && !equal(this.current.name, key)) this.mark(null);
     let level = this.roots.flatMap((node) => (node.item ? [node] : (node.children ?? [])));
     for (;;) {
       const exact = level.find((node) => equal(node.name, key));
       if (exact) {
-        await this.open(exact);
-        return this.mark(exact);
+        this.mark(exact);
+        return this.open(exact);
       }
       const above = level.find((node) => node.isPrefix && startsWith(key, node.name));
-      if (!above) return this.mark(null);
+      if (!above) return;
       await this.open(above);
       level = above.children ?? [];
     }
@@ -97,7 +98,7 @@ export class Tree {
     const wasOpen = node.isOpen;
     if (!wasOpen) this.#setOpen(node, true);
     if (node.children !== null) {
-      if (!wasOpen) this.#follow(node).catch((error) => this.#failed(node, error));
+      if (!wasOpen) this.#follow(node).catch((error) => this.#showProblem(node, error));
       return;
     }
     node.item?.setAttribute("aria-busy", "true");
@@ -105,6 +106,7 @@ export class Tree {
       await this.#once(node, () => this.#fetch(node));
     } catch (error) {
       this.#setOpen(node, false);
+      this.#showProblem(node, error);
       throw error;
     } finally {
       node.item?.removeAttribute("aria-busy");
@@ -310,7 +312,7 @@ export class Tree {
     else this.#choose(item.node);
   }
 
-  async #choose(node) {
+  #choose(node) {
     this.mark(node);
     if (node.isPrefix && node.isOpen && node === this.chosen) {
       this.close(node);
@@ -318,14 +320,15 @@ export class Tree {
     }
     this.chosen = node;
     this.selected(node);
-    try {
-      await this.open(node);
-    } catch (error) {
-      this.#failed(node, error);
-    }
+    this.#openByUser(node);
   }
 
-  #failed(node, error) {
+  // A level that cannot be opened says so in its place.
+  #openByUser(node) {
+    this.open(node).catch(() => {});
+  }
+
+  #showProblem(node, error) {
     node.problem?.remove();
     node.problem = el("div", { class: "tree-note bad", role: "alert" }, error.sentence ?? error.message);
     node.item?.append(node.problem);
@@ -345,7 +348,7 @@ export class Tree {
       ArrowRight: () => {
         if (!node?.isPrefix) return;
         if (node.isOpen) this.#focus(node.group?.querySelector("[role=treeitem]"));
-        else this.open(node).catch((error) => this.#failed(node, error));
+        else this.#openByUser(node);
       },
       ArrowLeft: () => {
         if (node?.isOpen && node.item) this.close(node);
