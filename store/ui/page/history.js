@@ -52,6 +52,7 @@ export class HistoryView {
 
   // Reads more versions. What fails leaves those that are shown, and offers the same again.
   async #read(text, task) {
+    this.measuring();
     fill(this.foot, el("p", { class: "muted small", role: "status" }, text));
     try {
       await task();
