@@ -53,6 +53,8 @@ export class ClusterView {
     } catch (error) {
       if (!(error instanceof CallError)) throw error;
       if (!isNewest() || error.needsSignIn) return;
+      // Without a connection, old figures stay.
+      if (error.code === 14 && this.before) return;
       const parts = await lessOf(error);
       if (isNewest()) fill(this.box, parts);
     }

@@ -55,11 +55,14 @@ export class KeysView {
     this.view = el("div", { class: "keys-view" }, this.side, this.pane);
     fill(main, this.view);
     this.end = every(() => this.#poll());
+    this.onScroll = () => this.tree.refresh(this.tree.newest).catch(() => {});
+    document.addEventListener("scrollend", this.onScroll, { capture: true });
   }
 
   close() {
     this.turn();
     this.end();
+    document.removeEventListener("scrollend", this.onScroll, { capture: true });
     this.search.close();
     this.time.close();
     this.keyPane?.close();

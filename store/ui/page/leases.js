@@ -69,6 +69,8 @@ export class LeasesView {
       this.#render();
     } catch (error) {
       if (!isNewest() || error.needsSignIn) return;
+      // Without a connection, old figures stay.
+      if (error.code === 14 && this.box.hasChildNodes()) return;
       fill(
         this.box,
         failure(error.sentence ?? error.message, () => this.#load()),
