@@ -36,7 +36,7 @@ export class KeysView {
     this.tree = new Tree({ selected: (node) => this.#selected(node) });
     this.search = new Search({ changed: (active) => this.#searching(active) });
     this.time = new TimeBar({ changed: (rev) => go("keys", { ...this.params, rev }, { replace: true }) });
-    this.place = el("div", { class: "tree-box" }, this.tree.element);
+    this.place = el("div", { class: "tree-box" });
     this.pane = el("section", { id: "pane", "aria-label": "Key" });
     this.side = el(
       "section",

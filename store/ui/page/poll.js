@@ -6,6 +6,8 @@ import { CallError } from "./api.js";
 const INTERVAL = 5000; // ms
 const RESTS = 100;
 const REST_MAX = 30_000; // ms
+// Events of the window after which the task is run at once.
+const REASONS = ["online", "store-changed"];
 
 // Returns a function that ends the repetition. `task` is called with no request of its own under way.
 export function every(task, interval = INTERVAL) {
@@ -32,12 +34,12 @@ export function every(task, interval = INTERVAL) {
   };
   // `run` does nothing but end the timer while the page is hidden.
   document.addEventListener("visibilitychange", run);
-  addEventListener("online", run);
+  for (const reason of REASONS) addEventListener(reason, run);
   schedule(interval);
   return () => {
     ended = true;
     clearTimeout(timer);
     document.removeEventListener("visibilitychange", run);
-    removeEventListener("online", run);
+    for (const reason of REASONS) removeEventListener(reason, run);
   };
 }
