@@ -118,7 +118,7 @@ export class KeysView {
     }
   }
 
-  // A compacted revision stays away; everything else is tried again by the next poll.
+  // The next poll tries again, except a compacted revision, which does not come back.
   #loadFailed(rev, error) {
     this.shownRev = error.compacted ? rev : undefined;
     this.time.show(rev);

@@ -10,7 +10,7 @@ const EVERYTHING = { prefix: new Uint8Array(0), single: false };
 // authentication: "off", "on", or "unknown" until the server has said it.
 export const session = { authentication: "unknown", user: null, root: false, permissions: [] };
 
-// What was known stays away until all of it is there: a failed call leaves no rights behind.
+// Assigns nothing before all answers are there, so that a failed call leaves no rights behind.
 export async function loadSession() {
   session.authentication = "unknown";
   const user = userName();

@@ -89,7 +89,7 @@ export class Tree {
     if (!node?.item) return;
     node.item.setAttribute("aria-selected", "true");
     this.#focusable(node.item);
-    node.item.scrollIntoView({ block: "nearest" });
+    node.row.scrollIntoView({ block: "nearest" });
   }
 
   // Opens a level: with the children that it has, which are then asked for again if the store moved on.
@@ -127,7 +127,7 @@ export class Tree {
     if (!isOpen) node.group?.remove();
   }
 
-  // One call for a level at a time; what is asked for while it is under way gets its answer.
+  // Runs one task of a level at a time. A caller that comes while one is under way gets its result.
   #once(node, task) {
     node.loading ??= task().finally(() => (node.loading = null));
     return node.loading;
@@ -204,7 +204,7 @@ export class Tree {
     return node;
   }
 
-  // Ends a level: a row that gets more of it, or a note that there is nothing in it.
+  // Sets the last row of a level: one that loads more children, or a note that there are none.
   #setFoot(node, next) {
     if (next && node.foot?.next === next) return;
     node.foot?.remove();
@@ -323,7 +323,6 @@ export class Tree {
     this.#openByUser(node);
   }
 
-  // A level that cannot be opened says so in its place.
   #openByUser(node) {
     this.open(node).catch(() => {});
   }

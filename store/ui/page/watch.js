@@ -195,8 +195,8 @@ export class WatchView {
     else this.#stop();
   }
 
-  // The watch goes on behind the last event that it took. The header's revision may be ahead of the events that
-  // are still to come, except in the answer that the watch exists: it begins behind that one.
+  // The watch goes on behind the last event that it took: the header's revision may be ahead of events that are still
+  // to come. A watch without events goes on behind the revision at which it was created.
   #take({ header, created, canceled, compact_revision, cancel_reason, events = [] }) {
     if (compact_revision && compact_revision !== "0") throw new Compacted(BigInt(compact_revision));
     if (canceled) throw refusal(cancel_reason ?? "");
