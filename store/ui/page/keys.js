@@ -181,7 +181,8 @@ export class KeysView {
     if (this.params.rev || this.loading) return;
     if (wasEmpty ? moved : this.tree.isEmpty()) await this.#load(null);
     this.seen = now;
-    if (moved && this.params.prefix) this.#showPrefix(this.params.prefix, null);
+    const { key, prefix } = this.params;
+    if (moved && prefix && !key) this.#showPrefix(prefix, null);
   }
 
   #searching(active) {
@@ -204,6 +205,7 @@ export class KeysView {
       if (isNewest()) this.#showPrefix(params.prefix, rev);
       return;
     }
+    this.tree.mark(null);
     fill(
       this.pane,
       empty(

@@ -370,6 +370,20 @@ fn a_view_that_does_not_exist_is_said() {
 }
 
 #[test]
+fn a_first_load_that_fails_is_tried_again() {
+    let server = small_store(&[]);
+    in_browser(&server, "", |tab| {
+        let blocked = json!({"urls": ["*/v3/inkstone/children"]});
+        tab.call("Network.setBlockedURLs", &blocked);
+        tab.go("about:blank");
+        tab.go(&server.page("#/keys"));
+        tab.see("[data-test=try-again]");
+        tab.call("Network.setBlockedURLs", &json!({"urls": []}));
+        tab.see(&node("plain"));
+    });
+}
+
+#[test]
 fn a_long_tree_scrolls_beside_the_value() {
     let server = Server::start(&[]);
     let puts = "(async () => {
