@@ -183,7 +183,7 @@ export class WatchView {
     this.abort = null;
     if (error instanceof Compacted) {
       this.next = error.revision;
-      const text = `Compaction removed events before revision ${grouped(error.revision)}; they are missing here.`;
+      const text = `Compaction removed revisions before ${grouped(error.revision)}: events of them may be missing here.`;
       fill(this.problem, notice("note", text));
       this.retry = setTimeout(() => this.#resume(), RETRY_AFTER);
       return;
