@@ -3,15 +3,17 @@
 import { call, CallError } from "./api.js";
 import { link } from "./address.js";
 import { cli } from "./cli.js";
-import { concat, endOfPrefix, equal, shown, toBase64 } from "./bytes.js";
-import { command, el, empty, fill, notice, row, table } from "./dom.js";
+import { concat, endOfPrefix, equal, isOpenEnd, shown, toBase64 } from "./bytes.js";
+import { command, el, empty, failure, fill, notice, row, table } from "./dom.js";
 import { count } from "./figures.js";
-import { permissionOf, session } from "./session.js";
+import { isEverything, permissionOf, session } from "./session.js";
+import { turns } from "./turns.js";
 
 const SHOWN_MAX = 200;
 
 export class AccessView {
   constructor(main) {
+    this.turn = turns(); // of loads
     this.box = el("div", { class: "stack", id: "access" });
     fill(
       main,
@@ -19,83 +21,67 @@ export class AccessView {
     );
   }
 
-  close() {}
-
-  async update() {
-    if (session.authentication !== "on") {
-      fill(this.box, noUsers());
-      if (!(await anyUsers())) return;
-    }
-    try {
-      const everything = session.authentication !== "on" || session.root;
-      const { users } = everything ? await call("auth/user/list") : { users: [session.user] };
-      const withRoles = await Promise.all(
-        (users ?? [])
-          .slice(0, SHOWN_MAX)
-          .map(async (name) => ({ name, ...(await call("auth/user/get", { name })) })),
-      );
-      const names = everything
-        ? ((await call("auth/role/list")).roles ?? [])
-        : [...new Set(withRoles.flatMap(({ roles = [] }) => roles))];
-      const roles = await Promise.all(names.slice(0, SHOWN_MAX).map(rolePermissions));
-      await this.#render(withRoles, roles, everything);
-    } catch (error) {
-      if (!(error instanceof CallError)) throw error;
-      if (!error.needsSignIn) fill(this.box, notice("bad", error.sentence));
-    }
+  close() {
+    this.turn();
   }
 
-  async #render(users, roles, everything) {
-    const content = session.authentication === "on" ? [] : [noUsers()];
-    if (!everything)
-      content.push(
-        notice("note", `You are ${session.user}: you see your own roles. The user root sees all users.`),
-      );
-    content.push(
-      el("h2", {}, "Users"),
-      table(
-        "Users",
-        ["User", "Roles"],
-        users.map(({ name, roles: own = [] }) =>
-          row(
-            [
-              el("bdi", {}, name),
-              own.length === 0
-                ? el("span", { class: "muted" }, "none: this user may do nothing")
-                : own.map((role) => [
-                    el(
-                      "a",
-                      {
-                        class: "badge accent",
-                        href: "#/access",
-                        click: (event) => scrollToRole(event, role),
-                      },
-                      role,
-                    ),
-                    " ",
-                  ]),
-            ],
-            { "data-test": "user", "data-name": name },
-          ),
-        ),
-      ),
-    );
-    if (users.length === SHOWN_MAX) content.push(onlyFirst("users"));
-    content.push(el("h2", {}, "Roles"));
-    if (roles.length === 0)
-      content.push(empty("No roles", "A role is made with ", el("code", {}, "inkstone role add NAME"), "."));
-    for (const role of roles) content.push(await roleCard(role));
-    if (roles.length === SHOWN_MAX) content.push(onlyFirst("roles"));
-    fill(this.box, ...content);
+  async update() {
+    const isNewest = this.turn();
+    let content;
+    try {
+      content = await contentOf();
+    } catch (error) {
+      if (!(error instanceof CallError)) throw error;
+      if (error.needsSignIn) return;
+      content = failure(error.sentence, () => this.update());
+    }
+    if (isNewest()) fill(this.box, content);
   }
 }
 
-function onlyFirst(what) {
-  return el(
-    "p",
-    { class: "muted small" },
-    `The first ${SHOWN_MAX} ${what} are shown; inkstone ${what.slice(0, -1)} list names all.`,
-  );
+async function contentOf() {
+  const isOn = session.authentication === "on";
+  if (!isOn && !(await anyUsers())) return noUsers();
+  const everything = !isOn || session.root;
+  const { users = [] } = everything ? await call("auth/user/list") : { users: [session.user] };
+  const found = await Promise.all(users.slice(0, SHOWN_MAX).map(userRoles));
+  const names = everything
+    ? ((await call("auth/role/list")).roles ?? [])
+    : [...new Set(found.flatMap(({ roles }) => roles))];
+  const roles = await Promise.all(names.slice(0, SHOWN_MAX).map(rolePermissions));
+  return [
+    isOn ? null : noUsers(),
+    everything
+      ? null
+      : notice("note", `You are ${session.user}: you see your own roles. The user root sees all users.`),
+    el("h2", {}, "Users"),
+    table("Users", ["User", "Roles"], found.map(userRow)),
+    users.length > SHOWN_MAX ? onlyFirst("user") : null,
+    el("h2", {}, "Roles"),
+    names.length === 0
+      ? empty("No roles", "This command makes one: ", el("code", {}, cli("role add NAME")), ".")
+      : null,
+    await Promise.all(roles.map(roleCard)),
+    names.length > SHOWN_MAX ? onlyFirst("role") : null,
+  ];
+}
+
+async function userRoles(name) {
+  const { roles = [] } = await call("auth/user/get", { name });
+  return { name, roles };
+}
+
+function userRow({ name, roles }) {
+  const badge = (role) =>
+    el("a", { class: "badge accent", href: "#/access", click: (event) => scrollToRole(event, role) }, role);
+  const none = el("span", { class: "muted" }, "none: this user may do nothing");
+  const cell = roles.length === 0 ? none : roles.map((role) => [badge(role), " "]);
+  return row([el("bdi", {}, name), cell], { "data-test": "user", "data-name": name });
+}
+
+function onlyFirst(word) {
+  const text = `The first ${SHOWN_MAX} ${word}s are shown. This command names all: `;
+  return el("p", { class: "muted small" }, text, el("code", {}, cli(`${word} list`)), ".");
 }
 
 async function anyUsers() {
@@ -110,7 +96,7 @@ function noUsers() {
   return el(
     "div",
     { class: "card stack" },
-    notice("note", "Sign-in is off: whatever reaches this port may read and change everything."),
+    notice("note", "Sign-in is off: each client that reaches this port may read and change everything."),
     el(
       "p",
       { class: "muted" },
@@ -178,11 +164,10 @@ function isPrefix({ key, end }) {
 function extent(permission) {
   const { key, end } = permission;
   if (end === null) return ["the key ", el("a", { href: link("keys", { key }) }, shown(key))];
-  const open = end.length === 1 && end[0] === 0;
-  if (open && key.length <= 1 && (key[0] ?? 0) === 0) return "every key";
+  if (isEverything(permission)) return "every key";
   if (isPrefix(permission))
     return ["keys that begin with ", el("a", { href: link("keys", { prefix: key }) }, shown(key))];
-  return open
+  return isOpenEnd(end)
     ? ["keys from ", shown(key), " on"]
     : ["keys from ", shown(key), " up to, without, ", shown(end)];
 }

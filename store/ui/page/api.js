@@ -55,11 +55,6 @@ export class CallError extends Error {
     return this.code === 11 && /compacted/.test(this.message);
   }
 
-  // The call is one that this server does not have.
-  get missing() {
-    return this.code === 12 || (this.code === 5 && !/etcdserver/.test(this.message));
-  }
-
   // One sentence for the user, about a change that was asked for.
   get ofChange() {
     if (this.code !== 14) return this.sentence;
@@ -68,6 +63,7 @@ export class CallError extends Error {
 
   // One sentence for the user.
   get sentence() {
+    if (this.compacted) return "This revision is no longer kept: compaction removed it.";
     if (this.code === 14) return `The server does not answer (${this.message}).`;
     if (this.forbidden) return `Your user may not do that: ${this.message}.`;
     return `${this.message} (${this.codeName})`;
@@ -153,28 +149,44 @@ export async function call(path, body = {}, { signal } = {}) {
   try {
     return await response.json();
   } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new CallError(14, "the answer broke off");
+    brokenOff(error);
   }
+}
+
+function brokenOff(error) {
+  if (error.name === "AbortError") throw error;
+  throw new CallError(14, "the answer broke off");
 }
 
 // Calls `take` with each message of a stream; returns when the stream ends. The body is a request or a list.
 export async function stream(path, body, { signal, take }) {
   const response = await post(path, body, signal);
   const reader = response.body.getReader();
+  try {
+    await takeLines(reader, signal, take);
+  } catch (error) {
+    // The server would send the rest otherwise.
+    reader.cancel().catch(() => {});
+    throw error;
+  }
+}
+
+async function takeLines(reader, signal, take) {
   const decoder = new TextDecoder();
   let parts = [];
   for (;;) {
-    const { done, value } = await reader.read();
+    const { done, value } = await reader.read().catch(brokenOff);
     if (done) break;
     const lines = decoder.decode(value, { stream: true }).split("\n");
     for (const [at, line] of lines.entries()) {
       parts.push(line);
       if (at === lines.length - 1) break;
+      signal.throwIfAborted();
       await takeLine(parts.join(""), take);
       parts = [];
     }
   }
+  signal.throwIfAborted();
   await takeLine(parts.join(""), take);
 }
 

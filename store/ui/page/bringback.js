@@ -4,7 +4,8 @@
 import { range } from "./api.js";
 import { fromBase64, shown, toBase64 } from "./bytes.js";
 import { compareValues, differenceView } from "./difference.js";
-import { confirm, el, notice, toast } from "./dom.js";
+import { confirm } from "./dialog.js";
+import { el, notice, toast } from "./dom.js";
 import { grouped } from "./figures.js";
 import { putIfSeen } from "./txn.js";
 
@@ -43,6 +44,6 @@ async function ask(key, value, revision, now) {
   if (!sure) return false;
   const { done, revision: made } = await putIfSeen({ key, seen, value, keepLease: Boolean(now?.lease) });
   if (done) toast(`Brought back, as revision ${grouped(made)}.`);
-  else toast("Not brought back: the key changed since you saw it. Try again.", "bad");
+  else toast("The value is not brought back: the key changed since you saw it. Try again.", "bad");
   return done;
 }

@@ -48,6 +48,9 @@ const NAMES = {
 // With more runs than this, escapes are not marked, so that the page stays quick.
 const RUNS_MARKED_MAX = 8000;
 
+// Two digits for a byte.
+export const hexOf = (byte) => byte.toString(16).padStart(2, "0");
+
 export function fromBase64(text) {
   if (!text) return new Uint8Array(0);
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
@@ -85,6 +88,9 @@ export function startsWith(bytes, prefix) {
   return bytes.length >= prefix.length && prefix.every((byte, at) => byte === bytes[at]);
 }
 
+// Whether keys with one prefix may be keys with the other.
+export const overlap = (a, b) => startsWith(a, b) || startsWith(b, a);
+
 export function compare(a, b) {
   const shorter = Math.min(a.length, b.length);
   for (let at = 0; at < shorter; at++) if (a[at] !== b[at]) return a[at] - b[at];
@@ -116,12 +122,15 @@ export function endOfPrefix(prefix) {
   return new Uint8Array([0]);
 }
 
+// Whether the end of a range means that it has none.
+export const isOpenEnd = (end) => end.length === 1 && end[0] === 0;
+
 // Bytes as a part of the page's address, and back.
 export function toAddress(bytes) {
   let text = "";
   for (const byte of bytes) {
     const plain = /[A-Za-z0-9_.~\/:@-]/.test(String.fromCharCode(byte));
-    text += plain ? String.fromCharCode(byte) : "%" + byte.toString(16).padStart(2, "0");
+    text += plain ? String.fromCharCode(byte) : "%" + hexOf(byte);
   }
   return text;
 }
@@ -143,7 +152,7 @@ export function fromAddress(text) {
 }
 
 // Splits bytes into runs: {text} as it is, or {escape, title}. With `lines`, line feed and tab are text.
-export function runs(bytes, lines = false) {
+function runs(bytes, lines = false) {
   const hidden = lines ? HIDDEN_IN_TEXT : HIDDEN;
   const text = textOf(bytes);
   if (text !== null) return runsOfText(text, hidden);
@@ -171,13 +180,13 @@ function runsOfText(text, hidden) {
 function escapeOfCharacter(character) {
   const point = character.codePointAt(0);
   const hex = point.toString(16);
-  const escape = point < 0x80 ? "\\x" + hex.padStart(2, "0") : `\\u{${hex}}`;
+  const escape = point < 0x80 ? "\\x" + hexOf(point) : `\\u{${hex}}`;
   const name = NAMES[point] ?? (point < 0xa0 ? "control character" : "invisible character");
   return { escape, title: `${name}, U+${hex.toUpperCase().padStart(4, "0")}` };
 }
 
 function escapeOfByte(byte) {
-  return { escape: "\\x" + byte.toString(16).padStart(2, "0"), title: "a byte that is not UTF-8" };
+  return { escape: "\\x" + hexOf(byte), title: "a byte that is not UTF-8" };
 }
 
 // The parts of bytes that are UTF-8 as {text}, each other byte as {byte}.
@@ -208,8 +217,8 @@ function sequenceLength(bytes, at) {
 }
 
 // Bytes as nodes: text and marked escapes, kept apart from the direction of the text around them.
-export function shown(bytes, { lines = false, tag = "bdi", className = "bytes" } = {}) {
-  return el(tag, { class: className, dir: "ltr" }, nodes(bytes, lines));
+export function shown(bytes, className = "bytes") {
+  return el("bdi", { class: className, dir: "ltr" }, nodes(bytes));
 }
 
 export function nodes(bytes, lines = false) {
@@ -295,7 +304,7 @@ export function hexLines(bytes, from = 0, lines = Infinity) {
   const end = Math.min(bytes.length, from + lines * HEX_LINE);
   for (let at = from; at < end; at += HEX_LINE) {
     const line = bytes.subarray(at, Math.min(at + HEX_LINE, bytes.length));
-    const hex = Array.from(line, (byte) => byte.toString(16).padStart(2, "0"));
+    const hex = Array.from(line, hexOf);
     const left = hex.slice(0, 8).join(" ");
     const right = hex.slice(8).join(" ");
     const ascii = Array.from(line, (byte) => (byte > 31 && byte < 127 ? String.fromCharCode(byte) : "·"));
@@ -316,7 +325,7 @@ export function toHex(bytes) {
   const lines = [];
   for (let at = 0; at < bytes.length; at += HEX_LINE) {
     const line = bytes.subarray(at, at + HEX_LINE);
-    lines.push(Array.from(line, (byte) => byte.toString(16).padStart(2, "0")).join(" "));
+    lines.push(Array.from(line, hexOf).join(" "));
   }
   return lines.join("\n");
 }

@@ -2,10 +2,12 @@
 // server that is asked knows its own figures, and of the others what it sees of them.
 
 import { call, CallError } from "./api.js";
-import { el, fill, notice, row, table } from "./dom.js";
-import { bytes, grouped, hexId, humanBytes, humanSeconds } from "./figures.js";
+import { cli } from "./cli.js";
+import { el, fill, meter, notice, refill, row, table } from "./dom.js";
+import { bytes, counted, grouped, hexId, humanBytes, humanSeconds } from "./figures.js";
 import { fact } from "./keys.js";
 import { every } from "./poll.js";
+import { turns } from "./turns.js";
 
 // A member with more entries than this to catch up is called slow.
 const SLOW_ENTRIES = 1000;
@@ -25,6 +27,7 @@ const RATES = {
 export class ClusterView {
   constructor(main) {
     this.before = null;
+    this.turn = turns(); // of loads
     this.box = el("div", { class: "stack", id: "cluster" });
     fill(
       main,
@@ -35,6 +38,7 @@ export class ClusterView {
 
   close() {
     this.end();
+    this.turn();
   }
 
   async update() {
@@ -42,53 +46,59 @@ export class ClusterView {
   }
 
   async #load() {
+    const isNewest = this.turn();
     try {
       const now = { ...(await call("inkstone/overview")), at: performance.now() };
-      const before = this.before;
-      this.before = now;
-      now.members = (now.members ?? []).sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
-      now.roundTrips = roundTrips(now, before);
-      now.stuck = new Set(before ? stuckMembers(now, before) : []);
-      fill(
-        this.box,
-        verdicts(now).map(([kind, ...text]) => notice(kind, ...text)),
-        membersTable(now),
-        ownFigures(now, before),
-      );
+      if (isNewest()) this.#render(now);
     } catch (error) {
       if (!(error instanceof CallError)) throw error;
-      if (!error.needsSignIn) await this.#showLess(error);
+      if (!isNewest() || error.needsSignIn) return;
+      // Without a connection, old figures stay.
+      if (error.code === 14 && this.before) return;
+      const parts = await lessOf(error);
+      if (isNewest()) fill(this.box, parts);
     }
   }
 
-  // The same by etcd's own calls, where the overview is refused or unknown.
-  async #showLess(error) {
-    const parts = [
-      notice(
-        "note",
-        `The overview is not to be had: ${error.message}. This is what the list of members says.`,
-      ),
-    ];
-    try {
-      const { members = [] } = await call("cluster/member/list");
-      parts.push(
-        table(
-          "Members",
-          ["Member", "ID", "Client URLs"],
-          members.map((member) =>
-            row([
-              el("bdi", {}, member.name ?? "not started"),
-              el("code", {}, hexId(member.ID)),
-              (member.clientURLs ?? []).join(", "),
-            ]),
-          ),
-        ),
-      );
-    } catch (refused) {
-      parts.push(notice("bad", refused.sentence ?? refused.message));
-    }
-    fill(this.box, parts);
+  #render(now) {
+    const before = this.before && countsOn(now, this.before) ? this.before : null;
+    this.before = now;
+    now.members = (now.members ?? []).sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
+    now.roundTrips = roundTrips(now, before);
+    now.stuck = new Set(before ? stuckMembers(now, before) : []);
+    refill(
+      this.box,
+      verdicts(now).map(([kind, ...text]) => notice(kind, ...text)),
+      membersTable(now),
+      ownFigures(now, before),
+    );
   }
+}
+
+// The members by etcd's own call, where the overview is refused or unknown.
+async function lessOf(error) {
+  const head = notice(
+    "note",
+    `The server gives no overview: ${error.message}. The list of members says less.`,
+  );
+  try {
+    const { members = [] } = await call("cluster/member/list");
+    return [head, table("Members", ["Member", "ID", "Client URLs"], members.map(plainRow))];
+  } catch (refused) {
+    return [head, notice("bad", refused.sentence ?? refused.message)];
+  }
+}
+
+const plainRow = ({ name, ID, clientURLs = [] }) =>
+  row([el("bdi", {}, name ?? "not started"), el("code", {}, hexId(ID)), clientURLs.join(", ")]);
+
+// Whether both answers are of the same run of the same server: its counters begin at 0 when it starts.
+function countsOn(now, before) {
+  const selfOf = ({ members = [] }) => members.find(({ is_self }) => is_self)?.id;
+  const uptime = ({ process }) => Number(process?.uptime_seconds ?? 0);
+  const counters = Object.keys(RATES);
+  const isLower = counters.some((name) => Number(now.load?.[name] ?? 0) < Number(before.load?.[name] ?? 0));
+  return selfOf(now) === selfOf(before) && uptime(now) >= uptime(before) && !isLower;
 }
 
 const nameOf = (member) => member.name || hexId(member.id);
@@ -126,11 +136,13 @@ function roundTrips(now, before) {
   return found;
 }
 
+const entries = (number) => counted(number, "entry", "entries");
+
 function slowness(member, overview) {
   if (!member.is_connected) return "not connected";
   const lag = lagOf(member, overview) ?? 0;
-  if (overview.stuck.has(member.id)) return `receives nothing, ${grouped(lag)} entries behind`;
-  if (lag > SLOW_ENTRIES) return `${grouped(lag)} entries behind`;
+  if (overview.stuck.has(member.id)) return `receives nothing, ${entries(lag)} behind`;
+  if (lag > SLOW_ENTRIES) return `${entries(lag)} behind`;
   const times = [...overview.roundTrips.values()];
   const time = overview.roundTrips.get(member.id) ?? 0;
   if (time > SLOW_ROUND_TRIP && time > SLOW_TIMES * Math.min(...times))
@@ -157,10 +169,10 @@ function verdicts(overview) {
   if (full > NEARLY_FULL)
     all.push([
       "note",
-      `The store uses ${Math.round(full * 100)} % of its quota. At 100 % it takes no more puts: compact old revisions, or raise --quota-backend-bytes.`,
+      `The store uses ${Math.round(full * 100)} % of its quota. At 100 % it refuses puts: compact old revisions, or raise --quota-backend-bytes.`,
     ]);
   if (!members.some(({ is_leader }) => is_leader))
-    all.push(["bad", "There is no leader: the cluster takes no writes."]);
+    all.push(["bad", "There is no leader: the cluster refuses writes."]);
   if (all.length === 0)
     all.push([
       "good",
@@ -174,9 +186,9 @@ function verdicts(overview) {
 function alarmText(alarm, member) {
   const where = member ? ` at ${nameOf(member)}` : "";
   if (alarm === "NOSPACE")
-    return `Alarm NOSPACE${where}: no room, so puts are refused. Compact or delete, then inkstone alarm disarm.`;
+    return `Alarm NOSPACE${where}: there is no room, so puts are refused. Compact or delete, then run ${cli("alarm disarm")}.`;
   if (alarm === "CORRUPT")
-    return `Alarm CORRUPT${where}: members have different data. See “damage” in the documentation.`;
+    return `Alarm CORRUPT${where}: the members have different data. See “damage” in the documentation.`;
   return `Alarm ${alarm}${where}.`;
 }
 
@@ -312,14 +324,12 @@ const figure = (text, title) => el("span", { class: "figure", title }, text);
 function filled(name, used, most, noun = "") {
   if (used === undefined || used === null) return fact(name, "–");
   if (!most) return fact(name, bytes(used), " ", el("span", { class: "muted" }, noun ? `no ${noun}` : ""));
-  const bar = el("span");
   const part = share(used, most);
-  bar.style.width = `${Math.min(100, part * 100)}%`;
   return fact(
     name,
     bytes(used),
     el("span", { class: "muted" }, ` of ${humanBytes(most)}${noun ? ` ${noun}` : ""}`),
-    el("div", { class: part > NEARLY_FULL ? "meter low" : "meter", "aria-hidden": "true" }, bar),
+    meter(part, { isLow: part > NEARLY_FULL }),
   );
 }
 
@@ -357,7 +367,7 @@ function flushTimes(load, before) {
   const recent = Number(load.flushes ?? 0) > Number(before?.flushes ?? Infinity);
   const base = recent ? before : {};
   const total = Number(load.flushes ?? 0) - Number(base.flushes ?? 0);
-  const note = `${grouped(total)} flushes ${recent ? "since the last look" : "since the start"}`;
+  const note = `${counted(total, "flush", "flushes")} ${recent ? "since the last look" : "since the start"}`;
   if (total === 0) return { mean: "–", most: "–", note };
   const mean = (Number(load.flush_seconds ?? 0) - Number(base.flush_seconds ?? 0)) / total;
   const within = (bucket, at) =>

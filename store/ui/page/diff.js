@@ -79,7 +79,7 @@ function walkBack(traces, a, b) {
 }
 
 // Parts of a difference with some lines of context; a part between them is {skipped: number}.
-export function withContext(all, context = 3) {
+export function withContext(all, context) {
   const near = new Uint8Array(all.length);
   for (const [at, one] of all.entries()) {
     if (one.kind === "same") continue;

@@ -4,7 +4,7 @@
 import { nodes, ofText } from "./bytes.js";
 import { button, el, fill } from "./dom.js";
 import { difference, withContext } from "./diff.js";
-import { grouped } from "./figures.js";
+import { counted } from "./figures.js";
 import { linesOf } from "./value.js";
 
 const LINES_SHOWN_MAX = 2000;
@@ -27,9 +27,9 @@ export function sizeOfChange({ added, removed }) {
   return el(
     "span",
     { class: "change-size" },
-    el("span", { class: "plus", title: `${grouped(added)} lines added` }, `+${added}`),
+    el("span", { class: "plus", title: `${counted(added, "line")} added` }, `+${added}`),
     " ",
-    el("span", { class: "minus", title: `${grouped(removed)} lines removed` }, `−${removed}`),
+    el("span", { class: "minus", title: `${counted(removed, "line")} removed` }, `−${removed}`),
   );
 }
 
@@ -71,7 +71,7 @@ export function differenceView(compared) {
 
 function lineOf({ skipped, kind, line, a, b }, showAll) {
   if (skipped) {
-    const text = `${grouped(skipped)} lines ${showAll ? "that are equal" : "more"}`;
+    const text = showAll ? counted(skipped, "equal line") : counted(skipped, "more line");
     return el(
       "tr",
       { class: "skipped" },

@@ -21,6 +21,22 @@ export function fill(box, ...content) {
   );
 }
 
+// Replaces what is in a box, and leaves the focus on the element that takes the place of the focused one.
+export function refill(box, ...content) {
+  const focused = box.contains(document.activeElement) ? focusName(document.activeElement) : null;
+  fill(box, ...content);
+  if (focused === null) return;
+  const same = [...box.querySelectorAll("a, button, [tabindex]")].find((one) => focusName(one) === focused);
+  same?.focus({ preventScroll: true });
+}
+
+// Buttons with the same text differ by `data-focus`.
+function focusName(element) {
+  const { dataset } = element;
+  const name = dataset.focus ?? element.getAttribute("href") ?? element.getAttribute("aria-label");
+  return `${element.tagName} ${name ?? element.textContent}`;
+}
+
 export function button(text, attributes, action) {
   return el("button", { type: "button", ...attributes, click: action }, text);
 }
@@ -37,7 +53,7 @@ export function row(cells, attributes = {}) {
 
 // A table in a box that scrolls by itself, so that the page never does sideways. The roles are written out
 // because a narrow screen shows rows as lists, and browsers then forget that it is a table.
-export function table(name, heads, rows, attributes = {}) {
+export function table(name, heads, rows) {
   const head = heads.map((text) => {
     const figure = text.startsWith("#");
     return el(
@@ -52,7 +68,7 @@ export function table(name, heads, rows, attributes = {}) {
     { class: "table-box", tabindex: "0", role: "region", "aria-label": name },
     el(
       "table",
-      { role: "table", ...attributes },
+      { role: "table" },
       el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, head)),
       el("tbody", { role: "rowgroup" }, rows),
     ),
@@ -70,8 +86,25 @@ export function empty(title, ...text) {
   return el("div", { class: "empty" }, el("p", { class: "empty-title" }, title), el("p", {}, ...text));
 }
 
+// A bar that is filled to a share between 0 and 1.
+export function meter(share, { isLow = false, least = 0 } = {}) {
+  const bar = el("div", { class: "meter", "aria-hidden": "true" }, el("span"));
+  fillMeter(bar, Math.max(least, share), isLow);
+  return bar;
+}
+
+export function fillMeter(bar, share, isLow) {
+  bar.firstChild.style.width = `${100 * Math.min(1, Math.max(0, share))}%`;
+  bar.classList.toggle("low", isLow);
+}
+
 export function notice(kind, ...content) {
   return el("div", { class: `notice ${kind}`, role: kind === "bad" ? "alert" : "status" }, ...content);
+}
+
+// Something that failed, and a button that does it again.
+export function failure(text, again) {
+  return notice("bad", text, " ", button("Try again", { "data-test": "try-again" }, again));
 }
 
 // Says something for some seconds, also to screen readers.
@@ -82,36 +115,6 @@ export function toast(text, kind = "good") {
   box.append(item);
   while (box.children.length > 4) box.firstChild.remove();
   setTimeout(() => item.remove(), kind === "bad" ? 12000 : 6000);
-}
-
-// Asks in a modal dialog; resolves to true when the user agrees. `content` is nodes.
-export function confirm({ title, content, agree, danger = false, test }) {
-  return new Promise((resolve) => {
-    const dialog = el("dialog", { "aria-labelledby": "confirm-title", "data-test": test ?? "confirm" });
-    const finish = (answer) => {
-      dialog.close();
-      dialog.remove();
-      resolve(answer);
-    };
-    dialog.append(
-      el("h2", { id: "confirm-title" }, title),
-      el("div", { class: "dialog-content" }, content),
-      el(
-        "div",
-        { class: "actions end" },
-        button("Cancel", { "data-test": "confirm-no" }, () => finish(false)),
-        button(agree, { class: danger ? "danger" : "primary", "data-test": "confirm-yes" }, () =>
-          finish(true),
-        ),
-      ),
-    );
-    dialog.addEventListener("cancel", (event) => {
-      event.preventDefault();
-      finish(false);
-    });
-    document.body.append(dialog);
-    dialog.showModal();
-  });
 }
 
 let copies = 0;

@@ -13,6 +13,7 @@ import {
   toAddress,
   toHex,
 } from "./bytes.js";
+import { ask } from "./dialog.js";
 import { compareValues, differenceView } from "./difference.js";
 import { button, el, fill, notice } from "./dom.js";
 import { grouped } from "./figures.js";
@@ -63,7 +64,8 @@ export class Editor {
       input: () => this.#keep(),
       keydown: (event) => this.#pressed(event),
     });
-    this.area.value = draft?.text ?? FORMS[this.form].write(this.original);
+    this.unchanged = FORMS[this.form].write(this.original);
+    this.area.value = draft?.text ?? this.unchanged;
     this.choice = el(
       "select",
       { id: "editor-form", "aria-label": "Form of the value", change: () => this.#convert() },
@@ -72,6 +74,7 @@ export class Editor {
     this.choice.value = this.form;
     this.problem = el("div", { class: "stack" });
     this.save = button("Save", { class: "primary", id: "save" }, () => this.#save());
+    this.cancel = button("Cancel", { id: "cancel" }, () => this.#cancel());
     this.element = el(
       "div",
       { class: "editor" },
@@ -81,7 +84,7 @@ export class Editor {
         "div",
         { class: "actions" },
         this.save,
-        button("Cancel", { id: "cancel" }, () => this.#cancel()),
+        this.cancel,
         el("label", { class: "spaced" }, "Written as ", this.choice),
       ),
       this.problem,
@@ -89,8 +92,8 @@ export class Editor {
         "p",
         { class: "muted small" },
         this.seen === "0"
-          ? "The key is created only if it is still not there."
-          : `Saved only if the key is still at revision ${grouped(this.seen)}. Ctrl+Enter saves.`,
+          ? "The key is created only if it is still not there. Ctrl+Enter saves."
+          : `The text is saved only if the key is still at revision ${grouped(this.seen)}. Ctrl+Enter saves.`,
       ),
     );
   }
@@ -119,8 +122,11 @@ export class Editor {
     }
   }
 
+  // A text that is that of the value is no draft.
   #keep() {
-    drafts.set(draftName(this.key), { text: this.area.value, form: this.form, seen: this.seen });
+    const text = this.area.value;
+    if (text === this.unchanged) drafts.delete(draftName(this.key));
+    else drafts.set(draftName(this.key), { text, form: this.form, seen: this.seen });
   }
 
   #bytes() {
@@ -134,7 +140,9 @@ export class Editor {
       if (wanted === "text" && !isPlainText(bytes))
         throw new Error("The value has bytes that a text field would change or hide.");
       this.form = wanted;
+      this.unchanged = FORMS[wanted].write(this.original);
       this.area.value = FORMS[wanted].write(bytes);
+      this.#keep();
       fill(this.problem);
     } catch (error) {
       this.choice.value = this.form;
@@ -147,8 +155,15 @@ export class Editor {
     this.closed();
   }
 
+  // While a text is on its way it stays as it is.
+  #setSaving(isSaving) {
+    this.area.readOnly = isSaving;
+    for (const control of [this.save, this.cancel, this.choice]) control.disabled = isSaving;
+  }
+
   async #save() {
-    this.save.disabled = true;
+    if (this.save.disabled) return;
+    this.#setSaving(true);
     try {
       const value = this.#bytes();
       if (this.#breaksJson(value)) return;
@@ -165,7 +180,7 @@ export class Editor {
     } catch (error) {
       fill(this.problem, notice("bad", error.ofChange ?? error.message));
     } finally {
-      this.save.disabled = false;
+      this.#setSaving(false);
     }
   }
 
@@ -179,7 +194,7 @@ export class Editor {
     this.save.textContent = "Save all the same";
     fill(
       this.problem,
-      notice("bad", "The value was JSON, and what you wrote is not. Mend it, or save it all the same."),
+      notice("bad", "The value was JSON, and your text is not. Correct it, or save it all the same."),
     );
     return true;
   }
@@ -188,8 +203,8 @@ export class Editor {
     const current = now ? fromBase64(now.value) : new Uint8Array(0);
     const compared = await compareValues(current, value);
     const text = now
-      ? `Not saved: the key was changed since you saw it, from revision ${grouped(this.seen)} to ${grouped(now.mod_revision)}. From its value now to yours:`
-      : "Not saved: the key was deleted since you saw it. From nothing to your value:";
+      ? `The text is not saved: the key was changed since you saw it, from revision ${grouped(this.seen)} to ${grouped(now.mod_revision)}. From its value now to yours:`
+      : "The text is not saved: the key was deleted since you saw it. From nothing to your value:";
     fill(
       this.problem,
       el("div", { class: "notice bad", role: "alert", "data-test": "conflict" }, text),
@@ -214,60 +229,51 @@ export class Editor {
 
 // Asks for the name of a new key; resolves to it, or null.
 export function askForNewKey(prefix) {
-  return new Promise((resolve) => {
-    const problem = el("div");
-    const name = el("input", {
-      id: "new-key-name",
-      type: "text",
-      autocomplete: "off",
-      autocapitalize: "off",
-      spellcheck: "false",
-      "aria-label": "Name of the new key",
-    });
-    name.value = escaped(prefix);
-    const dialog = el("dialog", { "aria-labelledby": "new-key-title" });
-    const finish = (key) => {
-      dialog.close();
-      dialog.remove();
-      resolve(key);
-    };
-    const submit = (event) => {
-      event.preventDefault();
-      try {
-        const key = parseEscaped(name.value);
-        if (key.length === 0) throw new Error("A key needs a name.");
-        if (!mayWrite(key)) throw new Error("Your user may not write this key.");
-        finish(key);
-      } catch (error) {
-        fill(problem, notice("bad", error.message));
-      }
-    };
-    dialog.append(
-      el(
-        "form",
-        { submit },
-        el("h2", { id: "new-key-title" }, "New key"),
-        name,
-        el(
-          "p",
-          { class: "muted small" },
-          "Bytes that cannot be typed are written as \\x00, a backslash as \\\\.",
-        ),
-        problem,
-        el(
-          "div",
-          { class: "actions end" },
-          button("Cancel", {}, () => finish(null)),
-          el("button", { class: "primary", id: "new-key-go" }, "Write its value"),
-        ),
-      ),
-    );
-    dialog.addEventListener("cancel", (event) => {
-      event.preventDefault();
-      finish(null);
-    });
-    document.body.append(dialog);
-    dialog.showModal();
-    name.setSelectionRange(name.value.length, name.value.length);
+  const problem = el("div");
+  const name = el("input", {
+    id: "new-key-name",
+    type: "text",
+    autocomplete: "off",
+    autocapitalize: "off",
+    spellcheck: "false",
+    autofocus: true,
+    "aria-label": "Name of the new key",
   });
+  name.value = escaped(prefix);
+  const submit = (event, finish) => {
+    event.preventDefault();
+    try {
+      finish(nameOfNewKey(name.value));
+    } catch (error) {
+      fill(problem, notice("bad", error.message));
+    }
+  };
+  const key = ask("New key", "new-key-dialog", (finish) =>
+    el(
+      "form",
+      { submit: (event) => submit(event, finish) },
+      name,
+      el(
+        "p",
+        { class: "muted small" },
+        "Bytes that cannot be typed are written as \\x00, a backslash as \\\\.",
+      ),
+      problem,
+      el(
+        "div",
+        { class: "actions end" },
+        button("Cancel", {}, () => finish(null)),
+        el("button", { class: "primary", id: "new-key-go" }, "Write its value"),
+      ),
+    ),
+  );
+  name.setSelectionRange(name.value.length, name.value.length);
+  return key;
+}
+
+function nameOfNewKey(text) {
+  const key = parseEscaped(text);
+  if (key.length === 0) throw new Error("A key needs a name.");
+  if (!mayWrite(key)) throw new Error("Your user may not write this key.");
+  return key;
 }

@@ -6,6 +6,11 @@ const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 export const grouped = (number) => BigInt(number ?? 0).toLocaleString("en-US");
 
+// "1 key", "2 keys".
+export function counted(number, one, many = `${one}s`) {
+  return `${grouped(number)} ${BigInt(number ?? 0) === 1n ? one : many}`;
+}
+
 export function humanBytes(number) {
   let value = Number(number ?? 0);
   let unit = 0;
@@ -17,7 +22,7 @@ export function humanBytes(number) {
   return `${text} ${UNITS[unit]}`;
 }
 
-export function humanCount(number) {
+function humanCount(number) {
   const value = Number(number ?? 0);
   if (value < 10_000) return String(value);
   if (value < 999_500) return `${(value / 1000).toFixed(value < 100_000 ? 1 : 0)}k`;
@@ -32,21 +37,22 @@ export function humanSeconds(seconds) {
   return `${Math.floor(value / 86400)} days`;
 }
 
-export function ago(milliseconds) {
+function ago(milliseconds) {
   const seconds = (Date.now() - milliseconds) / 1000;
   if (seconds < 3) return "just now";
   return `${humanSeconds(seconds)} ago`;
 }
 
 export function bytes(number, estimated = false) {
-  const exact = `${estimated ? "about " : ""}${grouped(number)} bytes`;
+  const exact = `${estimated ? "about " : ""}${counted(number, "byte")}`;
   return el("span", { class: "figure", title: exact }, `${estimated ? "~" : ""}${humanBytes(number)}`);
 }
 
-export function count(number, noun = "keys", atLeast = false) {
+// A number of keys.
+export function count(number, atLeast = false) {
   return el(
     "span",
-    { class: "figure", title: `${atLeast ? "at least " : ""}${grouped(number)} ${noun}` },
+    { class: "figure", title: `${atLeast ? "at least " : ""}${counted(number, "key")}` },
     `${atLeast ? "≥ " : ""}${humanCount(number)}`,
   );
 }

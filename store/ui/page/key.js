@@ -3,13 +3,15 @@
 import { CallError, range } from "./api.js";
 import { go, link } from "./address.js";
 import { escaped, fromBase64, shown, toBase64 } from "./bytes.js";
-import { button, confirm, el, empty, fill, notice, toast } from "./dom.js";
+import { confirm } from "./dialog.js";
+import { button, el, empty, failure, fill, notice, toast } from "./dom.js";
 import { bytes, grouped, hexId, period } from "./figures.js";
 import { draftOf, Editor } from "./edit.js";
 import { HistoryView } from "./history.js";
 import { backLink, fact } from "./keys.js";
 import { momentsOf } from "./moments.js";
 import { mayWrite } from "./session.js";
+import { turns } from "./turns.js";
 import { deleteIfSeen } from "./txn.js";
 import { bringBack } from "./bringback.js";
 import { moveBetweenTabs, ValueView } from "./value.js";
@@ -21,28 +23,47 @@ export class KeyPane {
   constructor(place, { key, revision, show, edit }) {
     Object.assign(this, { place, key, revision, show, edit });
     this.kv = null;
+    this.failed = false; // the last load, in a way that another may not
+    this.lookedAt = null; // the store's revision at the last look
     this.closed = false;
+    this.turn = turns(); // of loads
+    this.history = null;
     this.stale = el("div");
   }
 
   close() {
     this.closed = true;
+    this.turn();
+    this.history?.close();
+    this.place.removeAttribute("aria-busy");
   }
 
   async load() {
+    if (this.closed) return;
+    const isNewest = this.turn();
     this.place.setAttribute("aria-busy", "true");
     try {
-      this.kv = await this.#read();
-      if (!this.closed) await this.#render();
+      const kv = await this.#read();
+      if (!isNewest()) return;
+      this.kv = kv;
+      this.failed = false;
+      await this.#render();
     } catch (error) {
       if (!(error instanceof CallError)) throw error;
-      const text = error.compacted
-        ? `Revision ${grouped(this.revision)} is no longer kept: compaction removed it.`
-        : error.sentence;
-      if (!this.closed) fill(this.place, backLink(this.revision), this.#title(), notice("bad", text));
+      if (isNewest()) this.#renderFailure(error);
     } finally {
-      this.place.removeAttribute("aria-busy");
+      if (isNewest()) this.place.removeAttribute("aria-busy");
     }
+  }
+
+  #renderFailure(error) {
+    this.failed = !error.compacted && !error.forbidden;
+    fill(
+      this.place,
+      backLink(this.revision),
+      this.#title(),
+      failure(error.sentence, () => this.load()),
+    );
   }
 
   async #read(more = {}) {
@@ -52,19 +73,25 @@ export class KeyPane {
     return kvs[0] ?? null;
   }
 
-  // Notes a change that took place after the value was shown.
-  async look() {
-    if (this.revision || this.closed) return;
-    const now = await this.#read({ keys_only: true });
-    const seen = this.kv?.mod_revision ?? "0";
-    const current = now?.mod_revision ?? "0";
-    if (this.closed || current === seen) return;
-    const what = now
+  // Notes a change that took place after the value was shown. `now` is the store's newest revision.
+  async look(now) {
+    if (this.failed) return this.load();
+    if (this.revision || this.closed || now === this.lookedAt) return;
+    const shownNow = this.kv;
+    const kv = await this.#read({ keys_only: true });
+    if (this.closed || this.kv !== shownNow) return;
+    this.lookedAt = now;
+    const current = kv?.mod_revision ?? "0";
+    if (current !== (shownNow?.mod_revision ?? "0")) this.#renderStale(kv, current);
+  }
+
+  #renderStale(kv, current) {
+    if (this.stale.dataset.revision === current) return;
+    this.stale.dataset.revision = current;
+    const what = kv
       ? `This key changed: it is at revision ${grouped(current)} now.`
       : "This key was deleted.";
     const show = button("Show it as it is now", { "data-test": "show-now" }, () => this.load());
-    if (this.stale.dataset.revision === current) return;
-    this.stale.dataset.revision = current;
     fill(this.stale, notice("note", what, " ", show));
   }
 
@@ -77,6 +104,8 @@ export class KeyPane {
   }
 
   async #render() {
+    this.history?.close();
+    this.history = null;
     fill(this.stale);
     delete this.stale.dataset.revision;
     const draft = draftOf(this.key);
@@ -101,8 +130,8 @@ export class KeyPane {
       content.append(
         notice(
           "note",
-          "There is a text here that you have not saved. ",
-          button("Go on with it", {}, () => this.#renderEditor(content)),
+          "You have a text for this key that is not saved. ",
+          button("Continue editing", {}, () => this.#renderEditor(content)),
         ),
       );
     content.append(new ValueView(this.key, fromBase64(this.kv.value)).element);
@@ -131,7 +160,8 @@ export class KeyPane {
       this.place,
       backLink(this.revision),
       this.#title(),
-      empty(`There is no such key${at}`, "It may have been deleted: its history says."),
+      this.stale,
+      empty(`There is no such key${at}`, "It may have been deleted. Its history says so."),
       el("div", { class: "actions" }, make, past),
     );
   }
@@ -208,7 +238,7 @@ export class KeyPane {
   #actions() {
     if (!this.kv) return null;
     if (!mayWrite(this.key))
-      return el("span", { class: "muted small" }, "Your user may read this key, not change it.");
+      return el("span", { class: "muted small" }, "Your user may read this key and not change it.");
     if (this.revision)
       return button("Bring this value back", { class: "primary", "data-test": "bring-back" }, () =>
         this.#bringBack(),
@@ -221,33 +251,30 @@ export class KeyPane {
 
   async #bringBack() {
     const back = await bringBack(this.key, fromBase64(this.kv.value), this.kv.mod_revision);
-    if (back) go("keys", { key: this.key });
+    if (back && !this.closed) go("keys", { key: this.key });
   }
 
   #renderEditor(place) {
     const editor = new Editor({
       key: this.key,
       kv: this.kv,
-      closed: () => {
-        this.edit = false;
-        this.#forgetEdit();
-        this.load();
-      },
+      closed: () => this.#endEdit(),
       saved: async (revision) => {
-        this.edit = false;
-        this.#forgetEdit();
         toast(`Saved as revision ${grouped(revision)}.`);
-        await this.load();
-        document.getElementById("edit")?.focus();
+        await this.#endEdit();
+        if (!this.closed) document.getElementById("edit")?.focus();
       },
     });
     fill(place, editor.element);
     editor.focus();
   }
 
-  // After a reload the editor stays closed.
-  #forgetEdit() {
+  // After a reload the editor stays closed. The address may be that of another key now.
+  #endEdit() {
+    if (this.closed) return;
+    this.edit = false;
     if (location.hash.includes("edit=1")) history.replaceState(null, "", link("keys", { key: this.key }));
+    return this.load();
   }
 
   async #delete() {
@@ -270,7 +297,7 @@ export class KeyPane {
     try {
       const { done, revision } = await deleteIfSeen({ key: this.key, seen });
       if (done) toast(`Deleted with revision ${grouped(revision)}.`);
-      else toast("Not deleted: the key changed since you saw it.", "bad");
+      else toast("The key is not deleted: it changed since you saw it.", "bad");
       await this.load();
     } catch (error) {
       toast(error.ofChange ?? error.message, "bad");
@@ -278,13 +305,13 @@ export class KeyPane {
   }
 
   async #renderHistory(content) {
-    const view = new HistoryView({
+    this.history = new HistoryView({
       key: this.key,
       kv: this.kv,
       revision: this.revision,
-      restored: () => go("keys", { key: this.key }),
+      restored: () => (this.closed ? null : go("keys", { key: this.key })),
     });
-    content.append(view.element);
-    await view.load();
+    content.append(this.history.element);
+    await this.history.load();
   }
 }

@@ -4,14 +4,15 @@ import { CallError, range } from "./api.js";
 import { cli } from "./cli.js";
 import { go, link } from "./address.js";
 import { equal, shown, toBase64 } from "./bytes.js";
-import { button, el, empty, fill, notice } from "./dom.js";
-import { bytes, count, grouped } from "./figures.js";
+import { button, el, empty, failure, fill, meter, refill, toast } from "./dom.js";
+import { bytes, count } from "./figures.js";
 import { noteRevision } from "./moments.js";
 import { every } from "./poll.js";
 import { Search } from "./search.js";
 import { mayReadEverything, mayWrite, mayWriteSomething, session, startingPoints } from "./session.js";
 import { TimeBar } from "./time.js";
 import { Tree } from "./tree.js";
+import { turns } from "./turns.js";
 
 const LARGEST = 8;
 
@@ -29,11 +30,13 @@ export class KeysView {
   constructor(main) {
     this.params = {};
     this.loading = null; // {rev, done} of the load that is under way
-    this.seen = null; // newest revision that the tree shows
+    this.shownRev = undefined; // the revision of the address that the tree shows; null is the present
+    this.seen = null; // the store's revision when the tree was loaded or last followed it
+    this.turn = turns(); // of updates
     this.tree = new Tree({ selected: (node) => this.#selected(node) });
     this.search = new Search({ changed: (active) => this.#searching(active) });
     this.time = new TimeBar({ changed: (rev) => go("keys", { ...this.params, rev }, { replace: true }) });
-    this.place = el("div", { class: "tree-box" }, this.tree.element);
+    this.place = el("div", { class: "tree-box" });
     this.pane = el("section", { id: "pane", "aria-label": "Key" });
     this.side = el(
       "section",
@@ -52,23 +55,28 @@ export class KeysView {
     this.view = el("div", { class: "keys-view" }, this.side, this.pane);
     fill(main, this.view);
     this.end = every(() => this.#poll());
+    this.onScroll = () => this.tree.refresh(this.tree.newest).catch(() => {});
+    document.addEventListener("scrollend", this.onScroll, { capture: true });
   }
 
   close() {
+    this.turn();
     this.end();
+    document.removeEventListener("scrollend", this.onScroll, { capture: true });
+    this.search.close();
+    this.time.close();
     this.keyPane?.close();
   }
 
   async update(params) {
-    const before = this.params;
-    this.params = params;
+    const isNewest = this.turn();
     const rev = params.rev ?? null;
+    this.params = params;
     this.search.revision = rev;
     this.view.classList.toggle("chosen", Boolean(params.key));
-    const reload = this.seen === null || (before.rev ?? null) !== rev;
-    if (reload) await this.#load(rev);
+    if (this.loading || this.shownRev !== rev) await this.#load(rev);
     else this.time.show(rev);
-    await this.#showPane(params, rev);
+    if (isNewest()) await this.#showPane(params, rev, isNewest);
   }
 
   // Loads come one after the other: a click may change the address while one is under way.
@@ -77,51 +85,59 @@ export class KeysView {
     const before = this.loading?.done;
     const loading = { rev };
     loading.done = (async () => {
-      await before;
-      await this.#loadTree(rev);
-      if (this.loading === loading) this.loading = null;
+      await before?.catch(() => {});
+      try {
+        if (this.loading === loading) await this.#loadTree(rev);
+      } finally {
+        if (this.loading === loading) this.loading = null;
+      }
     })();
     this.loading = loading;
     return loading.done;
   }
 
   async #loadTree(rev) {
+    const points = startingPoints();
+    if (points.length === 0) {
+      this.shownRev = rev;
+      fill(this.place, nothingToRead());
+      return;
+    }
     try {
-      const points = startingPoints();
-      if (points.length === 0) {
-        fill(
-          this.place,
-          empty(
-            "Nothing to read",
-            `The roles of ${session.user} let it read no key. The user root can grant a role a range of keys.`,
-          ),
-        );
-        this.seen = "0";
-        return;
-      }
       await this.tree.load(points, rev);
-      const now = this.tree.newest ?? (await this.#newest());
-      noteRevision(now);
-      this.seen = now;
-      this.time.show(rev, now);
-      const tree = this.tree.isEmpty() ? [] : [treeHead(), this.tree.element];
+      this.seen = this.tree.newest ?? (await this.#newest());
+      this.shownRev = rev;
+      noteRevision(this.seen);
+      this.time.show(rev, this.seen);
+      const tree = mayReadEverything() && this.tree.isEmpty() ? [] : [treeHead(), this.tree.element];
       fill(this.place, ...this.#treeNotes(points, rev), ...tree);
-      if (this.params.key) await this.tree.reveal(this.params.key);
+      await this.#reveal(this.params.key ?? this.params.prefix);
     } catch (error) {
       if (!(error instanceof CallError)) throw error;
-      this.time.show(rev, this.seen ?? "1");
-      this.seen ??= "0";
-      if (error.needsSignIn) return;
-      const text = error.compacted
-        ? `Revision ${grouped(rev)} is no longer kept: compaction removed it.`
-        : error.sentence;
-      fill(this.place, notice("bad", text));
+      this.#loadFailed(rev, error);
     }
+  }
+
+  // The next poll tries again, except a compacted revision, which does not come back.
+  #loadFailed(rev, error) {
+    this.shownRev = error.compacted ? rev : undefined;
+    this.time.show(rev);
+    if (error.compacted) this.time.findOldest();
+    if (!error.needsSignIn)
+      fill(
+        this.place,
+        failure(error.sentence, () => this.#load(rev)),
+      );
+  }
+
+  // The tree says by itself which level it cannot open.
+  async #reveal(name) {
+    if (name) await this.tree.reveal(name).catch(() => {});
   }
 
   #treeNotes(points, rev) {
     if (!mayReadEverything()) {
-      return [el("p", { class: "muted small tree-note" }, `What ${session.user} may read:`)];
+      return [el("p", { class: "muted small tree-note" }, `The roles of ${session.user} let it read:`)];
     }
     if (!this.tree.isEmpty()) return [];
     if (rev) return [empty("No keys", "At this revision the store had no keys.")];
@@ -140,23 +156,33 @@ export class KeysView {
     const [point] = startingPoints();
     const key = point.prefix.length > 0 ? point.prefix : new Uint8Array([0]);
     const { header } = await range({ key: toBase64(key), keys_only: true, limit: "1" });
-    noteRevision(header.revision ?? "1");
-    return header.revision ?? "1";
+    noteRevision(header.revision);
+    return header.revision;
   }
 
   async #poll() {
-    if (this.params.rev || this.seen === null || startingPoints().length === 0) return;
-    const now = await this.#newest();
-    if (now !== this.seen && !this.search.input.value) {
-      this.seen = now;
-      this.time.show(null, now);
-      // Notes and heads of an empty tree go with the first key, and come with the last one.
-      const wasEmpty = this.tree.isEmpty();
-      if (wasEmpty) await this.#load(null);
-      else await this.tree.refresh();
-      if (!wasEmpty && this.tree.isEmpty()) await this.#load(null);
-    }
-    await this.keyPane?.look();
+    const rev = this.params.rev ?? null;
+    if (this.loading || startingPoints().length === 0) return;
+    if (this.shownRev !== rev) await this.#load(rev);
+    const now = rev ?? (await this.#newest());
+    if (rev === null && this.shownRev === null) await this.#follow(now);
+    await this.keyPane?.look(now);
+  }
+
+  // Shows the newest revision, unless the user went to a past one or searches.
+  async #follow(now) {
+    if (this.params.rev || this.loading) return;
+    this.time.show(null, now);
+    if (this.search.input.value) return;
+    const moved = now !== this.seen;
+    // Notes and heads of an empty tree go with the first key, and come with the last one.
+    const wasEmpty = this.tree.isEmpty();
+    if (!wasEmpty) await this.tree.refresh(now);
+    if (this.params.rev || this.loading) return;
+    if (wasEmpty ? moved : this.tree.isEmpty()) await this.#load(null);
+    this.seen = now;
+    const { key, prefix } = this.params;
+    if (moved && prefix && !key) this.#showPrefix(prefix, null);
   }
 
   #searching(active) {
@@ -169,31 +195,17 @@ export class KeysView {
     else go("keys", { key: node.name, rev });
   }
 
-  async #showPane(params, rev) {
+  async #showPane(params, rev, isNewest) {
     this.keyPane?.close();
     this.keyPane = null;
-    if (params.key) {
-      this.pane.classList.remove("prefix");
-      const { KeyPane } = await import("./key.js");
-      if (this.params !== params) return;
-      this.keyPane = new KeyPane(this.pane, {
-        key: params.key,
-        revision: rev,
-        show: params.show ?? "value",
-        edit: params.edit === "1",
-      });
-      if (!equal(this.tree.current?.name ?? new Uint8Array(0), params.key)) {
-        this.tree.reveal(params.key).catch(() => this.tree.mark(null));
-      }
-      await this.keyPane.load();
-      return;
-    }
+    if (params.key) return this.#showKey(params, rev, isNewest);
     this.pane.classList.toggle("prefix", Boolean(params.prefix));
     if (params.prefix) {
-      await this.tree.reveal(params.prefix).catch(() => this.tree.mark(null));
-      if (this.params === params) this.#showPrefix(params.prefix, rev);
+      await this.#reveal(params.prefix);
+      if (isNewest()) this.#showPrefix(params.prefix, rev);
       return;
     }
+    this.tree.mark(null);
     fill(
       this.pane,
       empty(
@@ -205,10 +217,24 @@ export class KeysView {
     );
   }
 
+  async #showKey(params, rev, isNewest) {
+    this.pane.classList.remove("prefix");
+    const { KeyPane } = await import("./key.js");
+    if (!isNewest()) return;
+    this.keyPane = new KeyPane(this.pane, {
+      key: params.key,
+      revision: rev,
+      show: params.show ?? "value",
+      edit: params.edit === "1",
+    });
+    if (!equal(this.tree.current?.name ?? new Uint8Array(0), params.key)) this.#reveal(params.key);
+    await this.keyPane.load();
+  }
+
   #showPrefix(prefix, rev) {
-    const node = this.tree.current;
-    const known = node && equal(node.name, prefix) && node.count !== null;
-    fill(
+    const node = this.tree.current && equal(this.tree.current.name, prefix) ? this.tree.current : null;
+    const known = node && node.count !== null;
+    refill(
       this.pane,
       backLink(rev),
       el("h2", { class: "key-name" }, shown(prefix)),
@@ -216,7 +242,7 @@ export class KeysView {
         ? el(
             "dl",
             { class: "facts" },
-            fact("Keys", count(node.count, "keys", node.atLeast)),
+            fact("Keys", count(node.count, node.atLeast)),
             node.bytes === null ? null : fact("Bytes in the log", bytes(node.bytes, node.estimated)),
           )
         : null,
@@ -252,15 +278,13 @@ export class KeysView {
         "ol",
         { class: "bars" },
         largest.map((child) => {
-          const bar = el("span");
-          bar.style.width = `${Math.max(0.5, (100 * Number(child.bytes)) / most)}%`;
           const target = child.isPrefix ? { prefix: child.name, rev } : { key: child.name, rev };
           return el(
             "li",
             {},
             el("a", { href: link("keys", target) }, shown(child.shownName)),
             bytes(child.bytes, child.estimated),
-            el("div", { class: "meter", "aria-hidden": "true" }, bar),
+            meter(Number(child.bytes) / most, { least: 0.005 }),
           );
         }),
       ),
@@ -268,11 +292,21 @@ export class KeysView {
   }
 
   async #newKey(prefix = this.params.prefix) {
-    const { askForNewKey } = await import("./edit.js");
-    const key = await askForNewKey(prefix ?? startingPoints()[0]?.prefix ?? new Uint8Array(0));
-    if (key) go("keys", { key, edit: "1" });
+    try {
+      const { askForNewKey } = await import("./edit.js");
+      const key = await askForNewKey(prefix ?? startingPoints()[0]?.prefix ?? new Uint8Array(0));
+      if (key) go("keys", { key, edit: "1" });
+    } catch (error) {
+      toast(error.message, "bad");
+    }
   }
 }
+
+const nothingToRead = () =>
+  empty(
+    "Nothing to read",
+    `The roles of ${session.user} let it read no key. The user root can grant a role a range of keys.`,
+  );
 
 export function fact(name, ...value) {
   return el("div", {}, el("dt", {}, name), el("dd", {}, ...value));

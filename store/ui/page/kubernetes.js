@@ -7,7 +7,7 @@
 // is s text, b bytes, i integer, u boolean, d double, or a message's place in the list; * is a list, % a
 // map, ? is left out when it is empty (omitempty), ^ is a part with its fields in the parent.
 
-import { ofText, startsWith, textOf, toBase64 } from "./bytes.js";
+import { hexOf, ofText, startsWith, textOf, toBase64 } from "./bytes.js";
 import { list, object, parseJson, plain, text } from "./json.js";
 
 const MAGIC = new Uint8Array([0x6b, 0x38, 0x73, 0x00]);
@@ -16,14 +16,21 @@ const DEPTH_MAX = 100;
 // A field that is there and says nothing.
 const NOTHING = plain("null");
 
-let table = null;
+let table = null; // a promise of {kinds, messages}
 
-async function loadTable() {
-  if (table) return table;
-  const response = await fetch(new URL("kubernetes-fields.json", import.meta.url));
-  const { kinds, messages } = await response.json();
-  table = { kinds, messages: messages.map(readMessage) };
+function loadTable() {
+  table ??= fetchTable().catch((error) => {
+    table = null;
+    throw error;
+  });
   return table;
+}
+
+async function fetchTable() {
+  const response = await fetch(new URL("kubernetes-fields.json", import.meta.url));
+  if (!response.ok) throw new Error(`its table of fields could not be read: HTTP status ${response.status}`);
+  const { kinds, messages } = await response.json();
+  return { kinds, messages: messages.map(readMessage) };
 }
 
 function readMessage(line) {
@@ -245,12 +252,7 @@ function generic(bytes, depth) {
 
 function genericField(field, depth) {
   if (field.integer !== undefined) return plain(BigInt.asIntN(64, field.integer));
-  if (field.fixed)
-    return text(
-      `0x${Array.from(field.fixed, (byte) => byte.toString(16).padStart(2, "0"))
-        .reverse()
-        .join("")}`,
-    );
+  if (field.fixed) return text(`0x${Array.from(field.fixed, hexOf).reverse().join("")}`);
   const content = textOf(field.bytes);
   if (content !== null && !/[\u0000-\u0008\u000b-\u001f\u007f]/.test(content)) return text(content);
   if (depth < DEPTH_MAX) {

@@ -4,19 +4,25 @@ import { call } from "./api.js";
 import { cli } from "./cli.js";
 import { link } from "./address.js";
 import { fromBase64, shown } from "./bytes.js";
-import { button, confirm, el, empty, fill, notice, row, table, toast } from "./dom.js";
-import { grouped, hexId, humanSeconds } from "./figures.js";
+import { confirm } from "./dialog.js";
+import { button, el, empty, failure, fill, fillMeter, meter, refill, row, table, toast } from "./dom.js";
+import { counted, grouped, hexId, humanSeconds } from "./figures.js";
 import { every } from "./poll.js";
+import { turns } from "./turns.js";
 
 const PAGE = 25;
 const KEYS_SHOWN = 5;
 const REFRESH = 15_000; // ms
+// The keys of a lease with more of them than this are asked for once a minute.
+const FEW_KEYS = 1000;
+const MANY_KEYS_REFRESH = 60_000; // ms
 
 export class LeasesView {
   constructor(main) {
     this.ids = [];
-    this.known = new Map(); // ID -> {ttl, granted, keys, at, elements}
+    this.known = new Map(); // ID -> {ttl, granted, at, keys, keysAt, problem}
     this.limit = PAGE;
+    this.turn = turns(); // of loads
     this.count = el("span", { class: "muted" });
     this.box = el("div", { id: "leases" });
     fill(
@@ -28,7 +34,7 @@ export class LeasesView {
         el(
           "p",
           { class: "muted" },
-          "A lease ends when its client no longer renews it; its keys are deleted with it.",
+          "A lease ends when its client no longer renews it. The store then deletes its keys.",
         ),
         this.box,
       ),
@@ -40,6 +46,7 @@ export class LeasesView {
   close() {
     clearInterval(this.tick);
     this.end();
+    this.turn();
   }
 
   async update(params) {
@@ -48,53 +55,52 @@ export class LeasesView {
   }
 
   async #load() {
+    const isNewest = this.turn();
     try {
       const { leases = [] } = await call("lease/leases");
       const first = (id) => (id === this.wanted ? 0 : 1);
-      this.ids = leases
+      const ids = leases
         .map(({ ID }) => ID)
         .sort((a, b) => first(a) - first(b) || (BigInt(a) < BigInt(b) ? -1 : 1));
-      await Promise.all(this.ids.slice(0, this.limit).map((id) => this.#ask(id)));
+      const known = await Promise.all(ids.slice(0, this.limit).map(async (id) => [id, await this.#ask(id)]));
+      if (!isNewest()) return;
+      this.ids = ids;
+      this.known = new Map(known);
       this.#render();
     } catch (error) {
-      if (!error.needsSignIn) fill(this.box, notice("bad", error.sentence ?? error.message));
+      if (!isNewest() || error.needsSignIn) return;
+      // Without a connection, old figures stay.
+      if (error.code === 14 && this.box.hasChildNodes()) return;
+      fill(
+        this.box,
+        failure(error.sentence ?? error.message, () => this.#load()),
+      );
     }
   }
 
-  // Keys are asked for once: a lease may have very many.
   async #ask(id) {
     const before = this.known.get(id);
+    const keysAge = Date.now() - (before?.keysAt ?? 0);
+    const asksKeys = !before?.keys || before.keys.length <= FEW_KEYS || keysAge > MANY_KEYS_REFRESH;
     try {
-      const {
-        TTL = "0",
-        grantedTTL = "0",
-        keys = [],
-      } = await call("lease/timetolive", { ID: id, keys: !before });
-      this.known.set(id, {
-        ttl: Number(TTL),
-        granted: Number(grantedTTL),
-        keys: before?.keys ?? keys.map(fromBase64),
+      const answer = await call("lease/timetolive", { ID: id, keys: asksKeys });
+      const keys = asksKeys
+        ? { keys: (answer.keys ?? []).map(fromBase64), keysAt: Date.now() }
+        : { keys: before.keys, keysAt: before.keysAt };
+      return {
+        ttl: Number(answer.TTL ?? 0),
+        granted: Number(answer.grantedTTL ?? 0),
         at: Date.now(),
-      });
+        ...keys,
+      };
     } catch (error) {
-      this.known.set(id, { problem: error.sentence ?? error.message, at: Date.now() });
+      return { ...before, problem: error.sentence ?? error.message };
     }
   }
 
   #render() {
-    this.count.textContent = this.ids.length === 0 ? "" : this.ids.length === 1 ? "1 lease" : `${grouped(this.ids.length)} leases`;
-    if (this.ids.length === 0) {
-      fill(
-        this.box,
-        empty(
-          "No leases",
-          "A client makes one with ",
-          el("code", {}, cli("lease grant 60")),
-          " and puts keys with it.",
-        ),
-      );
-      return;
-    }
+    this.count.textContent = this.ids.length === 0 ? "" : counted(this.ids.length, "lease");
+    if (this.ids.length === 0) return fill(this.box, noLeases());
     this.left = [];
     const rows = this.ids.slice(0, this.limit).map((id) => this.#row(id));
     const more =
@@ -104,7 +110,7 @@ export class LeasesView {
             this.#load();
           })
         : null;
-    fill(
+    refill(
       this.box,
       el(
         "div",
@@ -122,19 +128,20 @@ export class LeasesView {
     const chosen = id === this.wanted ? { "aria-current": "true", class: "changed" } : {};
     if (!lease || lease.problem)
       return row([name, "", "", "", el("span", { class: "muted" }, lease?.problem ?? ""), ""], chosen);
-    const bar = el("span");
-    const meter = el("div", { class: "meter", "aria-hidden": "true" }, bar);
+    const bar = meter(0);
     const time = el("span");
-    this.left.push({ lease, time, bar, meter });
+    this.left.push({ lease, time, bar });
     return row(
       [
         name,
-        { cell: [time, meter], class: "figure" },
-        { cell: humanSeconds(lease.granted), class: "figure", title: `${grouped(lease.granted)} seconds` },
+        { cell: [time, bar], class: "figure" },
+        { cell: humanSeconds(lease.granted), class: "figure", title: counted(lease.granted, "second") },
         { cell: grouped(lease.keys.length), class: "figure" },
         keyList(lease.keys),
-        button("Revoke", { class: "danger-text", "data-test": "revoke", "data-lease": id }, () =>
-          this.#revoke(id),
+        button(
+          "Revoke",
+          { class: "danger-text", "data-test": "revoke", "data-lease": id, "data-focus": id },
+          () => this.#revoke(id),
         ),
       ],
       chosen,
@@ -143,13 +150,12 @@ export class LeasesView {
 
   #tick() {
     if (document.hidden) return;
-    for (const { lease, time, bar, meter } of this.left ?? []) {
+    for (const { lease, time, bar } of this.left ?? []) {
       const left = Math.max(0, lease.ttl - (Date.now() - lease.at) / 1000);
       const text = left > 0 ? humanSeconds(left) : "ended";
       if (time.textContent !== text) time.textContent = text;
       const share = lease.granted > 0 ? left / lease.granted : 0;
-      bar.style.width = `${Math.min(100, 100 * share)}%`;
-      meter.classList.toggle("low", share < 0.2);
+      fillMeter(bar, share, share < 0.2);
     }
   }
 
@@ -170,8 +176,8 @@ export class LeasesView {
           "p",
           {},
           keys.length === 0
-            ? "No key goes with it."
-            : `${keys.length === 1 ? "One key is" : `${grouped(keys.length)} keys are`} deleted with it:`,
+            ? "No key is attached to it."
+            : `${counted(keys.length, "key is", "keys are")} deleted with it:`,
         ),
         keyList(keys),
       ],
@@ -186,6 +192,14 @@ export class LeasesView {
     }
   }
 }
+
+const noLeases = () =>
+  empty(
+    "No leases",
+    "A client makes one with ",
+    el("code", {}, cli("lease grant 60")),
+    " and puts keys with it.",
+  );
 
 function keyList(keys) {
   if (keys.length === 0) return "";

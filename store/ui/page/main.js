@@ -1,11 +1,12 @@
 // The frame: which view is shown, the user at the right, and the sign-in when a call asks for it.
 
 import { CallError, token, userName } from "./api.js";
-import { address, go } from "./address.js";
-import { button, el, fill, notice } from "./dom.js";
+import { address } from "./address.js";
+import { button, el, empty, failure, fill } from "./dom.js";
 import { KeysView } from "./keys.js";
 import { loadSession, session, signOut } from "./session.js";
 import { SignIn } from "./signin.js";
+import { turns } from "./turns.js";
 
 const VIEWS = {
   keys: async () => KeysView,
@@ -23,33 +24,53 @@ const TITLES = {
   access: "Access",
   snapshot: "Snapshot",
 };
+const RETRY_AFTER = 5000; // ms
 
 const main = document.getElementById("main");
 let shown = { name: null, view: null };
 let signingIn = false;
+let beginning = null; // timer
+const turn = turns();
 
 async function route() {
   if (signingIn || location.hash === "#main") return;
+  const isNewest = turn();
   const { view: name, params } = address();
-  if (!Object.hasOwn(VIEWS, name)) {
-    go("keys", {}, { replace: true });
-    return;
-  }
   markView(name);
+  if (!Object.hasOwn(VIEWS, name)) return showAbsent();
   try {
-    if (shown.name !== name) await openView(name);
-    await shown.view?.update(params);
+    if (shown.name !== name) {
+      const View = await VIEWS[name]();
+      if (!isNewest()) return;
+      closeView();
+      shown = { name, view: new View(main) };
+    }
+    await shown.view.update(params);
   } catch (error) {
-    if (!(error instanceof CallError)) throw error;
-    if (!error.needsSignIn) fill(main, notice("bad", error.sentence));
+    if (isNewest()) showFailure(error);
   }
 }
 
-async function openView(name) {
+function closeView() {
   shown.view?.close();
-  shown = { name, view: null };
-  const View = await VIEWS[name]();
-  if (shown.name === name && !signingIn) shown.view = new View(main);
+  shown = { name: null, view: null };
+}
+
+function showAbsent() {
+  closeView();
+  fill(main, empty("No such view", "This address names a view that the page does not have."));
+}
+
+function showFailure(error, again = route) {
+  if (error.needsSignIn) return;
+  closeView();
+  if (error instanceof CallError) return fill(main, failure(error.sentence, again));
+  console.error(error);
+  // A browser may keep the failure of an import until the page is loaded again.
+  fill(
+    main,
+    failure(`This view could not be shown: ${error.message}.`, () => location.reload()),
+  );
 }
 
 function markView(name) {
@@ -57,7 +78,7 @@ function markView(name) {
     if (entry.dataset.view === name) entry.setAttribute("aria-current", "page");
     else entry.removeAttribute("aria-current");
   }
-  document.title = `${TITLES[name]} · Inkstone`;
+  document.title = `${TITLES[name] ?? "No such view"} · Inkstone`;
 }
 
 function showAccount() {
@@ -79,8 +100,8 @@ function showAccount() {
 function askForSignIn(reason) {
   if (signingIn) return;
   signingIn = true;
-  shown.view?.close();
-  shown = { name: null, view: null };
+  turn();
+  closeView();
   signOut();
   showAccount();
   document.title = "Sign in · Inkstone";
@@ -91,25 +112,29 @@ function askForSignIn(reason) {
 }
 
 async function begin() {
+  clearTimeout(beginning);
+  const isNewest = turn();
   try {
     await loadSession();
+    if (!isNewest()) return;
     showAccount();
-    if (session.authentication === "on" && !token()) return askForSignIn("");
-    await route();
+    if (session.authentication === "on" && !token()) askForSignIn("");
+    else await route();
   } catch (error) {
-    if (!(error instanceof CallError)) throw error;
-    if (!signingIn) fill(main, notice("bad", error.sentence, " ", button("Try again", {}, begin)));
+    if (!isNewest() || signingIn) return;
+    showFailure(error, begin);
+    beginning = setTimeout(begin, RETRY_AFTER);
   }
 }
 
-addEventListener("hashchange", route);
+addEventListener("hashchange", () => (session.authentication === "unknown" ? begin() : route()));
 addEventListener("sign-in-needed", () =>
   askForSignIn(token() ? "Your sign-in is no longer valid: sign in once more." : ""),
 );
 addEventListener("connection", ({ detail: connected }) => {
   document.getElementById("connection").textContent = connected
     ? ""
-    : "The server does not answer. What you see may be old; it is asked again and again.";
+    : "The server does not answer. The page may show old data, and asks again every few seconds.";
 });
 addEventListener("keydown", (event) => {
   const typing = event.target.closest?.("input, textarea, select, [contenteditable]");

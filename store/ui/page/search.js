@@ -2,9 +2,18 @@
 // names: a page of it where nothing begins with the text, more only when the user asks.
 
 import { range } from "./api.js";
-import { concat, escaped, fromBase64, parseEscaped, rangeOfPrefix, shown, toBase64 } from "./bytes.js";
+import {
+  concat,
+  escaped,
+  fromBase64,
+  overlap,
+  parseEscaped,
+  rangeOfPrefix,
+  shown,
+  toBase64,
+} from "./bytes.js";
 import { button, el, empty, fill, notice } from "./dom.js";
-import { grouped } from "./figures.js";
+import { counted } from "./figures.js";
 import { link } from "./address.js";
 import { startingPoints } from "./session.js";
 
@@ -37,7 +46,12 @@ export class Search {
     this.results = el("div", { id: "results", hidden: true, "data-test": "results" });
   }
 
-  clear() {
+  close() {
+    clearTimeout(this.timer);
+    this.abort?.abort();
+  }
+
+  #clear() {
     this.input.value = "";
     this.#typed();
   }
@@ -54,7 +68,7 @@ export class Search {
   #pressed(event) {
     if (event.key === "Escape") {
       event.preventDefault();
-      this.clear();
+      this.#clear();
     }
     if (event.key === "ArrowDown") {
       event.preventDefault();
@@ -97,10 +111,8 @@ export class Search {
       if (text.length > 1) await this.#walk(text, signal, undefined, WALK_PAGE);
       return;
     }
-    const head =
-      total === 1
-        ? "1 key begins with that"
-        : `${grouped(total)} keys begin with that${total > found.length ? `, the first ${found.length}:` : ":"}`;
+    const cut = total > found.length ? `, the first ${found.length}:` : ":";
+    const head = `${counted(total, "key begins", "keys begin")} with that${cut}`;
     fill(this.results, el("p", { class: "muted", role: "status" }, head), this.#list(found, text), walk);
   }
 
@@ -126,14 +138,14 @@ export class Search {
       place.seen += keys.length;
       place.from = answer.more ? concat(keys[keys.length - 1], ZERO) : null;
       if (!answer.more) place.point += 1;
-      progress.textContent = `Searching… ${grouped(place.seen)} names so far`;
+      progress.textContent = `Searching… ${counted(place.seen, "name")} so far`;
     }
     this.#walked(found, text, place, place.point >= points.length);
   }
 
   #walked(found, text, place, complete) {
-    const seen = `${grouped(place.seen)} names searched`;
-    const head = found.length === 1 ? "1 name contains that" : `${grouped(found.length)} names contain that`;
+    const seen = `${counted(place.seen, "name")} searched`;
+    const head = `${counted(found.length, "name contains", "names contain")} that`;
     const more = complete
       ? null
       : button("Search on", { class: "wide", "data-test": "search-on" }, () =>
@@ -181,11 +193,6 @@ export class Search {
 
 function hint() {
   return el("p", { class: "muted small" }, "Keys often begin with “/”. Enter also searches inside names.");
-}
-
-function overlap(a, b) {
-  const shorter = Math.min(a.length, b.length);
-  return a.subarray(0, shorter).every((byte, at) => byte === b[at]);
 }
 
 // Bytes as a string with one character for each byte.

@@ -1,31 +1,38 @@
 // The user, and what the user's roles may read and write. The server decides; this only spares the user
 // buttons that would be refused, and tells the tree where to begin.
 
-import { call, CallError, forget, remember, token, userName } from "./api.js";
-import { compare, endOfPrefix, equal, fromBase64, startsWith } from "./bytes.js";
+import { call, forget, remember, token, userName } from "./api.js";
+import { compare, equal, fromBase64, isOpenEnd, startsWith } from "./bytes.js";
 
 const RANGE_PREFIXES_MAX = 16;
 const EVERYTHING = { prefix: new Uint8Array(0), single: false };
 
-// authentication: "off", "on" or "unknown" (not yet asked, or the server does not say).
+// authentication: "off", "on", or "unknown" until the server has said it.
 export const session = { authentication: "unknown", user: null, root: false, permissions: [] };
 
+// Assigns nothing before all answers are there, so that a failed call leaves no rights behind.
 export async function loadSession() {
-  Object.assign(session, { user: userName(), root: false, permissions: [] });
-  try {
-    const { enabled } = await call("auth/status");
-    session.authentication = enabled ? "on" : "off";
-  } catch (error) {
-    if (!(error instanceof CallError)) throw error;
-    session.authentication = error.needsSignIn || error.forbidden ? "on" : "unknown";
-    if (error.needsSignIn) return;
-  }
-  if (session.authentication !== "on" || !token()) return;
-  const { roles = [] } = await call("auth/user/get", { name: session.user });
-  session.root = roles.includes("root");
-  if (session.root) return;
+  session.authentication = "unknown";
+  const user = userName();
+  const isOn = await checksUsers();
+  const rights = isOn && token() ? await rightsOf(user) : { root: false, permissions: [] };
+  Object.assign(session, { authentication: isOn ? "on" : "off", user, ...rights });
+}
+
+async function rightsOf(name) {
+  const { roles = [] } = await call("auth/user/get", { name });
+  if (roles.includes("root")) return { root: true, permissions: [] };
   const all = await Promise.all(roles.map((role) => call("auth/role/get", { role })));
-  session.permissions = all.flatMap(({ perm = [] }) => perm).map(permissionOf);
+  return { root: false, permissions: all.flatMap(({ perm = [] }) => perm).map(permissionOf) };
+}
+
+async function checksUsers() {
+  try {
+    return Boolean((await call("auth/status")).enabled);
+  } catch (error) {
+    if (error.needsSignIn || error.forbidden) return true;
+    throw error;
+  }
 }
 
 // A permission as {reads, writes, key, end}; end is null for a single key.
@@ -45,12 +52,17 @@ export async function signIn(name, password) {
 
 export const signOut = forget;
 
-const unlimited = () => session.authentication !== "on" || session.root;
-const isEnd = (end) => end.length === 1 && end[0] === 0;
+const unlimited = () => session.authentication === "off" || session.root;
 
 function covers({ key: from, end }, key) {
   if (end === null) return equal(from, key);
-  return compare(from, key) <= 0 && (isEnd(end) || compare(key, end) < 0);
+  return compare(from, key) <= 0 && (isOpenEnd(end) || compare(key, end) < 0);
+}
+
+// Whether a range without an end begins at the first key of all.
+export function isEverything({ key, end }) {
+  const isFirst = key.length === 0 || (key.length === 1 && key[0] === 0);
+  return end !== null && isOpenEnd(end) && isFirst;
 }
 
 export function mayWrite(key) {
@@ -60,10 +72,7 @@ export function mayWrite(key) {
 export const mayWriteSomething = () => unlimited() || session.permissions.some((one) => one.writes);
 
 export function mayReadEverything() {
-  return (
-    unlimited() ||
-    session.permissions.some((one) => one.reads && one.end && one.key.length <= 1 && isEnd(one.end))
-  );
+  return unlimited() || session.permissions.some((one) => one.reads && isEverything(one));
 }
 
 // Where the tree begins: prefixes, and single keys, that the user may read.
@@ -81,15 +90,14 @@ function isInside(one, other) {
 
 // Prefixes that make up the range of a permission. A range that is not made of a few prefixes begins with
 // that of its first key.
-export function pointsOf({ key, end }) {
+function pointsOf({ key, end }) {
   if (end === null) return [{ prefix: key, single: true }];
-  if (isEnd(end) || key.length !== end.length || key.length === 0) return [{ prefix: key, single: false }];
+  if (isOpenEnd(end) || key.length !== end.length || key.length === 0)
+    return [{ prefix: key, single: false }];
   const last = key.length - 1;
   const parents = equal(key.subarray(0, last), end.subarray(0, last));
   const number = end[last] - key[last];
-  if (!parents || number > RANGE_PREFIXES_MAX) {
-    return [{ prefix: key, single: false, partial: !equal(endOfPrefix(key), end) }];
-  }
+  if (!parents || number > RANGE_PREFIXES_MAX) return [{ prefix: key, single: false }];
   return Array.from({ length: number }, (_, at) => {
     const prefix = key.slice();
     prefix[last] += at;

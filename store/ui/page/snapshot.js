@@ -3,13 +3,16 @@
 import { call, stream } from "./api.js";
 import { fromBase64 } from "./bytes.js";
 import { cli } from "./cli.js";
-import { button, command, el, fill, notice } from "./dom.js";
+import { button, command, el, fill, meter, notice } from "./dom.js";
+import { saveFile } from "./file.js";
 import { humanBytes } from "./figures.js";
 
 // Parts are handed to the browser in this size, which keeps large ones on disk.
 const PART_BYTES = 16 * 1024 * 1024;
 const LARGE_BYTES = 512 * 1024 * 1024;
 const CHECKED_BYTES_MAX = LARGE_BYTES;
+// The file is pages, and the SHA-256 of them.
+const PAGE_BYTES = 512;
 const DIGEST_BYTES = 32;
 
 export class SnapshotView {
@@ -67,12 +70,13 @@ export class SnapshotView {
 
   async #save() {
     this.abort = new AbortController();
+    const { signal } = this.abort;
     this.save.textContent = "Stop";
     const name = fileName();
     try {
       const file = await chooseFile(name);
-      if (file) await this.#writeTo(file, name);
-      else await this.#finish(await this.#receive(this.abort.signal), name);
+      if (file) await this.#writeTo(file, name, signal);
+      else await this.#finish(await this.#receive(signal), name);
     } catch (error) {
       const stopped = error.name === "AbortError";
       fill(
@@ -94,56 +98,56 @@ export class SnapshotView {
     const parts = [];
     let pending = [];
     let pendingBytes = 0;
-    let received = 0;
     const flush = () => {
       parts.push(new Blob(pending));
       pending = [];
       pendingBytes = 0;
     };
-    const take = ({ blob, remaining_bytes = "0" }) => {
-      const bytes = fromBase64(blob);
+    await this.#read(signal, (bytes) => {
       pending.push(bytes);
       pendingBytes += bytes.length;
-      received += bytes.length;
       if (pendingBytes >= PART_BYTES) flush();
-      this.#showProgress(received, received + Number(remaining_bytes));
-    };
-    await stream("maintenance/snapshot", {}, { signal, take });
+    });
     flush();
     return new Blob(parts, { type: "application/octet-stream" });
   }
 
   // A large snapshot goes straight into a file that the user chose.
-  async #writeTo(file, name) {
+  async #writeTo(file, name, signal) {
     const writer = await file.createWritable();
-    let received = 0;
-    const take = async ({ blob, remaining_bytes = "0" }) => {
-      const bytes = fromBase64(blob);
-      await writer.write(bytes);
-      received += bytes.length;
-      this.#showProgress(received, received + Number(remaining_bytes));
-    };
+    let size;
     try {
-      await stream("maintenance/snapshot", {}, { signal: this.abort.signal, take });
+      size = await this.#read(signal, (bytes) => writer.write(bytes));
       await writer.close();
     } catch (error) {
-      await writer.abort();
+      await writer.abort().catch(() => {});
       throw error;
     }
-    fill(
-      this.progress,
-      notice("good", `Saved, ${humanBytes(received)}. Check it with inkstone snapshot status.`),
-    );
-    await this.#showRestore(name);
+    this.#saved(`Saved, ${humanBytes(size)}. Check it with inkstone snapshot status.`, name);
+  }
+
+  // Gives all bytes of a snapshot to `write`, and returns their number. Throws if the end is missing.
+  async #read(signal, write) {
+    let received = 0;
+    let remaining = null;
+    const take = async ({ blob, remaining_bytes = "0" }) => {
+      const bytes = fromBase64(blob);
+      await write(bytes);
+      received += bytes.length;
+      remaining = Number(remaining_bytes);
+      this.#showProgress(received, received + remaining);
+    };
+    await stream("maintenance/snapshot", {}, { signal, take });
+    if (remaining !== 0 || received % PAGE_BYTES !== DIGEST_BYTES)
+      throw new Error("The snapshot broke off before its end. It was not saved; try again.");
+    return received;
   }
 
   #showProgress(received, total) {
-    const bar = el("span");
-    bar.style.width = `${total > 0 ? (100 * received) / total : 0}%`;
     fill(
       this.progress,
       el("p", { class: "muted small" }, `${humanBytes(received)} of ${humanBytes(total)}`),
-      el("div", { class: "meter" }, bar),
+      meter(total > 0 ? received / total : 0),
     );
   }
 
@@ -151,18 +155,15 @@ export class SnapshotView {
     const checked = await isComplete(blob);
     if (checked === false)
       throw new Error("The file is damaged: its SHA-256 does not fit. It was not saved; try again.");
-    const address = URL.createObjectURL(blob);
-    const anchor = el("a", { href: address, download: name });
-    anchor.click();
-    setTimeout(() => URL.revokeObjectURL(address), 60_000);
-    fill(
-      this.progress,
-      notice(
-        "good",
-        `Saved as ${name}, ${humanBytes(blob.size)}${checked ? ", its SHA-256 was compared" : ""}.`,
-      ),
-    );
-    await this.#showRestore(name);
+    saveFile(name, blob);
+    const compared = checked ? ", its SHA-256 was compared" : "";
+    this.#saved(`Saved as ${name}, ${humanBytes(blob.size)}${compared}.`, name);
+  }
+
+  #saved(text, name) {
+    fill(this.progress, notice("good", text));
+    // The commands that are shown serve as well if the members cannot be asked now.
+    this.#showRestore(name);
   }
 
   async #showRestore(file) {

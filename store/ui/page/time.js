@@ -10,10 +10,11 @@ export class TimeBar {
   // `changed` is called with a revision, or null for the present.
   constructor({ changed }) {
     this.changed = changed;
-    this.now = 1n;
-    this.oldest = null;
+    this.now = null; // the newest revision, null until it is known
+    this.oldest = null; // the oldest one that is kept, null until it is known
     this.revision = null;
     this.timer = null;
+    this.abort = null;
     this.label = el("span", { class: "time-label" });
     this.toggle = button(
       "Look back",
@@ -67,12 +68,17 @@ export class TimeBar {
     fill(
       this.label,
       revision === null
-        ? `Now, revision ${grouped(this.now)}`
+        ? `Now${this.now === null ? "" : `, revision ${grouped(this.now)}`}`
         : el("strong", {}, `As it was at revision ${grouped(revision)}`),
     );
     this.toggle.textContent = revision === null ? (this.panel.hidden ? "Look back" : "Close") : "Back to now";
     if (revision !== null && this.panel.hidden) this.#open();
     this.#place();
+  }
+
+  close() {
+    clearTimeout(this.timer);
+    this.abort?.abort();
   }
 
   #toggle() {
@@ -86,36 +92,43 @@ export class TimeBar {
     this.show(null);
   }
 
-  async #open() {
+  #open() {
     this.panel.hidden = false;
     this.toggle.setAttribute("aria-expanded", "true");
-    if (this.oldest !== null) return;
-    this.oldest = 1n;
+    this.findOldest();
+  }
+
+  // Compaction moves it, so it is asked for each time.
+  async findOldest() {
+    this.abort?.abort();
+    this.abort = new AbortController();
     try {
-      this.oldest = BigInt(await oldestRevision());
+      this.oldest = BigInt(await oldestRevision(this.abort.signal));
+      if (this.now < this.oldest) this.now = this.oldest;
     } catch {
-      // The slider then begins at 1; a compacted revision is refused with its reason.
+      // The slider begins where it did; a compacted revision is refused with its reason.
     }
     this.#place();
   }
 
   #place() {
     const oldest = this.oldest ?? 1n;
-    const shown = BigInt(this.revision ?? this.now);
+    const shown = BigInt(this.revision ?? this.now ?? oldest);
     this.slider.min = String(oldest);
-    this.slider.max = String(this.now);
+    this.slider.max = String(this.now ?? shown);
     this.slider.value = String(shown);
     this.slider.setAttribute("aria-valuetext", this.revision === null ? "now" : `revision ${shown}`);
     if (document.activeElement !== this.number) this.number.value = String(shown);
-    this.bounds.textContent = `${grouped(oldest)} to ${grouped(this.now)} are kept`;
+    const isKnown = this.oldest !== null && this.now !== null;
+    this.bounds.textContent = isKnown ? `${grouped(oldest)} to ${grouped(this.now)} are kept` : "";
   }
 
   #step(by) {
-    this.#moved(String(BigInt(this.revision ?? this.now) + by));
+    if (this.now !== null) this.#moved(String(BigInt(this.revision ?? this.now) + by));
   }
 
   #moved(text) {
-    if (text === "") return;
+    if (text === "" || this.now === null) return;
     let revision = BigInt(text);
     if (revision < (this.oldest ?? 1n)) revision = this.oldest ?? 1n;
     clearTimeout(this.timer);

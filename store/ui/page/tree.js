@@ -4,7 +4,7 @@
 import { children } from "./api.js";
 import { equal, escaped, startsWith, shown, toAddress, toBase64, fromBase64 } from "./bytes.js";
 import { el } from "./dom.js";
-import { bytes, count, grouped, humanBytes } from "./figures.js";
+import { bytes, count, counted, humanBytes } from "./figures.js";
 
 const PAGE = 200;
 const PAGE_MAX = 1000;
@@ -18,7 +18,6 @@ export class Tree {
   // `selected` is called with a node when the user chooses it.
   constructor({ selected }) {
     this.selected = selected;
-    this.revision = null;
     this.newest = null; // the store's revision, as the last answer said
     this.roots = [];
     this.current = null; // the marked node
@@ -32,26 +31,23 @@ export class Tree {
     });
   }
 
-  // Shows the trees below starting points; resolves when the first level is there.
+  // Shows the trees below starting points; resolves when the first level is there. Until then the tree stays as
+  // it is, also if the call fails.
   async load(points, revision) {
     const open = new Set(this.#openNodes().map(({ name }) => toAddress(name)));
-    this.revision = revision;
-    this.roots = points.map((point) => rootOf(point));
+    const roots = points.map((point) => rootOf(point, revision));
     const whole = points.length === 1 && points[0].prefix.length === 0;
-    if (whole) {
-      await this.#fetch(this.roots[0]);
-      this.element.replaceChildren(...this.roots[0].group.children);
-      this.roots[0].group = this.element;
-    } else {
-      this.element.replaceChildren();
-      for (const node of this.roots) {
-        this.#render(node, 1);
-        this.element.append(node.item);
-      }
-      await Promise.all(this.roots.filter((node) => node.isPrefix).map((node) => this.open(node)));
+    if (whole) await this.open(roots[0]);
+    else {
+      for (const node of roots) this.#render(node, 1);
+      await Promise.all(roots.map((node) => this.open(node)));
     }
-    if (open.size > 1) await this.#openAgain(this.roots, open);
-    else await this.#openChain(whole ? this.roots[0] : null);
+    this.roots = roots;
+    this.current = null;
+    this.chosen = null;
+    this.element.replaceChildren(...roots.map((node) => node.item ?? node.group));
+    if (open.size > 1) await this.#openAgain(roots, open);
+    else await this.#openChain(whole ? roots[0] : null);
     this.#makeOneTabStop();
   }
 
@@ -72,15 +68,16 @@ export class Tree {
 
   // Opens the levels above a key, as far as they are loaded, and marks it.
   async reveal(key) {
+    if (this.current && !equal(this.current.name, key)) this.mark(null);
     let level = this.roots.flatMap((node) => (node.item ? [node] : (node.children ?? [])));
     for (;;) {
       const exact = level.find((node) => equal(node.name, key));
       if (exact) {
-        await this.open(exact);
-        return this.mark(exact);
+        this.mark(exact);
+        return this.open(exact);
       }
       const above = level.find((node) => node.isPrefix && startsWith(key, node.name));
-      if (!above) return this.mark(null);
+      if (!above) return;
       await this.open(above);
       level = above.children ?? [];
     }
@@ -92,40 +89,69 @@ export class Tree {
     if (!node?.item) return;
     node.item.setAttribute("aria-selected", "true");
     this.#focusable(node.item);
-    node.item.scrollIntoView({ block: "nearest" });
+    node.row.scrollIntoView({ block: "nearest" });
   }
 
+  // Opens a level: with the children that it has, which are then asked for again if the store moved on.
   async open(node) {
-    if (!node.isPrefix || node.isOpen) return;
-    node.isOpen = true;
-    node.item?.setAttribute("aria-expanded", "true");
-    if (node.children === null) {
-      node.item?.setAttribute("aria-busy", "true");
-      // The page and a click may open a level at once: it is fetched once.
-      node.loading ??= this.#fetch(node).finally(() => (node.loading = null));
-      try {
-        await node.loading;
-      } finally {
-        node.item?.removeAttribute("aria-busy");
-      }
+    if (!node.isPrefix) return;
+    const wasOpen = node.isOpen;
+    if (!wasOpen) this.#setOpen(node, true);
+    if (node.children !== null) {
+      if (!wasOpen) this.#follow(node).catch((error) => this.#showProblem(node, error));
+      return;
     }
-    node.item?.append(node.group);
+    node.item?.setAttribute("aria-busy", "true");
+    try {
+      await this.#once(node, () => this.#fetch(node));
+    } catch (error) {
+      this.#setOpen(node, false);
+      this.#showProblem(node, error);
+      throw error;
+    } finally {
+      node.item?.removeAttribute("aria-busy");
+    }
+    // It may have been closed, and opened again, while it was loaded.
+    if (node.isOpen) node.item?.append(node.group);
   }
 
   close(node) {
-    node.isOpen = false;
-    node.item.setAttribute("aria-expanded", "false");
-    node.group?.remove();
+    this.#setOpen(node, false);
   }
 
-  // Asks again for the open levels that are on the screen, and changes what has changed.
-  async refresh() {
+  #setOpen(node, isOpen) {
+    node.isOpen = isOpen;
+    node.problem?.remove();
+    node.item?.setAttribute("aria-expanded", String(isOpen));
+    if (isOpen && node.group) node.item?.append(node.group);
+    if (!isOpen) node.group?.remove();
+  }
+
+  // Runs one task of a level at a time. A caller that comes while one is under way gets its result.
+  #once(node, task) {
+    node.loading ??= task().finally(() => (node.loading = null));
+    return node.loading;
+  }
+
+  // Asks again for the open levels that are on the screen and older than the store's newest revision, and changes
+  // what has changed. The others are asked for when they are on the screen.
+  async refresh(newest) {
+    this.newest = newest;
+    const { roots } = this;
     for (const node of this.#openNodes()) {
       const box = node.group.getBoundingClientRect();
       if (box.bottom < 0 || box.top > innerHeight) continue;
-      if (node.children.length > PAGE_MAX) continue;
-      this.#reconcile(node, await this.#ask(node, Math.max(PAGE, node.children.length), null));
+      await this.#follow(node);
+      if (this.roots !== roots) return;
     }
+  }
+
+  async #follow(node) {
+    if (node.revision || node.seen === this.newest || node.loading) return;
+    await this.#once(node, async () => {
+      const limit = Math.max(PAGE, node.children.length);
+      this.#reconcile(node, await this.#ask(node, limit, null));
+    });
   }
 
   #openNodes() {
@@ -139,101 +165,107 @@ export class Tree {
     return all;
   }
 
-  // A page of a level. The server may answer with few children, or none, and a place to go on from.
+  // Children of a level. The server may answer with few of them, or none, and a place to go on from.
   async #ask(node, limit, from) {
-    const request = { prefix: toBase64(node.name), limit: String(limit) };
-    if (from) request.from = from;
-    if (this.revision) request.revision = this.revision;
-    const answer = await children(request);
-    this.newest = answer.header?.revision ?? this.newest;
-    const found = answer.children ?? [];
-    let calls = 1;
-    while (answer.next && found.length < limit && calls++ < CALLS_MAX) {
-      const next = await children({ ...request, from: answer.next, limit: String(limit - found.length) });
-      found.push(...(next.children ?? []));
-      answer.next = next.next;
+    const request = { prefix: toBase64(node.name) };
+    if (node.revision) request.revision = node.revision;
+    const found = [];
+    const callsMax = CALLS_MAX + limit / PAGE_MAX;
+    let answer = { next: from };
+    for (let calls = 0; calls < callsMax && (calls === 0 || (answer.next && found.length < limit)); calls++) {
+      if (answer.next) request.from = answer.next;
+      answer = await children({ ...request, limit: String(Math.min(PAGE_MAX, limit - found.length)) });
+      found.push(...(answer.children ?? []));
     }
+    this.newest = answer.header.revision;
     return { ...answer, children: found };
   }
 
-  async #fetch(node, from = null) {
-    const answer = await this.#ask(node, PAGE, from);
-    const level = node.level + 1;
-    const found = answer.children.map((child) => nodeOf(node, child, level));
-    node.children = from ? [...node.children, ...found] : found;
-    if (node.count === null && node.item) {
-      Object.assign(node, { count: answer.total_count ?? "0", atLeast: answer.total_at_least ?? false });
-      describe(node);
-    }
-    node.group ??= el("div", { role: "group" });
-    node.more?.remove();
-    for (const child of found) {
-      this.#render(child, level);
-      node.group.append(child.item);
-    }
-    this.#offerMore(node, answer, level);
-    if (node.children.length === 0) {
-      node.group.append(el("div", { class: "tree-note" }, "No keys here."));
-    }
+  async #fetch(node) {
+    const answer = await this.#ask(node, PAGE, null);
+    node.children = [];
+    node.group = el("div", { role: node.item ? "group" : "none" });
+    this.#reconcile(node, answer, { isNew: true });
   }
 
-  #offerMore(node, answer, level) {
-    node.more?.remove();
-    node.more = null;
-    if (!answer.next) return;
-    const row = el("span", { class: "row more" }, `Show ${PAGE} more`);
-    node.more = el(
+  async #fetchMore(node, from) {
+    const answer = await this.#ask(node, PAGE, from);
+    const before = node.children.length;
+    const found = answer.children.map((child) => this.#make(node, child));
+    node.children.push(...found);
+    node.group.append(...found.map(({ item }) => item));
+    this.#setFoot(node, answer.next);
+    this.#focus(node.children[Math.min(before, node.children.length - 1)]?.item);
+  }
+
+  #make(parent, child) {
+    const node = nodeOf(parent, child);
+    this.#render(node, node.level);
+    return node;
+  }
+
+  // Sets the last row of a level: one that loads more children, or a note that there are none.
+  #setFoot(node, next) {
+    if (next && node.foot?.next === next) return;
+    node.foot?.remove();
+    node.foot = null;
+    if (next) node.foot = this.#moreRow(node, next);
+    else if (node.children.length === 0)
+      node.foot = el("div", { class: "tree-note" }, "There are no keys below it.");
+    if (node.foot) node.group.append(node.foot);
+  }
+
+  #moreRow(node, next) {
+    const text = `Show ${PAGE} more`;
+    const row = el("span", { class: "row more" }, text);
+    const item = el(
       "div",
       {
         role: "treeitem",
-        "aria-level": level,
+        "aria-level": node.level + 1,
         tabindex: "-1",
         "aria-label": "Show more",
         "data-test": "more",
       },
       row,
     );
-    node.more.act = async () => {
+    item.next = next;
+    item.act = () => {
+      if (node.loading) return;
       row.textContent = "Loading…";
-      const next = node.children.length;
-      await this.#fetch(node, answer.next);
-      this.#focus(node.children[Math.min(next, node.children.length - 1)]?.item);
+      this.#once(node, () => this.#fetchMore(node, next)).catch((error) => {
+        row.textContent = `${error.sentence ?? error.message} ${text}`;
+      });
     };
-    node.group.append(node.more);
+    return item;
   }
 
-  #reconcile(node, answer) {
+  // Makes a level show an answer. Elements that stay are kept, and the focus with them.
+  #reconcile(node, answer, { isNew = false } = {}) {
+    const hadFocus = node.group.contains(document.activeElement);
     const before = new Map(node.children.map((child) => [toAddress(child.name), child]));
-    const level = node.level + 1;
     const after = answer.children.map((child) => {
-      const fresh = nodeOf(node, child, level);
-      const old = before.get(toAddress(fresh.name));
-      if (!old || old.isPrefix !== fresh.isPrefix) {
-        this.#render(fresh, level);
-        fresh.item.classList.add("changed");
-        return fresh;
+      const old = before.get(toAddress(fromBase64(child.name)));
+      if (old?.isPrefix === (child.is_prefix ?? false)) {
+        takeFigures(old, child);
+        return old;
       }
-      if (!sameFigures(old, fresh)) {
-        Object.assign(old, {
-          count: fresh.count,
-          bytes: fresh.bytes,
-          atLeast: fresh.atLeast,
-          estimated: fresh.estimated,
-          modified: fresh.modified,
-        });
-        describe(old);
-      }
-      return old;
+      const fresh = this.#make(node, child);
+      if (!isNew) fresh.item.classList.add("changed");
+      return fresh;
     });
     const kept = new Set(after);
     for (const old of node.children) if (!kept.has(old)) old.item.remove();
     node.children = after;
+    node.seen = answer.header.revision;
     let place = node.group.firstChild;
-    for (const child of after) {
-      if (child.item === place) place = place.nextSibling;
-      else node.group.insertBefore(child.item, place);
+    for (const { item } of after) {
+      if (item === place) place = place.nextSibling;
+      else node.group.insertBefore(item, place);
     }
-    this.#offerMore(node, answer, level);
+    this.#setFoot(node, answer.next);
+    if (node.item && node.isRoot) takeTotal(node, answer);
+    if (hadFocus && !node.group.contains(document.activeElement)) this.#focus(after[0]?.item ?? node.item);
     this.#makeOneTabStop();
   }
 
@@ -272,29 +304,33 @@ export class Tree {
     const item = event.target.closest("[role=treeitem]");
     if (!item) return;
     this.#focus(item);
+    this.#act(item);
+  }
+
+  #act(item) {
     if (item.act) item.act();
     else this.#choose(item.node);
   }
 
-  async #choose(node) {
+  #choose(node) {
     this.mark(node);
     if (node.isPrefix && node.isOpen && node === this.chosen) {
       this.close(node);
       return;
     }
     this.chosen = node;
-    try {
-      await this.open(node);
-      this.selected(node);
-    } catch (error) {
-      this.#failed(node, error);
-    }
+    this.selected(node);
+    this.#openByUser(node);
   }
 
-  #failed(node, error) {
-    node.isOpen = false;
-    node.item.setAttribute("aria-expanded", "false");
-    node.item.append(el("div", { class: "tree-note bad", role: "alert" }, error.sentence ?? String(error)));
+  #openByUser(node) {
+    this.open(node).catch(() => {});
+  }
+
+  #showProblem(node, error) {
+    node.problem?.remove();
+    node.problem = el("div", { class: "tree-note bad", role: "alert" }, error.sentence ?? error.message);
+    node.item?.append(node.problem);
   }
 
   #pressed(event) {
@@ -310,15 +346,15 @@ export class Tree {
       End: () => this.#focus(items[items.length - 1]),
       ArrowRight: () => {
         if (!node?.isPrefix) return;
-        if (node.isOpen) this.#focus(node.group.querySelector("[role=treeitem]"));
-        else this.open(node).catch((error) => this.#failed(node, error));
+        if (node.isOpen) this.#focus(node.group?.querySelector("[role=treeitem]"));
+        else this.#openByUser(node);
       },
       ArrowLeft: () => {
         if (node?.isOpen && node.item) this.close(node);
         else this.#focus(item.parentElement.closest("[role=treeitem]"));
       },
-      Enter: () => (item.act ? item.act() : this.#choose(node)),
-      " ": () => (item.act ? item.act() : this.#choose(node)),
+      Enter: () => this.#act(item),
+      " ": () => this.#act(item),
     };
     const move = moves[event.key];
     if (!move) return;
@@ -345,52 +381,73 @@ export class Tree {
   }
 }
 
-function rootOf({ prefix, single }) {
+// A node is one key or prefix:
+// `children` is null until they were asked for, `seen` the store's revision when they were; `revision` is a past
+// one that the tree shows; `loading` is a promise while a call for the children is under way. `item` is missing
+// where the node is the whole store, `group` where there are no children yet.
+function rootOf({ prefix, single }, revision) {
   return {
-    name: prefix,
+    ...newNode(prefix, !single, 0, revision),
+    isRoot: true,
     shownName: prefix,
-    isPrefix: !single,
     count: null,
     bytes: null,
-    children: single ? [] : null,
-    atLeast: false,
-    estimated: false,
-    isOpen: prefix.length === 0,
-    level: 0,
   };
 }
 
-function nodeOf(parent, child, level) {
+function nodeOf(parent, child) {
   const name = fromBase64(child.name);
+  const node = newNode(name, child.is_prefix ?? false, parent.level + 1, parent.revision);
+  return { ...node, shownName: name.subarray(parent.name.length), ...figuresOf(child) };
+}
+
+function newNode(name, isPrefix, level, revision) {
   return {
     name,
-    shownName: name.subarray(parent.name.length),
-    isPrefix: child.is_prefix ?? false,
+    isPrefix,
+    level,
+    revision,
+    children: null,
+    seen: null,
+    isOpen: false,
+    loading: null,
+    foot: null,
+  };
+}
+
+function figuresOf(child) {
+  return {
     count: child.count ?? "0",
     atLeast: child.count_at_least ?? false,
     bytes: child.bytes ?? "0",
     estimated: child.bytes_estimated ?? false,
     modified: child.mod_revision ?? "0",
-    children: null,
-    isOpen: false,
-    level,
   };
 }
 
-function sameFigures(a, b) {
-  return a.count === b.count && a.bytes === b.bytes && a.modified === b.modified;
+function takeFigures(node, child) {
+  const fresh = figuresOf(child);
+  if (Object.entries(fresh).every(([name, value]) => node[name] === value)) return;
+  Object.assign(node, fresh);
+  describe(node);
+}
+
+// A root has no parent whose answer would say how many keys are below it.
+function takeTotal(node, { total_count = "0", total_at_least = false }) {
+  Object.assign(node, { count: total_count, atLeast: total_at_least });
+  describe(node);
 }
 
 function describe(node) {
   const name =
     node.shownName.length > 0
-      ? shown(node.shownName, { className: "bytes name" })
+      ? shown(node.shownName, "bytes name")
       : el("span", { class: "name muted" }, "(empty name)");
   const figures =
     node.count === null
       ? []
       : [
-          node.isPrefix ? count(node.count, "keys", node.atLeast) : el("span", { class: "figure" }),
+          node.isPrefix ? count(node.count, node.atLeast) : el("span", { class: "figure" }),
           node.bytes === null ? el("span", { class: "figure" }) : bytes(node.bytes, node.estimated),
         ];
   node.row.replaceChildren(
@@ -398,7 +455,7 @@ function describe(node) {
     name,
     ...figures,
   );
-  const keys = node.isPrefix && node.count !== null ? `, ${grouped(node.count)} keys` : "";
+  const keys = node.isPrefix && node.count !== null ? `, ${counted(node.count, "key")}` : "";
   const size = node.bytes !== null ? `, ${humanBytes(node.bytes)}` : "";
   node.row.title = escaped(node.shownName);
   node.item.setAttribute(

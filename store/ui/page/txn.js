@@ -15,7 +15,11 @@ async function ifSeen(key, seen, request) {
     success: [request],
     failure: [{ request_range: { key: toBase64(key) } }],
   });
-  if (succeeded) return { done: true, revision: header.revision };
+  if (succeeded) {
+    // The view that is open looks at once.
+    dispatchEvent(new Event("store-changed"));
+    return { done: true, revision: header.revision };
+  }
   return { done: false, now: responses[0]?.response_range?.kvs?.[0] ?? null };
 }
 

@@ -2,9 +2,11 @@
 
 import { escaped, hexLines, isMostlyHidden, nodes, ofText, textOf, toHex } from "./bytes.js";
 import { button, el, fill, notice, toast } from "./dom.js";
-import { grouped, humanBytes } from "./figures.js";
+import { saveFile } from "./file.js";
+import { counted, humanBytes } from "./figures.js";
 import { parseJson, writeJson } from "./json.js";
 import { decodeKubernetes, encryption, isEncrypted, isKubernetes } from "./kubernetes.js";
+import { turns } from "./turns.js";
 import { writeYaml } from "./yaml.js";
 
 const SHOWN_MAX = 64 * 1024;
@@ -13,7 +15,7 @@ const HEX_LINES = 512;
 const COLOURED_LINES_MAX = 3000;
 
 // The readings of a value, the best one first: {name, label, text} or {name: "hex"}; text is a function.
-export function readings(bytes) {
+function readings(bytes) {
   const all = [];
   const content = textOf(bytes);
   const json = content !== null && /^\s*[[{"]/.test(content) ? parseJson(content) : null;
@@ -59,6 +61,7 @@ export class ValueView {
     this.key = key;
     this.bytes = bytes;
     this.readings = readings(bytes);
+    this.turn = turns(); // of readings that are shown
     this.body = el("div", {
       id: "value",
       role: "tabpanel",
@@ -112,6 +115,7 @@ export class ValueView {
   }
 
   async show(name) {
+    const isNewest = this.turn();
     for (const tab of this.tabs.children) {
       const chosen = tab.dataset.reading === name;
       tab.setAttribute("aria-selected", String(chosen));
@@ -119,6 +123,7 @@ export class ValueView {
     }
     const reading = this.readings.find((one) => one.name === name);
     const content = await this.#contentOf(reading);
+    if (!isNewest()) return;
     this.body.dataset.reading = name;
     fill(this.body, ...content);
   }
@@ -156,7 +161,10 @@ export class ValueView {
       return [note ? notice("note", note) : "", textView(ofText(writeYaml(value)), "yaml")];
     } catch (error) {
       return [
-        notice("note", `This begins as an object of Kubernetes but cannot be read as one: ${error.message}.`),
+        notice(
+          "note",
+          `The value begins as an object of Kubernetes but cannot be read as one: ${error.message}.`,
+        ),
         hexView(this.bytes),
       ];
     }
@@ -171,9 +179,7 @@ function download(key, bytes) {
       .pop()
       .replace(/[^A-Za-z0-9._-]/g, "_")
       .slice(-100) || "value";
-  const address = URL.createObjectURL(new Blob([bytes], { type: "application/octet-stream" }));
-  el("a", { href: address, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+  saveFile(name, new Blob([bytes], { type: "application/octet-stream" }));
 }
 
 // Text in full up to some size; the rest on demand, in steps.
@@ -239,12 +245,12 @@ function hexView(bytes) {
   );
   let at = HEX_LINES * 16;
   if (at >= bytes.length) return box;
-  const more = button(`Show ${HEX_LINES} lines more`, {}, () => {
+  const more = button(`Show ${HEX_LINES} more lines`, {}, () => {
     box.append("\n" + hexLines(bytes, at, HEX_LINES).join("\n"));
     at += HEX_LINES * 16;
     if (at >= bytes.length) note.remove();
   });
-  const note = el("div", { class: "cut" }, `${grouped(bytes.length)} bytes. `, more);
+  const note = el("div", { class: "cut" }, `${counted(bytes.length, "byte")}. `, more);
   return el("div", {}, box, note);
 }
 

@@ -3,9 +3,9 @@
 
 import { CallError, streamSocket } from "./api.js";
 import { go, link } from "./address.js";
-import { concat, escaped, fromBase64, parseEscaped, rangeOfPrefix, shown } from "./bytes.js";
-import { button, el, empty, fill, notice, row, table } from "./dom.js";
-import { grouped, humanBytes, moment } from "./figures.js";
+import { concat, equal, escaped, fromBase64, ofText, parseEscaped, rangeOfPrefix, shown } from "./bytes.js";
+import { button, el, empty, fill, meter, notice, refill, row, table } from "./dom.js";
+import { counted, grouped, humanBytes, moment } from "./figures.js";
 import { HotPrefixes } from "./hot.js";
 import { noteRevision } from "./moments.js";
 import { startingPoints } from "./session.js";
@@ -20,8 +20,10 @@ const HOTTEST = 12;
 export class WatchView {
   constructor(main) {
     this.abort = null;
-    this.prefix = null;
+    this.prefix = null; // of the watch that runs or is tried again, null if there is none
+    this.shownPrefix = null; // of the rows
     this.next = null; // the revision to go on from
+    this.retry = null; // timer
     this.waiting = [];
     this.total = 0;
     this.hot = new HotPrefixes();
@@ -36,8 +38,9 @@ export class WatchView {
     });
     this.toggle = el("button", { class: "primary", id: "watch-toggle" }, "Start");
     this.state = el("p", { class: "muted small", role: "status", id: "watch-state" });
+    this.problem = el("div", { class: "stack" });
     this.rows = el("tbody", { id: "watch-rows", role: "rowgroup" });
-    this.events = table("Events", ["#Time", "#Revision", "What", "Key", "Value"], []);
+    this.events = table("Events", ["#Time", "#Revision", "Change", "Key", "Value"], []);
     this.events.querySelector("tbody").replaceWith(this.rows);
     this.start = empty(
       "No event yet",
@@ -67,6 +70,7 @@ export class WatchView {
             button("Clear", { id: "watch-clear" }, () => this.#clear()),
           ),
           this.state,
+          this.problem,
         ),
         el(
           "section",
@@ -89,10 +93,9 @@ export class WatchView {
   }
 
   async update(params) {
-    const first = startingPoints()[0];
-    const prefix = params.prefix ?? first?.prefix ?? new Uint8Array(0);
+    const prefix = params.prefix ?? this.prefix ?? startingPoints()[0]?.prefix ?? new Uint8Array(0);
     this.input.value = escaped(prefix);
-    if (params.prefix && this.prefix === null) this.#begin(prefix);
+    if (params.prefix && !this.#isOf(prefix)) this.#begin(prefix);
   }
 
   close() {
@@ -102,13 +105,16 @@ export class WatchView {
     document.removeEventListener("visibilitychange", this.onVisibility);
   }
 
+  #isOf(prefix) {
+    return this.prefix !== null && equal(this.prefix, prefix);
+  }
+
   #submitted(event) {
     event.preventDefault();
+    fill(this.problem);
     if (this.prefix !== null) {
-      this.#halt();
-      this.prefix = null;
-      this.toggle.textContent = "Start";
-      this.state.textContent = `Stopped after ${grouped(this.total)} events.`;
+      this.#stop();
+      this.state.textContent = `Stopped after ${counted(this.total, "event")}.`;
       return;
     }
     try {
@@ -116,7 +122,7 @@ export class WatchView {
       this.#begin(prefix);
       go("watch", { prefix }, { replace: true });
     } catch (error) {
-      fill(this.state, notice("bad", error.message));
+      fill(this.problem, notice("bad", error.message));
     }
   }
 
@@ -124,6 +130,7 @@ export class WatchView {
     this.waiting = [];
     this.total = 0;
     this.hot = new HotPrefixes();
+    fill(this.problem);
     fill(this.rows);
     fill(this.hotList);
     this.events.hidden = true;
@@ -131,19 +138,29 @@ export class WatchView {
   }
 
   #begin(prefix) {
+    this.#halt();
+    if (this.shownPrefix === null || !equal(this.shownPrefix, prefix)) this.#clear();
     this.prefix = prefix;
+    this.shownPrefix = prefix;
     this.next = null;
     this.toggle.textContent = "Stop";
     this.#run();
   }
 
+  #stop() {
+    this.#halt();
+    this.prefix = null;
+    this.toggle.textContent = "Start";
+  }
+
   #halt() {
+    clearTimeout(this.retry);
     this.abort?.abort();
     this.abort = null;
   }
 
   #resume() {
-    if (this.prefix !== null && this.abort === null) this.#run();
+    if (this.prefix !== null && this.abort === null && !document.hidden) this.#run();
   }
 
   async #run() {
@@ -158,36 +175,42 @@ export class WatchView {
         { signal: abort.signal, take: (message) => this.#take(message) },
       );
     } catch (error) {
-      this.#failed(error, abort);
+      if (this.abort === abort) this.#failed(error);
     }
   }
 
-  #failed(error, abort) {
-    if (this.abort !== abort) return;
+  #failed(error) {
     this.abort = null;
-    const again = error.code === 14 ? " It is tried again." : "";
-    fill(this.state, notice("bad", `${error.sentence ?? error.message}${again}`));
-    if (error.code === 14) setTimeout(() => this.#resume(), RETRY_AFTER);
-    else {
-      this.prefix = null;
-      this.toggle.textContent = "Start";
+    if (error instanceof Compacted) {
+      this.next = error.revision;
+      const text = `Compaction removed revisions before ${grouped(error.revision)}: events of them may be missing here.`;
+      fill(this.problem, notice("note", text));
+      this.retry = setTimeout(() => this.#resume(), RETRY_AFTER);
+      return;
     }
+    const again = error.code === 14;
+    const text = error.sentence ?? error.message;
+    fill(this.problem, notice("bad", again ? `${text} The page tries again.` : text));
+    if (again) this.retry = setTimeout(() => this.#resume(), RETRY_AFTER);
+    else this.#stop();
   }
 
+  // The watch goes on behind the last event that it took: the header's revision may be ahead of events that are still
+  // to come. A watch without events goes on behind the revision at which it was created.
   #take({ header, created, canceled, compact_revision, cancel_reason, events = [] }) {
-    if (compact_revision && compact_revision !== "0") {
-      this.next = BigInt(compact_revision);
-      throw new CallError(14, `events before revision ${compact_revision} were compacted and are left out`);
-    }
-    if (canceled)
-      throw new CallError(
-        7,
-        cancel_reason?.replace(/^rpc error: code = \w+ desc = /, "") || "the watch was refused",
-      );
-    if (created) this.state.textContent = `Watching since revision ${grouped(this.next ?? header.revision)}.`;
-    this.next = BigInt(header.revision ?? 0) + 1n;
-    if (events.length > 0) noteRevision(header.revision);
+    if (compact_revision && compact_revision !== "0") throw new Compacted(BigInt(compact_revision));
+    if (canceled) throw refusal(cancel_reason ?? "");
+    if (created) this.#created(BigInt(header.revision));
+    if (events.length === 0) return;
+    this.next = BigInt(events[events.length - 1].kv.mod_revision) + 1n;
+    noteRevision(header.revision);
     for (const event of events) this.#note(event);
+  }
+
+  #created(revision) {
+    if (this.problem.querySelector(".bad")) fill(this.problem);
+    this.next ??= revision + 1n;
+    this.state.textContent = `Watching since revision ${grouped(this.next)}.`;
   }
 
   #note({ type, kv }) {
@@ -205,7 +228,8 @@ export class WatchView {
     while (this.rows.children.length > ROWS_MAX) this.rows.lastChild.remove();
     this.events.hidden = false;
     this.start.hidden = true;
-    this.state.textContent = `${grouped(this.total)} events${this.total > ROWS_MAX ? `, the last ${ROWS_MAX} are shown` : ""}.`;
+    const cut = this.total > ROWS_MAX ? `, the last ${ROWS_MAX} are shown` : "";
+    this.state.textContent = `${counted(this.total, "event")}${cut}.`;
     if (this.hotList.children.length === 0) this.#showHot();
   }
 
@@ -218,21 +242,33 @@ export class WatchView {
   #showHot() {
     const hottest = this.hot.hottest(HOTTEST);
     const most = hottest[0]?.events || 1;
-    fill(
+    refill(
       this.hotList,
-      ...hottest.map(({ prefix, events, rate }) => {
-        const bar = el("span");
-        bar.style.width = `${Math.max(1, (100 * events) / most)}%`;
-        return el(
+      ...hottest.map(({ prefix, events, rate }) =>
+        el(
           "li",
           {},
           el("a", { href: link("keys", { prefix }), class: "bytes" }, shown(prefix)),
           el("span", { class: "figure muted" }, rate > 0 ? `${rate.toFixed(rate < 10 ? 1 : 0)} /s` : ""),
-          el("div", { class: "meter", "aria-hidden": "true" }, bar),
-        );
-      }),
+          meter(events / most, { least: 0.01 }),
+        ),
+      ),
     );
   }
+}
+
+// The watch asked for revisions before the oldest one that is kept, which it has.
+class Compacted extends Error {
+  constructor(revision) {
+    super("compacted");
+    this.revision = revision;
+  }
+}
+
+// The error for a watch that the server ended.
+function refusal(reason) {
+  const text = reason.replace(/^rpc error: code = \w+ desc = /, "") || "the server ended the watch";
+  return new CallError(/permission/.test(text) ? 7 : 1, text);
 }
 
 function rowOf({ type, kv, key, at }) {
@@ -241,7 +277,7 @@ function rowOf({ type, kv, key, at }) {
   const kind = deleted ? "deleted" : made ? "created" : "put";
   const value = fromBase64(kv.value);
   const cut = value.length > PREVIEW_BYTES;
-  const preview = cut ? concat(value.subarray(0, PREVIEW_BYTES), new TextEncoder().encode("…")) : value;
+  const preview = cut ? concat(value.subarray(0, PREVIEW_BYTES), ofText("…")) : value;
   return row(
     [
       { cell: moment(at), class: "figure" },
@@ -256,7 +292,7 @@ function rowOf({ type, kv, key, at }) {
         ? ""
         : el(
             "span",
-            { title: `${grouped(value.length)} bytes` },
+            { title: counted(value.length, "byte") },
             shown(preview),
             cut ? el("span", { class: "muted small" }, ` ${humanBytes(value.length)}`) : null,
           ),

@@ -166,7 +166,9 @@ impl Tab<'_> {
 
     /// Goes to an address, as its bar would.
     pub fn go(&mut self, url: &str) {
-        self.call("Page.navigate", &json!({"url": url}));
+        let answer = self.call("Page.navigate", &json!({"url": url}));
+        let error = answer["errorText"].as_str().unwrap_or_default();
+        assert!(error.is_empty(), "{url}: {error}");
         self.wait_for("document.readyState === 'complete'");
     }
 
@@ -268,13 +270,17 @@ impl Tab<'_> {
         }
     }
 
-    /// Exceptions of scripts, and reports of the content security policy, up to now.
+    /// Exceptions of scripts, errors that they log, and reports of the content security policy, up
+    /// to now.
     pub fn complaints(&mut self) -> Vec<String> {
         // Events before this answer were reported before it.
         self.evaluate("0");
         let complaints = self.browser.events.iter().filter(|event| {
             let entry = &event["params"]["entry"];
-            event["method"] == "Runtime.exceptionThrown"
+            let is_logged =
+                event["method"] == "Runtime.consoleAPICalled" && event["params"]["type"] == "error";
+            is_logged
+                || event["method"] == "Runtime.exceptionThrown"
                 || entry["source"] == "security"
                 || entry["text"]
                     .as_str()
