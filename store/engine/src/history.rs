@@ -20,8 +20,8 @@ use crate::format::KIND_KEY;
 use crate::parts::Parts;
 use crate::read::Records;
 use crate::record::unreadable;
-use crate::record_pointer::RecordPointer;
-use crate::{Error, KeyChange, versions};
+use crate::versions::{self, Places};
+use crate::{Error, KeyChange};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use value_log::{GroupBuffer, Groups};
@@ -55,7 +55,7 @@ pub struct History {
 enum Source {
     Unknown,
     Log(Box<Groups>),
-    Index(std::vec::IntoIter<(i64, RecordPointer)>),
+    Index(Places),
 }
 
 impl History {
@@ -164,7 +164,8 @@ impl History {
             applied
         };
         let snapshot = self.records().index.snapshot();
-        Source::Index(versions::changes_between(&snapshot, self.next_main, to).into_iter())
+        let changes = versions::changes_between(&snapshot, self.next_main, to);
+        Source::Index(Places::new(changes))
     }
 
     /// The transaction `next_main`; `None` when the source does not have it.
@@ -206,8 +207,8 @@ impl History {
                 }
                 Ok(true)
             }
-            Source::Index(rest) => {
-                let Some((main, mut versions)) = versions::take_main(records, rest)? else {
+            Source::Index(places) => {
+                let Some((main, mut versions)) = versions::take_main(records, places)? else {
                     return Ok(false);
                 };
                 versions.sort_by_key(|stored: &KeyChange| stored.revision.sub);

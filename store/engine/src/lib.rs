@@ -117,6 +117,7 @@ mod record;
 mod record_pointer;
 mod recovery;
 mod revision_marks;
+mod runs;
 mod salvage;
 mod scrub;
 mod side;

@@ -6,7 +6,7 @@ use crate::read::Records;
 use crate::record_pointer::{RecordPointer, padding};
 use crate::trees::VersionEntry;
 use crate::versions::VersionSize;
-use crate::{Error, KeyChange, Revision, salvage, trees};
+use crate::{Error, KeyChange, salvage, trees};
 use bytes::Bytes;
 use value_log::{Log, Record, Suspect};
 
@@ -140,14 +140,7 @@ impl Records {
         main: i64,
     ) -> Result<VersionSize, Error> {
         if let Ok(header) = self.header_at(pointer, main) {
-            return Ok(VersionSize {
-                revision: Revision {
-                    main,
-                    sub: i64::from(header.sub),
-                },
-                tombstone: header.tombstone,
-                kv_bytes: header.kv_bytes as usize,
-            });
+            return Ok(VersionSize::of(&header));
         }
         let version = self.read_in_history(pointer, main)?;
         Ok(VersionSize {

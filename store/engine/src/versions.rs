@@ -3,8 +3,9 @@
 //! The index knows keys in order, not revisions, so this takes two passes:
 //! collect (revision, place) of what counts, sort, then read. In revision
 //! order the places ascend too, but for what reclaim has moved, so the reads
-//! run along the log. It holds 16 bytes a version; when reclaim moves records
-//! under it, it collects again and goes on where it was.
+//! run along the log, and one of them brings a run of records (`runs.rs`). It holds 16 bytes a version; when reclaim moves records
+//! under it, it collects again and goes on where it was. Two walks over the same
+//! [`HeldVersions`] collect once.
 //!
 //! What counts is etcd's rule for HashKV(R) with C compacted (`hash.go`):
 //! everything in (C, R], tombstones included, and what its own transaction
@@ -19,17 +20,59 @@
 
 use crate::apply::Index;
 use crate::compaction::{keep, survives};
+use crate::format::KeyHeader;
 use crate::parts::Parts;
 use crate::range::Merge;
 use crate::read::Records;
+use crate::record::header_in;
 use crate::record_pointer::RecordPointer;
+use crate::runs::run_length;
 use crate::transfer::holds::Hold;
 use crate::trees::VersionEntry;
 use crate::{Error, KeyChange, Revision, Snapshot, hidden};
+use environment::Mutex;
+use std::collections::VecDeque;
 use std::sync::Arc;
+use value_log::RecordBuffer;
 
 /// How often the records may move under one walk.
 const MOVES_MAX: usize = 16;
+
+/// A version's main revision, and where its record is.
+type Place = (i64, RecordPointer);
+
+/// Places by revision, and how many of them were visited.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    all: Arc<Vec<Place>>,
+    visited: usize,
+}
+
+impl Places {
+    pub(crate) fn new(all: Vec<Place>) -> Places {
+        Places::shared(Arc::new(all))
+    }
+
+    fn shared(all: Arc<Vec<Place>>) -> Places {
+        Places { all, visited: 0 }
+    }
+
+    fn rest(&self) -> &[Place] {
+        &self.all[self.visited..]
+    }
+
+    /// The main revision of the next place, and how many places are of it.
+    fn next_main(&self) -> Option<(i64, usize)> {
+        let rest = self.rest();
+        let main = rest.first()?.0;
+        let count = rest.iter().take_while(|place| place.0 == main).count();
+        Some((main, count))
+    }
+
+    fn skip_to(&mut self, done: i64) {
+        self.visited = self.all.partition_point(|&(main, _)| main <= done);
+    }
+}
 
 /// The versions of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +93,8 @@ pub struct HeldVersions {
     compacted: i64,
     covered: Covered,
     generation: u64,
+    /// Where the last walk has found them; none for a hash.
+    found: Mutex<Option<Arc<Vec<Place>>>>,
     _hold: Hold,
 }
 
@@ -66,6 +111,7 @@ impl HeldVersions {
             compacted,
             covered: Covered::Hashed,
             generation: parts.records.index.generation(),
+            found: Mutex::new(None),
             _hold: parts.transfers.holds.hold(index.compacted),
         }
     }
@@ -87,6 +133,7 @@ impl HeldVersions {
                     compacted,
                     covered: Covered::Kept,
                     generation,
+                    found: Mutex::new(None),
                     _hold: hold,
                 };
             }
@@ -129,8 +176,24 @@ pub struct VersionSize {
     pub kv_bytes: usize,
 }
 
+impl VersionSize {
+    pub(crate) fn of(header: &KeyHeader) -> VersionSize {
+        VersionSize {
+            revision: Revision {
+                main: header.main as i64,
+                sub: i64::from(header.sub),
+            },
+            tombstone: header.tombstone,
+            kv_bytes: header.kv_bytes as usize,
+        }
+    }
+}
+
 /// As much of a version as a walk reads.
 pub(crate) trait VersionPart: Sized {
+    /// The part of a record that was read; `None` if it is not the one written at `main`.
+    fn of_record(record: &RecordBuffer, main: i64) -> Option<Self>;
+
     /// Reads it. The record is the one written at `main`.
     fn read(records: &Records, pointer: RecordPointer, main: i64) -> Result<Self, Error>;
 
@@ -139,6 +202,11 @@ pub(crate) trait VersionPart: Sized {
 }
 
 impl VersionPart for KeyChange {
+    fn of_record(record: &RecordBuffer, main: i64) -> Option<KeyChange> {
+        let change = KeyChange::decode(record.kind, &record.payload).ok()?;
+        (change.revision.main == main).then_some(change)
+    }
+
     fn read(records: &Records, pointer: RecordPointer, main: i64) -> Result<KeyChange, Error> {
         records.read_in_history(pointer, main)
     }
@@ -149,6 +217,11 @@ impl VersionPart for KeyChange {
 }
 
 impl VersionPart for VersionSize {
+    fn of_record(record: &RecordBuffer, main: i64) -> Option<VersionSize> {
+        let header = header_in(record.kind, &record.payload).ok()?;
+        (header.main as i64 == main).then(|| VersionSize::of(&header))
+    }
+
     fn read(records: &Records, pointer: RecordPointer, main: i64) -> Result<VersionSize, Error> {
         records.size_in_history(pointer, main)
     }
@@ -159,7 +232,8 @@ impl VersionPart for VersionSize {
 }
 
 /// Versions in the order of their revisions; made by
-/// [`crate::Engine::versions_in_revision_order`] and [`HeldVersions::versions`].
+/// [`crate::Engine::versions_in_revision_order`] and [`HeldVersions::versions`]. A version that
+/// is kept may keep 64 KiB in memory: those that lie together are read at once.
 #[derive(Debug)]
 pub struct Versions<V = KeyChange> {
     parts: Arc<Parts>,
@@ -167,7 +241,11 @@ pub struct Versions<V = KeyChange> {
     at: i64,
     revision: i64,
     compacted: i64,
-    rest: std::vec::IntoIter<(i64, RecordPointer)>,
+    places: Places,
+    /// Versions of the next places, read with one read.
+    ahead: VecDeque<V>,
+    /// Places before this one are read one by one: something is wrong with their run.
+    single_until: usize,
     /// Versions of one transaction, the next one last.
     transaction: Vec<V>,
     /// Last main revision read.
@@ -218,23 +296,39 @@ impl<V: VersionPart> Versions<V> {
             at,
             revision,
             compacted,
-            rest: Vec::new().into_iter(),
+            places: Places::default(),
+            ahead: VecDeque::new(),
+            single_until: 0,
             transaction: Vec::new(),
             done: 0,
             moves_left: MOVES_MAX,
         };
         versions.check_kept(&snapshot)?;
-        versions.rest = versions.find_all(&snapshot).into_iter();
+        let known = versions
+            .held
+            .as_ref()
+            .and_then(|held| held.found.lock().clone());
+        let all = known.unwrap_or_else(|| versions.find_all(&snapshot));
+        versions.places = Places::shared(all);
         Ok(versions)
     }
 
     /// Revisions and places of what the walk covers.
-    fn find_all(&self, snapshot: &Snapshot) -> Vec<(i64, RecordPointer)> {
+    fn find_all(&self, snapshot: &Snapshot) -> Arc<Vec<Place>> {
         let covered = self.held.as_ref().map(|held| held.covered);
-        match covered.unwrap_or(Covered::Hashed) {
+        let found = Arc::new(match covered.unwrap_or(Covered::Hashed) {
             Covered::Hashed => collect_hashed(snapshot, self.at, self.compacted),
             Covered::Kept => collect_kept(snapshot, self.at, self.compacted),
+        });
+        // A hash needs one walk, a copy two.
+        if let Some(held) = self
+            .held
+            .as_ref()
+            .filter(|held| held.covered == Covered::Kept)
+        {
+            *held.found.lock() = Some(Arc::clone(&found));
         }
+        found
     }
 
     /// Whether a snapshot that was just pinned has all that counts.
@@ -251,11 +345,14 @@ impl<V: VersionPart> Versions<V> {
     /// Reads all versions of the next transaction.
     fn read_transaction(&mut self) -> Result<(), Error> {
         loop {
-            match take_main(&self.parts.records, &mut self.rest) {
-                Ok(None) => return Ok(()),
-                Ok(Some((main, mut versions))) => {
+            let Some((main, count)) = self.places.next_main() else {
+                return Ok(());
+            };
+            match self.read_versions(count) {
+                Ok(mut versions) => {
                     versions.sort_by_key(|stored: &V| std::cmp::Reverse(stored.revision().sub));
                     self.transaction = versions;
+                    self.places.visited += count;
                     self.done = main;
                     return Ok(());
                 }
@@ -264,17 +361,49 @@ impl<V: VersionPart> Versions<V> {
         }
     }
 
+    /// The versions of the next `count` places. After an error, nothing is left of those that
+    /// were read ahead, and the same places come next.
+    fn read_versions(&mut self, count: usize) -> Result<Vec<V>, Error> {
+        let next = self.places.visited..self.places.visited + count;
+        next.map(|number| {
+            if self.ahead.is_empty() {
+                self.read_ahead(number);
+            }
+            let (main, pointer) = self.places.all[number];
+            let read = || V::read(&self.parts.records, pointer, main);
+            self.ahead.pop_front().map_or_else(read, Ok)
+        })
+        .collect()
+    }
+
+    /// Reads the run that begins with a place, unless it has one record, or something is wrong.
+    fn read_ahead(&mut self, number: usize) {
+        if number < self.single_until {
+            return;
+        }
+        let rest = &self.places.all[number..];
+        let run = &rest[..run_length(rest.iter().map(|place| place.1))];
+        if run.len() < 2 {
+            return;
+        }
+        match read_run(&self.parts.records, run) {
+            Some(ahead) => self.ahead = ahead,
+            None => self.single_until = number + run.len(),
+        }
+    }
+
     /// After a failed read: the records have moved, or they are really lost.
     fn collect_again(&mut self, error: Error) -> Result<(), Error> {
         let snapshot = self.parts.records.index.snapshot();
         self.check_kept(&snapshot)?;
-        let mut found = self.find_all(&snapshot);
-        found.retain(|&(main, _)| main > self.done);
-        if found == self.rest.as_slice() || self.moves_left == 0 {
+        let mut found = Places::shared(self.find_all(&snapshot));
+        found.skip_to(self.done);
+        if found.rest() == self.places.rest() || self.moves_left == 0 {
             return Err(error);
         }
         self.moves_left -= 1;
-        self.rest = found.into_iter();
+        self.places = found;
+        self.single_until = 0;
         Ok(())
     }
 }
@@ -286,7 +415,7 @@ impl<V: VersionPart> Iterator for Versions<V> {
         if self.transaction.is_empty()
             && let Err(error) = self.read_transaction()
         {
-            self.rest = Vec::new().into_iter();
+            self.places = Places::default();
             return Some(Err(error));
         }
         self.transaction.pop().map(Ok)
@@ -294,7 +423,7 @@ impl<V: VersionPart> Iterator for Versions<V> {
 }
 
 /// What counts for a hash at `at`, by revision.
-fn collect_hashed(snapshot: &Snapshot, at: i64, compacted: i64) -> Vec<(i64, RecordPointer)> {
+fn collect_hashed(snapshot: &Snapshot, at: i64, compacted: i64) -> Vec<Place> {
     let mut counted = Vec::new();
     let mut survivors = Vec::new();
     let mut any_visible = false;
@@ -324,7 +453,7 @@ fn collect_hashed(snapshot: &Snapshot, at: i64, compacted: i64) -> Vec<(i64, Rec
 }
 
 /// Everything up to `at` that a compaction to `compacted` keeps, by revision.
-fn collect_kept(snapshot: &Snapshot, at: i64, compacted: i64) -> Vec<(i64, RecordPointer)> {
+fn collect_kept(snapshot: &Snapshot, at: i64, compacted: i64) -> Vec<Place> {
     let mut kept = Vec::new();
     each_key(snapshot, |_, versions| {
         let mut of_key = versions.to_vec();
@@ -335,27 +464,35 @@ fn collect_kept(snapshot: &Snapshot, at: i64, compacted: i64) -> Vec<(i64, Recor
     in_order(kept)
 }
 
-/// Reads the versions of the next main revision; after a failure they still come next.
-pub(crate) fn take_main<V: VersionPart>(
+/// The versions of a run; `None` when one of them is not what the index said.
+fn read_run<V: VersionPart>(records: &Records, run: &[Place]) -> Option<VecDeque<V>> {
+    let read = records.try_run(run.iter().map(|place| place.1))?;
+    let versions = run.iter().zip(&read);
+    versions
+        .map(|(&(main, _), record)| V::of_record(record, main))
+        .collect()
+}
+
+/// Reads the versions of the next main revision, each by itself, so that one that is kept keeps
+/// no other in memory; after a failure they still come next.
+pub(crate) fn take_main(
     records: &Records,
-    rest: &mut std::vec::IntoIter<(i64, RecordPointer)>,
-) -> Result<Option<(i64, Vec<V>)>, Error> {
-    let Some(&(main, _)) = rest.as_slice().first() else {
+    places: &mut Places,
+) -> Result<Option<(i64, Vec<KeyChange>)>, Error> {
+    let Some((main, count)) = places.next_main() else {
         return Ok(None);
     };
-    let same = rest.as_slice().iter().take_while(|next| next.0 == main);
-    let read = same.map(|&(main, pointer)| V::read(records, pointer, main));
-    let versions = read.collect::<Result<Vec<V>, Error>>()?;
-    rest.nth(versions.len() - 1);
+    let next = &places.rest()[..count];
+    let read = next
+        .iter()
+        .map(|&(main, pointer)| records.read_in_history(pointer, main));
+    let versions = read.collect::<Result<Vec<KeyChange>, Error>>()?;
+    places.visited += count;
     Ok(Some((main, versions)))
 }
 
 /// Every change made at `from` or later, up to `to`.
-pub(crate) fn changes_between(
-    snapshot: &Snapshot,
-    from: i64,
-    to: i64,
-) -> Vec<(i64, RecordPointer)> {
+pub(crate) fn changes_between(snapshot: &Snapshot, from: i64, to: i64) -> Vec<Place> {
     let mut counted = Vec::new();
     each_key(snapshot, |_, versions| {
         counted.extend(
@@ -384,11 +521,11 @@ fn newest_not_above(versions: &[VersionEntry], at: i64) -> Option<VersionEntry> 
         .copied()
 }
 
-fn in_order(counted: Vec<VersionEntry>) -> Vec<(i64, RecordPointer)> {
-    let mut pointers: Vec<(i64, RecordPointer)> = counted
+fn in_order(counted: Vec<VersionEntry>) -> Vec<Place> {
+    let mut places: Vec<Place> = counted
         .iter()
         .map(|version| (version.main, version.pointer))
         .collect();
-    pointers.sort_unstable();
-    pointers
+    places.sort_unstable();
+    places
 }

@@ -1,0 +1,10 @@
+//! Tests of backups: what is written, and what is restored.
+//!
+//! One program: a crate's tests are compiled and linked once.
+
+mod beside;
+mod format;
+mod lying;
+mod model;
+mod names;
+mod support;

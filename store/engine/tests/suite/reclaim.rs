@@ -1,0 +1,464 @@
+//! Garbage goes, live versions stay, and readers do not notice.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+use crate::store;
+
+use engine::{Error, Options, Worker};
+use environment::Disk;
+use environment::simulated::SimulatedDisk;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use store::model::Model;
+use store::{SEGMENT_HEADER_BYTES, Store, delete, options, put};
+
+/// Rounds of overwrites of the same keys, some megabytes in all.
+fn overwrite(store: &mut Store, rounds: u8) {
+    for round in 0..rounds {
+        for number in 0..20u8 {
+            store
+                .write(&[put([b'k', number], vec![round; 2000])])
+                .unwrap();
+        }
+    }
+}
+
+/// Until nothing is under way or due.
+fn finish_maintenance(store: &mut Store) {
+    store.maintain().unwrap();
+    while store.applier.is_maintaining() {
+        std::thread::yield_now();
+        store.maintain().unwrap();
+    }
+}
+
+#[test]
+fn defragment_shrinks_a_small_store_to_what_lives() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    for number in 0..100u8 {
+        store.write(&[put("counter", vec![number; 400])]).unwrap();
+    }
+    let full = store.engine.status();
+    store.compact(store.model.revision).unwrap();
+    let compacted = store.engine.status();
+    let headers = compacted.segments as u64 * SEGMENT_HEADER_BYTES;
+    let live = compacted.live_bytes - headers;
+    assert!(live < full.live_bytes / 50, "{compacted:?}");
+    store.defragment().unwrap();
+    let small = store.engine.status();
+    assert!(small.log_bytes < full.log_bytes / 4, "{full:?}\n{small:?}");
+    assert!(small.live_bytes <= small.log_bytes);
+    store.check_all();
+    let mut store = store.reopen(&disk);
+    store.check_all();
+}
+
+#[test]
+fn defragment_moves_history_that_is_not_compacted_and_watches_still_read_it() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    overwrite(&mut store, 3);
+    store.compact(20).unwrap();
+    store.defragment().unwrap();
+    overwrite(&mut store, 1);
+    store.check_all();
+    store.check_history(20);
+    store.check_history(30);
+    let mut store = store.reopen(&disk);
+    store.check_all();
+    store.check_history(45);
+}
+
+#[test]
+fn dead_segments_are_given_back_without_copying() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    overwrite(&mut store, 40);
+    let full = store.engine.status();
+    store.compact(store.model.revision).unwrap();
+    finish_maintenance(&mut store);
+    let small = store.engine.status();
+    assert!(small.segments <= 4, "{small:?}");
+    assert!(
+        small.upkeep.released_segments as usize >= full.segments - 4,
+        "{small:?}"
+    );
+    assert_eq!(
+        small.upkeep.relocated_bytes, 0,
+        "nothing lives in a dead segment"
+    );
+    store.check_all();
+}
+
+#[test]
+fn mostly_dead_segments_are_emptied_and_every_live_version_stays() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    for round in 0..30u8 {
+        store
+            .write(&[put([b's', round], vec![round; 1500])])
+            .unwrap();
+        overwrite(&mut store, 1);
+    }
+    store.compact(store.model.revision).unwrap();
+    finish_maintenance(&mut store);
+    let status = store.engine.status();
+    assert!(status.upkeep.relocated_bytes > 0, "{status:?}");
+    assert!(status.log_bytes < 4 * status.live_bytes, "{status:?}");
+    store.check_all();
+    let mut store = store.reopen(&disk);
+    store.check_all();
+}
+
+#[test]
+fn segments_with_history_that_is_not_compacted_stay_in_the_log() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    overwrite(&mut store, 20);
+    store.compact(3).unwrap();
+    finish_maintenance(&mut store);
+    assert_eq!(store.engine.status().upkeep.released_segments, 0);
+    store.check_history(3);
+}
+
+#[test]
+fn a_second_walk_over_held_versions_follows_records_that_have_moved_since_the_first() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    overwrite(&mut store, 3);
+    store.compact(store.model.revision - 10).unwrap();
+    let held = Arc::new(store.engine.hold_all_versions());
+    let sizes: Vec<_> = held.sizes().unwrap().map(Result::unwrap).collect();
+    let before = store.engine.status().log_bytes;
+    store.defragment().unwrap();
+    assert!(store.engine.status().log_bytes < before);
+    let versions = held.versions().unwrap().map(Result::unwrap);
+    let after: Vec<_> = versions
+        .map(|version| (version.revision, version.kv.len()))
+        .collect();
+    let sizes = sizes.iter().map(|size| (size.revision, size.kv_bytes));
+    assert_eq!(after, sizes.collect::<Vec<_>>());
+    assert_eq!(after.len(), 30);
+}
+
+#[test]
+fn a_version_looked_up_before_reclaim_can_be_read_after_it() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    overwrite(&mut store, 2);
+    store.write(&[delete([b'k', 3])]).unwrap();
+    let held: Vec<_> = store
+        .engine
+        .snapshot()
+        .range(&[], None, store.model.revision)
+        .collect();
+    let lost = store
+        .engine
+        .snapshot()
+        .get(&[b'k', 3], store.model.revision - 1)
+        .unwrap();
+    for _ in 0..3 {
+        store.compact(store.model.revision).unwrap();
+        store.defragment().unwrap();
+        store.write(&[put("other", "x")]).unwrap();
+    }
+    assert_eq!(held.len(), 19);
+    for version in &held {
+        assert_eq!(store.engine.read(version).unwrap().key, version.key);
+    }
+    let mut together: Vec<_> = held.iter().collect();
+    let read = store.engine.read_all(&together).unwrap();
+    assert!(
+        read.iter()
+            .map(|it| &it.key)
+            .eq(held.iter().map(|it| &it.key))
+    );
+    together.insert(7, &lost);
+    for refused in [
+        store.engine.read(&lost).map(drop),
+        store.engine.read_all(&together).map(drop),
+    ] {
+        assert!(matches!(refused, Err(Error::Compacted { .. })));
+    }
+}
+
+#[test]
+fn a_checkpoint_between_append_and_apply_replays_what_was_not_applied() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    overwrite(&mut store, 4);
+    store.compact(store.model.revision).unwrap();
+    for defragment in [false, true, true] {
+        let batch = store.batch(&[put("pending", format!("{defragment}"))]);
+        let appended = store.engine.append(&batch).unwrap();
+        store.engine.wait_durable(appended.sequence).unwrap();
+        if defragment {
+            store.defragment().unwrap()
+        } else {
+            store.checkpoint().unwrap()
+        };
+        store.check_all();
+        store.model.apply(&batch);
+        store = store.reopen(&disk);
+        store.check_all();
+        assert_eq!(store.recovered.batches, 1, "the pending one");
+    }
+}
+
+#[test]
+fn readers_beside_reclaim_always_find_their_version() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    overwrite(&mut store, 2);
+    let engine = store.engine.clone();
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let stopped = std::sync::Arc::clone(&stop);
+    let reader = environment::threads::spawn("reader", move || {
+        let mut reads = 0u64;
+        while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
+            let snapshot = engine.snapshot();
+            let versions: Vec<_> = snapshot
+                .range(b"k", Some(b"l"), snapshot.revision())
+                .collect();
+            drop(snapshot);
+            assert_eq!(versions.len(), 20);
+            match engine.read_all(&versions.iter().collect::<Vec<_>>()) {
+                Ok(read) => assert!(
+                    read.iter()
+                        .map(|it| (&it.key, it.revision.main))
+                        .eq(versions.iter().map(|it| (&it.key, it.main)))
+                ),
+                Err(Error::Compacted { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+            for version in versions {
+                match engine.read(&version) {
+                    Ok(stored) => assert_eq!(
+                        (&stored.key, stored.revision.main),
+                        (&version.key, version.main)
+                    ),
+                    Err(Error::Compacted { .. }) => {}
+                    Err(error) => panic!("{version:?}: {error}"),
+                }
+                let snapshot = engine.snapshot();
+                let lineage = engine.lineage(&snapshot, &version.key, snapshot.revision());
+                match lineage {
+                    Ok(found) => assert!(found.is_some_and(|it| it.version >= 1)),
+                    Err(Error::Compacted { .. }) => {}
+                    Err(error) => panic!("{version:?}: {error}"),
+                }
+                reads += 1;
+            }
+        }
+        reads
+    })
+    .unwrap();
+    for _ in 0..12 {
+        overwrite(&mut store, 1);
+        store.compact(store.model.revision).unwrap();
+        store.defragment().unwrap();
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert!(reader.join().unwrap() > 0);
+}
+
+/// Checkpoints run without pause while keys come, change, go and are
+/// compacted: what they smear over time, replay sets right.
+#[test]
+fn a_checkpoint_written_beside_writes_restores_the_same_store() {
+    let options = Options {
+        log: engine::LogOptions {
+            segment_bytes: 4 << 20,
+            ..options().log
+        },
+        checkpoint_bytes: 1,
+        ..options()
+    };
+    for seed in 0..4 {
+        let mut random = environment::randomness::Random::from_seed(seed);
+        let disk = SimulatedDisk::new(seed);
+        let mut store = Store::open(&disk, options.clone(), Model::default()).unwrap();
+        let mut alive = BTreeMap::new();
+        let mut checkpoints = 0;
+        for _ in 0..150 {
+            smear(&mut store, &mut random, &mut alive);
+            checkpoints = store.engine.status().upkeep.checkpoints;
+        }
+        assert!(checkpoints > 3, "only {checkpoints} checkpoints");
+        let before = contents(&mut store);
+        drop(store);
+        let mut store = Store::open(&disk, options.clone(), Model::default()).unwrap();
+        assert!(
+            contents(&mut store) == before,
+            "seed {seed}: another store came back"
+        );
+    }
+}
+
+#[test]
+fn defragmenting_more_than_one_round_leaves_a_directory_that_opens() {
+    // The first round releases the segment of the last applied batch; the
+    // checkpoint of the second one must not send replay there.
+    let disk = SimulatedDisk::new(17);
+    let mut store = Store::new(&disk);
+    for number in 0..300_u32 {
+        let key = [b'k', (number % 20) as u8];
+        store.write(&[put(key, [number as u8; 900])]).unwrap();
+    }
+    store.defragment().unwrap();
+    store.reopen(&disk).check_all();
+}
+
+/// Between its steps the store is written and read, and no step swaps more places
+/// than one may.
+#[test]
+fn defragmenting_in_steps_lets_writes_go_on_between_them() {
+    let options = Options {
+        log: engine::LogOptions {
+            worker: Worker::Caller,
+            segment_bytes: 1 << 20,
+            ..options().log
+        },
+        batch_bytes_max: 256 << 10,
+        ..options()
+    };
+    let disk = SimulatedDisk::new(23);
+    let mut store = Store::open(&disk, options.clone(), Model::default()).unwrap();
+    for round in 0..10_u8 {
+        let key = |number: u16| [&[b'k', round], &number.to_be_bytes()[..]].concat();
+        let keys: Vec<_> = (0..900).map(|number| put(key(number), "v")).collect();
+        write_without_model(&mut store, &keys);
+        write_without_model(&mut store, &[put("garbage", [round; 30_000])]);
+    }
+    let revision = store.engine.snapshot().revision();
+    store.compact(revision).unwrap();
+    let (before, kept) = (
+        store.engine.status(),
+        store.range(b"k", Some(b"l"), i64::MAX),
+    );
+    store.applier.begin_defragmentation();
+    let mut steps = 0_u8;
+    while store.applier.is_defragmenting() {
+        store.maintain().unwrap();
+        steps += 1;
+        write_without_model(&mut store, &[put("beside", [steps])]);
+        let seen = store.get(b"beside", i64::MAX).unwrap();
+        assert_eq!(seen.kv, store::encode(b"beside", &[steps]));
+        assert_eq!(store.range(b"k", Some(b"l"), i64::MAX).len(), kept.len());
+    }
+    // Sealing, copying, three times swapping, writing a checkpoint, looking again.
+    assert!(steps >= 7, "{steps} steps");
+    let after = store.engine.status();
+    assert!(after.upkeep.relocated_bytes > 9000 * 64, "{after:?}");
+    assert!(
+        after.log_bytes < before.log_bytes - 8 * 30_000,
+        "{before:?}, {after:?}"
+    );
+    drop(store);
+    let store = Store::open(&disk, options, Model::default()).unwrap();
+    assert!(store.range(b"k", Some(b"l"), i64::MAX) == kept);
+}
+
+#[test]
+fn a_defragmentation_that_fails_ends_there() {
+    let disk = SimulatedDisk::new(29);
+    let mut store = Store::new(&disk);
+    overwrite(&mut store, 20);
+    store.compact(store.model.revision).unwrap();
+    let third = std::path::Path::new(store::DIRECTORY).join("00000003.log");
+    disk.remove(&third).unwrap();
+    assert!(store.defragment().is_err());
+    assert!(!store.applier.is_defragmenting());
+    store.check_reads();
+}
+
+/// One transaction without the model, which would be too slow for this many keys.
+fn write_without_model(store: &mut Store, writes: &[store::Write]) {
+    let mut model = Model::default();
+    model.revision = store.engine.snapshot().revision();
+    store.model = model;
+    store.write(writes).unwrap();
+}
+
+/// Some hundred puts and deletions, and perhaps a compaction.
+fn smear(
+    store: &mut Store,
+    random: &mut environment::randomness::Random,
+    alive: &mut BTreeMap<Vec<u8>, ()>,
+) {
+    let mut writes = BTreeMap::new();
+    for _ in 0..200 {
+        let key = (random.below(12_000) as u32).to_be_bytes().to_vec();
+        let write = match alive.remove(&key) {
+            Some(()) if random.chance(1, 3) => delete(&key),
+            _ => put(&key, "v"),
+        };
+        if matches!(write, store::Write::Put(..)) {
+            alive.insert(key.clone(), ());
+        }
+        writes.entry(key).or_insert(write);
+    }
+    // A key met twice kept its first write.
+    for (key, write) in &writes {
+        match write {
+            store::Write::Put(..) => drop(alive.insert(key.clone(), ())),
+            store::Write::Delete(_) => drop(alive.remove(key)),
+        }
+    }
+    let writes: Vec<_> = writes.into_values().collect();
+    write_without_model(store, &writes);
+    store.maintain().unwrap();
+    if random.chance(1, 10) {
+        let revision = store.engine.snapshot().revision() - 3;
+        if revision > store.compacted {
+            store.begin_compaction(revision).unwrap();
+        }
+    }
+    store.maintain().unwrap();
+}
+
+/// Everything a store holds once its sweep is through.
+fn contents(
+    store: &mut Store,
+) -> (
+    Vec<(engine::Revision, bytes::Bytes)>,
+    Vec<bytes::Bytes>,
+    u64,
+    u64,
+) {
+    store.applier.finish_compaction();
+    let versions = store.engine.versions_in_revision_order(0).unwrap();
+    let versions = versions
+        .map(|stored| stored.unwrap())
+        .map(|stored| (stored.revision, stored.kv));
+    let status = store.engine.status();
+    let now = store.range(&[], None, i64::MAX);
+    (versions.collect(), now, status.versions, status.live_bytes)
+}
+
+#[test]
+fn segments_that_went_before_one_that_cannot_go_are_forgotten() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    overwrite(&mut store, 20);
+    let before = store.engine.status();
+    store.compact(store.model.revision).unwrap();
+    let third = std::path::Path::new(store::DIRECTORY).join("00000003.log");
+    disk.remove(&third).unwrap();
+    let error = store.checkpoint().unwrap_err();
+    assert!(error.to_string().contains("00000003.log"), "{error}");
+    let status = store.engine.status();
+    assert!(status.upkeep.released_segments > 0, "{status:?}");
+    assert_eq!(
+        status.segments,
+        before.segments - status.upkeep.released_segments as usize
+    );
+    assert!(store.checkpoint().is_err(), "it is tried again");
+    let again = store.engine.status().upkeep.released_segments;
+    assert_eq!(
+        again, status.upkeep.released_segments,
+        "none is counted twice"
+    );
+    store.check_all();
+}

@@ -1,0 +1,16 @@
+//! Tests of connections between members.
+//!
+//! One program: a crate's tests are compiled and linked once.
+
+mod addresses;
+mod golden;
+#[path = "../half_frame/mod.rs"]
+mod half_frame;
+mod half_frames;
+mod inquiries;
+mod messages;
+mod secret;
+mod strangers;
+mod streams;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,433 @@
+//! A small log takes little of the disk, and grows in steps.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use crate::support;
+
+use std::path::Path;
+
+use environment::simulated::{Fault, Restart, SimulatedDisk};
+use environment::{Disk, OpenMode};
+use support::{DIRECTORY, bytes_of, explicit, open, payload, put, segment_path};
+use value_log::{Durability, Log, Options, Worker};
+
+const SEGMENT_BYTES: u64 = 1 << 20;
+/// One step: a sixty-fourth of a segment.
+const STEP_BYTES: u64 = 16 << 10;
+const PAYLOAD_BYTES: usize = 1_500;
+
+fn durable() -> Options {
+    Options {
+        segment_bytes: SEGMENT_BYTES,
+        starts_small: true,
+        spare_segments: 2,
+        worker: Worker::Caller,
+        ..explicit()
+    }
+}
+
+fn cached() -> Options {
+    Options {
+        durability: Durability::Os,
+        ..durable()
+    }
+}
+
+fn put_all(log: &Log, indices: impl IntoIterator<Item = u64>) {
+    for index in indices {
+        put(log, index, &payload(index, PAYLOAD_BYTES)).unwrap();
+    }
+}
+
+/// Bytes of the disk that are in use.
+fn used_bytes(disk: &SimulatedDisk) -> u64 {
+    match disk.space(Path::new(DIRECTORY)) {
+        Ok(space) => space.total_bytes - space.available_bytes,
+        // The log makes its directory.
+        Err(_) => 0,
+    }
+}
+
+/// Leaves `free_bytes` of the disk free.
+fn leave_free(disk: &SimulatedDisk, free_bytes: u64) {
+    disk.set_capacity(used_bytes(disk) + free_bytes);
+}
+
+fn log_bytes(log: &Log) -> u64 {
+    let segments = log.segments();
+    segments.iter().map(|segment| segment.used_bytes).sum()
+}
+
+/// Changes the header of the first segment, and mends its checksum.
+fn change_header(disk: &SimulatedDisk, change: impl FnOnce(&mut [u8])) {
+    let path = segment_path(1);
+    let mut header = bytes_of(disk, &path, 0, 48);
+    change(&mut header);
+    let crc = crc_fast::crc32_iscsi(&header[..44]);
+    header[44..].copy_from_slice(&crc.to_le_bytes());
+    let file = disk.open(&path, OpenMode::ReadWrite).unwrap();
+    file.write_durable_at(&[&header], 0).unwrap();
+}
+
+fn has_spares(disk: &SimulatedDisk) -> bool {
+    let names = disk.list(Path::new(DIRECTORY)).unwrap();
+    names.iter().any(|name| !name.ends_with(".log"))
+}
+
+#[test]
+fn a_new_log_takes_one_step_of_the_disk() {
+    for options in [durable(), cached()] {
+        let disk = SimulatedDisk::new(1);
+        let before = used_bytes(&disk);
+        let (log, ..) = open(&disk, options).unwrap();
+        log.work();
+        let taken = used_bytes(&disk) - before;
+        assert!(taken <= STEP_BYTES + 4_096, "{taken} bytes");
+        assert_eq!(log.status().spare_segments, 0);
+        assert_eq!(bytes_of(&disk, &segment_path(1), 34, 1), [1]);
+    }
+}
+
+#[test]
+fn a_small_log_takes_twice_what_it_holds_and_a_step() {
+    for options in [durable(), cached()] {
+        let disk = SimulatedDisk::new(1);
+        let before = used_bytes(&disk);
+        let (log, ..) = open(&disk, options).unwrap();
+        for index in 1.. {
+            put_all(&log, [index]);
+            if 2 * log_bytes(&log) + STEP_BYTES > SEGMENT_BYTES {
+                break;
+            }
+            let taken = used_bytes(&disk) - before;
+            let most = 2 * log_bytes(&log) + STEP_BYTES + 4_096;
+            assert!(taken <= most, "{taken} bytes for {}", log_bytes(&log));
+            assert!(!has_spares(&disk));
+        }
+        log.work();
+        assert_eq!(log.status().spare_segments, 2, "the first one is whole");
+    }
+}
+
+#[test]
+fn a_small_log_that_is_opened_again_goes_on_growing() {
+    for (options, restart) in [
+        (durable(), Restart::power_loss()),
+        (durable(), Restart::ProcessCrash),
+        (cached(), Restart::ProcessCrash),
+    ] {
+        let mut disk = SimulatedDisk::new(1);
+        let mut next = 1;
+        for _life in 0..5 {
+            let (log, _, seen) = open(&disk, options.clone()).unwrap();
+            assert_eq!(seen.len() as u64, next - 1);
+            assert!(used_bytes(&disk) <= 2 * log_bytes(&log) + 3 * STEP_BYTES);
+            put_all(&log, next..next + 12);
+            next += 12;
+            disk = disk.restart(restart);
+        }
+        let (log, _, seen) = open(&disk, options).unwrap();
+        assert_eq!((seen.len(), log.segments().len()), (60, 1));
+    }
+}
+
+#[test]
+fn a_group_that_is_larger_than_what_is_ready_makes_the_log_grow_at_once() {
+    for worker in [Worker::Caller, Worker::Threads] {
+        for options in [durable(), cached()] {
+            let options = Options { worker, ..options };
+            let disk = SimulatedDisk::new(1);
+            let (log, ..) = open(&disk, options.clone()).unwrap();
+            put(&log, 1, &payload(1, 700_000)).unwrap();
+            put(&log, 2, &payload(2, 200_000)).unwrap();
+            log.make_room(300_000, 0).unwrap();
+            put(&log, 3, &payload(3, 300_000)).unwrap();
+            let ids: Vec<u32> = log.segments().iter().map(|segment| segment.id).collect();
+            assert_eq!(ids, [1, 2], "the third does not fit into the first segment");
+            log.close().unwrap();
+            let (_log, _, seen) = open(&disk, options).unwrap();
+            assert_eq!(seen.len(), 3);
+        }
+    }
+}
+
+#[test]
+fn room_that_was_made_is_there_on_a_full_disk() {
+    for options in [durable(), cached()] {
+        let disk = SimulatedDisk::new(1);
+        let (log, ..) = open(&disk, options).unwrap();
+        put_all(&log, 1..=3);
+        log.make_room(400_000, 0).unwrap();
+        leave_free(&disk, 0);
+        put(&log, 4, &payload(4, 390_000)).unwrap();
+        let refusal = put(&log, 5, &payload(5, 390_000)).unwrap_err();
+        assert!(refusal.is_shortage(), "{refusal}");
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_what_does_not_fit_and_the_log_goes_on_when_there_is_room() {
+    for worker in [Worker::Caller, Worker::Threads] {
+        for options in [durable(), cached()] {
+            let options = Options { worker, ..options };
+            let disk = SimulatedDisk::new(1);
+            let (log, ..) = open(&disk, options.clone()).unwrap();
+            put_all(&log, 1..=3);
+            leave_free(&disk, 0);
+            let refused = (4..).find(|&index| {
+                let outcome = put(&log, index, &payload(index, PAYLOAD_BYTES));
+                outcome.is_err_and(|error| error.is_shortage())
+            });
+            let refused = refused.unwrap();
+            assert!(!log.has_room_ahead());
+            assert_eq!(log.status().failed, None);
+            leave_free(&disk, 4 * SEGMENT_BYTES);
+            put_all(&log, refused..refused + 20);
+            log.close().unwrap();
+            let (_log, _, seen) = open(&disk, options).unwrap();
+            assert_eq!(seen.len() as u64, refused + 19);
+        }
+    }
+}
+
+#[test]
+fn a_small_log_that_rotates_stays_small() {
+    let disk = SimulatedDisk::new(1);
+    let before = used_bytes(&disk);
+    let (log, ..) = open(&disk, durable()).unwrap();
+    put_all(&log, 1..=3);
+    log.rotate().unwrap();
+    put_all(&log, 4..=6);
+    log.release(&[1]).unwrap();
+    log.work();
+    let taken = used_bytes(&disk) - before;
+    assert!(taken <= 2 * STEP_BYTES, "{taken} bytes");
+    assert!(!has_spares(&disk), "the first one was not whole");
+}
+
+#[test]
+fn a_log_that_is_made_whole_has_its_segments_ready() {
+    let disk = SimulatedDisk::new(1);
+    let options = Options {
+        starts_small: false,
+        ..durable()
+    };
+    let before = used_bytes(&disk);
+    let (log, ..) = open(&disk, options).unwrap();
+    log.work();
+    assert!(used_bytes(&disk) - before >= 3 * SEGMENT_BYTES);
+    assert_eq!(bytes_of(&disk, &segment_path(1), 34, 1), [0]);
+}
+
+/// A release that does not know of growth writes behind the blocks that are ready, and moves the
+/// reach note as if all were.
+#[test]
+fn frames_behind_what_was_ready_are_kept_when_the_reach_note_covers_them() {
+    let disk = SimulatedDisk::new(1);
+    let whole = Options {
+        starts_small: false,
+        ..durable()
+    };
+    let (log, ..) = open(&disk, whole).unwrap();
+    put_all(&log, 1..=30);
+    log.close().unwrap();
+    change_header(&disk, |header| header[34] = 1);
+    let (log, _, seen) = open(&disk, durable()).unwrap();
+    assert_eq!(seen.len(), 30);
+    put_all(&log, 31..=200);
+    log.close().unwrap();
+    let (_log, _, seen) = open(&disk, durable()).unwrap();
+    assert_eq!(seen.len(), 200);
+}
+
+/// Puts until one fails; returns how many were acknowledged.
+fn put_until_failure(log: &Log) -> u64 {
+    let failed = (1..500).find(|&index| put(log, index, &payload(index, PAYLOAD_BYTES)).is_err());
+    failed.unwrap_or(500) - 1
+}
+
+#[test]
+fn a_failure_at_any_io_while_the_log_grows_loses_no_acknowledged_group() {
+    for fault in [Fault::FailedFlush, Fault::ShortWrite { bytes: 100 }] {
+        for io in 0..200 {
+            let disk = SimulatedDisk::new(1 + io);
+            let (log, ..) = open(&disk, durable()).unwrap();
+            disk.inject(disk.io_count() + io, fault);
+            let acknowledged = put_until_failure(&log);
+            drop(log);
+            let (log, _, shown) = open(&disk, durable()).unwrap();
+            assert!(shown.len() as u64 >= acknowledged, "{fault:?} at {io}");
+            drop(log);
+            disk.crash();
+            let disk = disk.restart(Restart::nothing_kept());
+            let (_log, _, seen) = open(&disk, durable()).unwrap();
+            assert!(seen.len() >= shown.len(), "{fault:?} at {io}");
+        }
+    }
+}
+
+#[test]
+fn a_flush_after_a_failed_one_does_not_vouch_for_groups_in_the_page_cache() {
+    for io in 0..60 {
+        let disk = SimulatedDisk::new(1 + io);
+        let (log, ..) = open(&disk, durable()).unwrap();
+        log.close().unwrap();
+        // The first segment has written blocks, so that zeros are written for its growth.
+        let (log, ..) = open(&disk, cached()).unwrap();
+        disk.inject(disk.io_count() + io, Fault::FailedFlush);
+        let mut flushed = 0;
+        for index in 1..=200 {
+            let put = put(&log, index, &payload(index, PAYLOAD_BYTES));
+            if put.is_err() || log.flush().is_err() {
+                break;
+            }
+            flushed = index;
+        }
+        drop(log);
+        disk.crash();
+        let disk = disk.restart(Restart::nothing_kept());
+        let (_log, _, seen) = open(&disk, cached()).unwrap();
+        assert!(
+            seen.len() as u64 >= flushed,
+            "at {io}: {} of {flushed}",
+            seen.len()
+        );
+    }
+}
+
+#[test]
+fn room_for_a_group_that_fills_a_segment_is_made_while_no_further_segment_can_be_made() {
+    for starts_small in [true, false] {
+        let disk = SimulatedDisk::new(1);
+        let options = Options {
+            starts_small,
+            ..durable()
+        };
+        let (log, ..) = open(&disk, options).unwrap();
+        put_all(&log, [1]);
+        leave_free(&disk, 0);
+        let body_bytes = log.group_bytes_max() as usize;
+        let made = (0..4).map(|_| log.make_room(body_bytes, 64 << 10));
+        assert!(
+            made.into_iter()
+                .any(|made| made.is_err_and(|it| it.is_shortage()))
+                || !starts_small
+        );
+        leave_free(&disk, 4 * SEGMENT_BYTES);
+        log.make_room(body_bytes, 64 << 10).unwrap();
+        assert_eq!(log.status().failed, None);
+    }
+}
+
+#[test]
+fn a_rotation_keeps_the_room_that_was_made() {
+    for worker in [Worker::Caller, Worker::Threads] {
+        for options in [durable(), cached()] {
+            let options = Options { worker, ..options };
+            let disk = SimulatedDisk::new(1);
+            let (log, ..) = open(&disk, options).unwrap();
+            put_all(&log, 1..=3);
+            log.make_room(400_000, 0).unwrap();
+            log.rotate().unwrap();
+            leave_free(&disk, 0);
+            put(&log, 4, &payload(4, 390_000)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_rotation_without_room_for_as_much_is_refused_and_the_log_goes_on() {
+    let disk = SimulatedDisk::new(1);
+    let (log, ..) = open(&disk, durable()).unwrap();
+    put_all(&log, 1..=3);
+    log.make_room(400_000, 0).unwrap();
+    leave_free(&disk, 2 * STEP_BYTES);
+    let refusal = log.rotate().unwrap_err();
+    assert!(refusal.is_shortage(), "{refusal}");
+    put(&log, 4, &payload(4, 390_000)).unwrap();
+    assert_eq!(active(&log), 1);
+    leave_free(&disk, SEGMENT_BYTES);
+    log.rotate().unwrap();
+    put(&log, 5, &payload(5, 390_000)).unwrap();
+    assert_eq!(log.status().failed, None);
+}
+
+#[test]
+fn a_small_need_is_met_where_a_large_one_is_not() {
+    for options in [durable(), cached()] {
+        let disk = SimulatedDisk::new(1);
+        let (log, ..) = open(&disk, options).unwrap();
+        put_all(&log, 1..=3);
+        leave_free(&disk, 2 * STEP_BYTES + 4_096);
+        assert!(put(&log, 4, &payload(4, 700_000)).is_err());
+        put_all(&log, 4..=12);
+    }
+}
+
+#[test]
+fn a_log_whose_first_segment_is_full_makes_segments_ahead() {
+    for options in [durable(), cached()] {
+        let disk = SimulatedDisk::new(1);
+        let (log, ..) = open(&disk, options.clone()).unwrap();
+        log.rotate().unwrap();
+        put_all(&log, 1..=1_200);
+        log.work();
+        assert!(active(&log) > 1);
+        assert_eq!(log.status().spare_segments, 2);
+        drop(log);
+        let (log, _, seen) = open(&disk, options).unwrap();
+        assert_eq!(seen.len(), 1_200);
+        log.work();
+        assert_eq!(log.status().spare_segments, 2);
+    }
+}
+
+fn active(log: &Log) -> u32 {
+    let segments = log.segments();
+    let active = segments.iter().find(|segment| !segment.sealed);
+    active.unwrap().id
+}
+
+/// A rotation that is refused leaves a next segment with one step. The log then fills its first
+/// segment, and meets that next one.
+#[test]
+fn a_next_segment_with_one_step_grows_with_a_log_that_is_not_small_any_more() {
+    for options in [durable(), cached()] {
+        let disk = SimulatedDisk::new(1);
+        let (log, ..) = open(&disk, options.clone()).unwrap();
+        put_all(&log, 1..=3);
+        log.make_room(400_000, 0).unwrap();
+        leave_free(&disk, 2 * STEP_BYTES);
+        assert!(log.rotate().is_err());
+        leave_free(&disk, 8 * SEGMENT_BYTES);
+        put_all(&log, 4..=300);
+        log.work();
+        assert_eq!((active(&log), log.status().spare_segments), (1, 2));
+        leave_free(&disk, 0);
+        log.rotate().unwrap();
+        put_all(&log, 301..=600);
+        assert_eq!(log.status().failed, None);
+        log.close().unwrap();
+        let (_log, _, seen) = open(&disk, options).unwrap();
+        assert_eq!(seen.len(), 600);
+    }
+}
+
+/// The same where the disk is full before the next segment has grown.
+#[test]
+fn a_next_segment_that_cannot_grow_is_kept_for_later() {
+    for options in [durable(), cached()] {
+        let disk = SimulatedDisk::new(1);
+        let (log, ..) = open(&disk, options).unwrap();
+        put_all(&log, 1..=3);
+        log.make_room(1_000_000, 0).unwrap();
+        for _ in 0..3 {
+            leave_free(&disk, 2 * STEP_BYTES);
+            assert!(log.rotate().unwrap_err().is_shortage());
+        }
+        put_all(&log, 4..=300);
+        leave_free(&disk, 8 * SEGMENT_BYTES);
+        put_all(&log, 301..=1_000);
+        assert_eq!(log.status().failed, None);
+    }
+}

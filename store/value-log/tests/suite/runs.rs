@@ -1,0 +1,88 @@
+//! Records that are read together are the same as when they are read one by one.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use crate::support;
+
+use environment::simulated::SimulatedDisk;
+use support::{explicit, open, overwrite, payload, put, segment_path};
+use value_log::{Error, Log, Position};
+
+const BYTES: usize = 700;
+
+/// Some records of one segment, with a gap (the next frame's header) between
+/// each two.
+fn filled(disk: &SimulatedDisk) -> (Log, Vec<(Position, usize)>) {
+    let (log, _, _) = open(disk, explicit()).unwrap();
+    let run = (1..=9).map(|index| {
+        let position = put(&log, index, &payload(index, BYTES)).unwrap();
+        (position, Log::record_bytes(BYTES))
+    });
+    let run = run.collect();
+    (log, run)
+}
+
+#[test]
+fn a_run_gives_the_records_that_single_reads_give() {
+    let disk = SimulatedDisk::new(1);
+    let (log, run) = filled(&disk);
+    for part in [&run[..], &run[2..3], &run[..0]] {
+        let records = log.read_run(part).unwrap();
+        assert_eq!(records.len(), part.len());
+        for (record, &(position, length)) in records.iter().zip(part) {
+            let alone = log.read(position, length).unwrap();
+            assert_eq!((record.kind, &record.payload), (alone.kind, &alone.payload));
+        }
+    }
+    let some: Vec<_> = run.iter().copied().step_by(3).collect();
+    let payloads = log.read_run(&some).unwrap().into_iter();
+    assert!(
+        payloads
+            .map(|it| it.payload)
+            .eq([1, 4, 7].map(|index| payload(index, BYTES)))
+    );
+}
+
+#[test]
+fn a_flipped_bit_in_one_record_fails_the_run_and_none_of_the_others() {
+    let disk = SimulatedDisk::new(1);
+    let (log, run) = filled(&disk);
+    let offset = run[4].0.offset() + 100;
+    let good = support::bytes_of(&disk, &segment_path(1), offset, 1);
+    overwrite(&disk, &segment_path(1), offset, &[good[0] ^ 4]);
+    assert!(
+        matches!(log.read_run(&run), Err(Error::Damaged { offset, .. })
+        if offset == run[4].0.offset())
+    );
+    let alone = run
+        .iter()
+        .map(|&(position, length)| log.read(position, length).is_ok());
+    assert!(alone.eq((0..9).map(|number| number != 4)));
+    assert_eq!(log.read_run(&run[5..]).unwrap().len(), 4);
+}
+
+#[test]
+fn a_run_that_is_released_or_not_written_yet_is_not_found() {
+    let disk = SimulatedDisk::new(1);
+    let (log, run) = filled(&disk);
+    let behind = Position::new(1, run[8].0.offset() + 4096);
+    let mut longer = run.clone();
+    longer.push((behind, 64));
+    assert!(matches!(log.read_run(&longer), Err(Error::NotFound { .. })));
+    log.rotate().unwrap();
+    log.release(&[1]).unwrap();
+    assert!(matches!(log.read_run(&run), Err(Error::NotFound { .. })));
+}
+
+#[test]
+fn a_length_beyond_the_segment_is_damage_and_not_a_panic() {
+    let disk = SimulatedDisk::new(1);
+    let (log, mut run) = filled(&disk);
+    run[8].1 = 1 << 20;
+    assert!(matches!(log.read_run(&run), Err(Error::Damaged { .. })));
+    run[8].1 = 16;
+    assert!(
+        matches!(log.read_run(&run), Err(Error::Damaged { .. })),
+        "too short for its payload"
+    );
+}
