@@ -21,7 +21,7 @@ export function ask(title, test, content) {
     const id = `dialog-${++dialogs}`;
     const dialog = el("dialog", { "aria-labelledby": id, "data-test": test });
     const finish = (answer) => {
-      for (const name of ENDS) removeEventListener(name, cancel, true);
+      for (const name of ENDS) removeEventListener(name, cancel);
       dialog.close();
       dialog.remove();
       resolve(answer);
@@ -32,8 +32,7 @@ export function ask(title, test, content) {
     };
     dialog.append(el("h2", { id }, title), content(finish));
     dialog.addEventListener("cancel", cancel);
-    // In the phase of capture, so that the dialog is gone before the sign-in form takes the focus.
-    for (const name of ENDS) addEventListener(name, cancel, true);
+    for (const name of ENDS) addEventListener(name, cancel);
     document.body.append(dialog);
     dialog.showModal();
   });

@@ -147,8 +147,8 @@ export class KeysView {
   }
 
   // The tree says by itself which level it cannot open.
-  async #reveal(name) {
-    if (name) await this.tree.reveal(name).catch(() => {});
+  async #reveal(name, options) {
+    if (name) await this.tree.reveal(name, options).catch(() => {});
   }
 
   #treeNotes(points, rev) {
@@ -203,10 +203,17 @@ export class KeysView {
     if (this.params.rev || this.loading) return;
     if (wasEmpty ? moved : this.tree.isEmpty()) await this.#load(null);
     this.seen = now;
-    const { key, prefix } = this.params;
-    const name = key ?? prefix;
-    const isBack = name && !this.tree.current && this.tree.markIfShown(name);
-    if ((moved || isBack) && prefix && !key) this.#showPrefix(prefix, null);
+    await this.#followMark(moved);
+  }
+
+  // What the address names may be gone, and may come back.
+  async #followMark(moved) {
+    const { params } = this;
+    const { key, prefix } = params;
+    const wasGone = !this.tree.current;
+    if (wasGone) await this.#reveal(key ?? prefix, { sparesClosed: true });
+    if (key || !prefix || this.params !== params) return;
+    if (moved || (wasGone && this.tree.current)) this.#showPrefix(prefix, null);
   }
 
   #searching(active) {

@@ -74,38 +74,25 @@ export class Tree {
     return this.roots.every((node) => node.isPrefix && node.children?.length === 0);
   }
 
-  #firstLevel() {
-    return this.roots.flatMap((node) => (node.item ? [node] : (node.children ?? [])));
-  }
-
-  // Opens the levels above a key, as far as they are loaded, and marks it, unless another node was marked since.
-  async reveal(key) {
+  // Opens the levels above a key and marks it, unless another node was marked since. `sparesClosed` leaves
+  // levels closed that were open before.
+  async reveal(key, { sparesClosed = false } = {}) {
+    const mayOpen = (node) => !sparesClosed || node.isOpen || node.children === null;
     if (this.current && !equal(this.current.name, key)) this.mark(null);
     const isNewest = this.turn();
-    let level = this.#firstLevel();
+    let level = this.roots.flatMap((node) => (node.item ? [node] : (node.children ?? [])));
     for (;;) {
       const exact = level.find((node) => equal(node.name, key));
       if (exact) {
         this.mark(exact);
-        return this.open(exact);
+        if (mayOpen(exact)) await this.open(exact);
+        return;
       }
       const above = level.find((node) => node.isPrefix && startsWith(key, node.name));
-      if (!above) return;
+      if (!above || !mayOpen(above)) return;
       await this.open(above);
       if (!isNewest()) return;
       level = above.children ?? [];
-    }
-  }
-
-  // Marks a node if it is on the screen already, and says whether it is.
-  markIfShown(name) {
-    let level = this.#firstLevel();
-    for (;;) {
-      const exact = level.find((node) => equal(node.name, name));
-      if (exact) this.mark(exact);
-      if (exact) return true;
-      level = level.find((node) => node.isOpen && startsWith(name, node.name))?.children;
-      if (!level) return false;
     }
   }
 
