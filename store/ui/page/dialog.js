@@ -9,8 +9,8 @@ const ENDS = ["hashchange", "sign-in-needed"];
 
 let dialogs = 0;
 
-// Begins a question with a text that a call brings. Returns a function that says whether it may still be asked: not after
-// another one began, nor after an event that ends a dialog.
+// Begins a question with a text that a call brings. Returns a function that says whether it may still be asked: not
+// after another one began, nor after an event that ends a dialog.
 export const question = turns();
 for (const name of ENDS) addEventListener(name, question);
 
