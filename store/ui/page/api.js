@@ -215,7 +215,10 @@ export function streamSocket(path, request, { signal, take }) {
       else reject(error);
     };
     signal.addEventListener("abort", () => end());
-    socket.onopen = () => socket.send(JSON.stringify(request));
+    socket.onopen = () => {
+      sayConnected(true);
+      socket.send(JSON.stringify(request));
+    };
     socket.onmessage = ({ data }) => {
       order = order.then(() => (signal.aborted ? null : takeLine(data, take))).catch(end);
     };

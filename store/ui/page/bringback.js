@@ -4,25 +4,26 @@
 import { range } from "./api.js";
 import { fromBase64, shown, toBase64 } from "./bytes.js";
 import { compareValues, differenceView } from "./difference.js";
-import { confirm } from "./dialog.js";
+import { confirm, question } from "./dialog.js";
 import { el, notice, toast } from "./dom.js";
 import { grouped } from "./figures.js";
 import { putIfSeen } from "./txn.js";
 
 // Resolves to whether the value was put.
 export async function bringBack(key, value, revision) {
+  const isNewest = question();
   try {
     const { kvs = [] } = await range({ key: toBase64(key) });
-    return await ask(key, value, revision, kvs[0] ?? null);
+    const now = kvs[0] ?? null;
+    const compared = await compareValues(now ? fromBase64(now.value) : new Uint8Array(0), value);
+    return isNewest() && (await ask(key, value, revision, { now, compared }));
   } catch (error) {
     toast(error.ofChange ?? error.message, "bad");
     return false;
   }
 }
 
-async function ask(key, value, revision, now) {
-  const current = now ? fromBase64(now.value) : new Uint8Array(0);
-  const compared = await compareValues(current, value);
+async function ask(key, value, revision, { now, compared }) {
   const seen = now?.mod_revision ?? "0";
   const sure = await confirm({
     title: "Bring this value back?",

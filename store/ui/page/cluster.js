@@ -45,6 +45,7 @@ export class ClusterView {
     await this.#load();
   }
 
+  // Resolves to false if it failed.
   async #load() {
     const isNewest = this.turn();
     try {
@@ -52,11 +53,12 @@ export class ClusterView {
       if (isNewest()) this.#render(now);
     } catch (error) {
       if (!(error instanceof CallError)) throw error;
-      if (!isNewest() || error.needsSignIn) return;
+      if (!isNewest() || error.needsSignIn) return false;
       // Without a connection, old figures stay.
-      if (error.code === 14 && this.before) return;
+      if (error.code === 14 && this.before) return false;
       const parts = await lessOf(error);
       if (isNewest()) fill(this.box, parts);
+      return false;
     }
   }
 

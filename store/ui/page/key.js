@@ -4,7 +4,7 @@ import { CallError, range } from "./api.js";
 import { go, link } from "./address.js";
 import { escaped, fromBase64, shown, toBase64 } from "./bytes.js";
 import { confirm } from "./dialog.js";
-import { button, el, empty, failure, fill, notice, toast } from "./dom.js";
+import { button, el, empty, failure, fill, notice, refill, toast } from "./dom.js";
 import { bytes, grouped, hexId, period } from "./figures.js";
 import { draftOf, Editor } from "./edit.js";
 import { HistoryView } from "./history.js";
@@ -73,9 +73,13 @@ export class KeyPane {
     return kvs[0] ?? null;
   }
 
-  // Notes a change that took place after the value was shown. `now` is the store's newest revision.
+  // Notes a change that took place after the value was shown. `now` is the store's newest revision. Resolves to
+  // false if a load failed.
   async look(now) {
-    if (this.failed) return this.load();
+    if (this.failed) {
+      await this.load();
+      return !this.failed;
+    }
     if (this.revision || this.closed || now === this.lookedAt) return;
     const shownNow = this.kv;
     const kv = await this.#read({ keys_only: true });
@@ -112,7 +116,7 @@ export class KeyPane {
     const editing = !this.revision && mayWrite(this.key) && (this.edit || (draft && !this.kv));
     if (!this.kv && !editing && this.show !== "history") return this.#renderAbsent();
     const content = el("div", { id: "key-content" });
-    fill(
+    refill(
       this.place,
       backLink(this.revision),
       this.#title(),
@@ -139,6 +143,7 @@ export class KeyPane {
 
   // On a narrow screen the tree, and the focus with it, is hidden now.
   #takeFocus() {
+    if (this.place.contains(document.activeElement)) return;
     if (matchMedia(NARROW).matches) this.place.querySelector("h2").focus({ preventScroll: true });
   }
 

@@ -35,7 +35,10 @@ export class KeysView {
     this.turn = turns(); // of updates
     this.tree = new Tree({ selected: (node) => this.#selected(node) });
     this.search = new Search({ changed: (active) => this.#searching(active) });
-    this.time = new TimeBar({ changed: (rev) => go("keys", { ...this.params, rev }, { replace: true }) });
+    this.time = new TimeBar({
+      // An editor ends without a change of `params`; one that is open leaves a draft.
+      changed: (rev) => go("keys", { ...this.params, edit: null, rev }, { replace: true }),
+    });
     this.place = el("div", { class: "tree-box" });
     this.pane = el("section", { id: "pane", "aria-label": "Key" });
     this.side = el(
@@ -75,8 +78,14 @@ export class KeysView {
     this.search.revision = rev;
     this.view.classList.toggle("chosen", Boolean(params.key));
     if (this.loading || this.shownRev !== rev) await this.#load(rev);
-    else this.time.show(rev);
+    else this.#showAgain(rev);
     if (isNewest()) await this.#showPane(params, rev, isNewest);
+  }
+
+  // The tree may have been hidden behind a key, and not followed the store.
+  #showAgain(rev) {
+    this.time.show(rev);
+    this.onScroll();
   }
 
   // Loads come one after the other: a click may change the address while one is under way.
@@ -122,7 +131,7 @@ export class KeysView {
   #loadFailed(rev, error) {
     this.shownRev = error.compacted ? rev : undefined;
     this.time.show(rev);
-    if (error.compacted) this.time.findOldest();
+    if (error.compacted) this.#showSpan();
     if (!error.needsSignIn)
       fill(
         this.place,
@@ -130,9 +139,16 @@ export class KeysView {
       );
   }
 
+  // The revisions that can be shown, when the address names one that cannot.
+  async #showSpan() {
+    this.time.findOldest();
+    const now = await this.#newest().catch(() => null);
+    this.time.show(this.params.rev ?? null, now);
+  }
+
   // The tree says by itself which level it cannot open.
-  async #reveal(name) {
-    if (name) await this.tree.reveal(name).catch(() => {});
+  async #reveal(name, options) {
+    if (name) await this.tree.reveal(name, options).catch(() => {});
   }
 
   #treeNotes(points, rev) {
@@ -151,22 +167,28 @@ export class KeysView {
     ];
   }
 
-  // The newest revision, from the cheapest call that says it.
-  async #newest() {
-    const [point] = startingPoints();
-    const key = point.prefix.length > 0 ? point.prefix : new Uint8Array([0]);
-    const { header } = await range({ key: toBase64(key), keys_only: true, limit: "1" });
-    noteRevision(header.revision);
-    return header.revision;
+  // The newest revision, from the cheapest call that says it, below the first point that is still permitted.
+  async #newest([{ prefix }, ...others] = startingPoints()) {
+    const key = prefix.length > 0 ? prefix : new Uint8Array([0]);
+    try {
+      const { header } = await range({ key: toBase64(key), keys_only: true, limit: "1" });
+      noteRevision(header.revision);
+      return header.revision;
+    } catch (error) {
+      if (!error.forbidden || others.length === 0) throw error;
+      return this.#newest(others);
+    }
   }
 
+  // Resolves to false if something failed that the view shows by itself.
   async #poll() {
     const rev = this.params.rev ?? null;
     if (this.loading || startingPoints().length === 0) return;
     if (this.shownRev !== rev) await this.#load(rev);
+    if (this.shownRev !== rev) return false;
     const now = rev ?? (await this.#newest());
     if (rev === null && this.shownRev === null) await this.#follow(now);
-    await this.keyPane?.look(now);
+    return this.keyPane?.look(now);
   }
 
   // Shows the newest revision, unless the user went to a past one or searches.
@@ -181,8 +203,17 @@ export class KeysView {
     if (this.params.rev || this.loading) return;
     if (wasEmpty ? moved : this.tree.isEmpty()) await this.#load(null);
     this.seen = now;
-    const { key, prefix } = this.params;
-    if (moved && prefix && !key) this.#showPrefix(prefix, null);
+    await this.#followMark(moved);
+  }
+
+  // What the address names may be gone, and may come back.
+  async #followMark(moved) {
+    const { params } = this;
+    const { key, prefix } = params;
+    const wasGone = !this.tree.current;
+    if (wasGone) await this.#reveal(key ?? prefix, { sparesClosed: true });
+    if (key || !prefix || this.params !== params) return;
+    if (moved || (wasGone && this.tree.current)) this.#showPrefix(prefix, null);
   }
 
   #searching(active) {

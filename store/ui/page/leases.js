@@ -4,7 +4,7 @@ import { call } from "./api.js";
 import { cli } from "./cli.js";
 import { link } from "./address.js";
 import { fromBase64, shown } from "./bytes.js";
-import { confirm } from "./dialog.js";
+import { confirm, question } from "./dialog.js";
 import { button, el, empty, failure, fill, fillMeter, meter, refill, row, table, toast } from "./dom.js";
 import { counted, grouped, hexId, humanSeconds } from "./figures.js";
 import { every } from "./poll.js";
@@ -54,6 +54,7 @@ export class LeasesView {
     await this.#load();
   }
 
+  // Resolves to false if it failed.
   async #load() {
     const isNewest = this.turn();
     try {
@@ -68,13 +69,14 @@ export class LeasesView {
       this.known = new Map(known);
       this.#render();
     } catch (error) {
-      if (!isNewest() || error.needsSignIn) return;
+      if (!isNewest() || error.needsSignIn) return false;
       // Without a connection, old figures stay.
-      if (error.code === 14 && this.box.hasChildNodes()) return;
+      if (error.code === 14 && this.box.hasChildNodes()) return false;
       fill(
         this.box,
         failure(error.sentence ?? error.message, () => this.#load()),
       );
+      return false;
     }
   }
 
@@ -160,6 +162,7 @@ export class LeasesView {
   }
 
   async #revoke(id) {
+    const isNewest = question();
     let keys;
     try {
       // As they are now: clients attach keys at any time.
@@ -167,6 +170,7 @@ export class LeasesView {
     } catch (error) {
       return toast(error.sentence ?? error.message, "bad");
     }
+    if (!isNewest()) return;
     const sure = await confirm({
       title: `Revoke lease ${hexId(id)}?`,
       agree: "Revoke",

@@ -3,6 +3,7 @@
 
 import { range } from "./api.js";
 import {
+  compare,
   concat,
   escaped,
   fromBase64,
@@ -10,6 +11,7 @@ import {
   parseEscaped,
   rangeOfPrefix,
   shown,
+  startsWith,
   toBase64,
 } from "./bytes.js";
 import { button, el, empty, fill, notice } from "./dom.js";
@@ -93,12 +95,11 @@ export class Search {
   }
 
   async #begin(text, signal) {
-    const points = startingPoints().filter(({ prefix }) => overlap(prefix, text));
+    const points = startingPoints().filter((point) => mayHave(point, text));
     const answers = await Promise.all(
-      points.map(({ prefix, single }) => {
-        const wanted = prefix.length > text.length ? prefix : text;
-        const where = single ? { key: toBase64(prefix) } : rangeOfPrefix(wanted);
-        return range({ ...where, keys_only: true, limit: String(BEGIN_MAX), ...this.#at() }, { signal });
+      points.map((point) => {
+        const request = { ...rangeBelow(point, text), keys_only: true, limit: String(BEGIN_MAX) };
+        return range({ ...request, ...this.#at() }, { signal });
       }),
     );
     const found = answers.flatMap(({ kvs = [] }) => kvs.map((kv) => fromBase64(kv.key)));
@@ -125,8 +126,7 @@ export class Search {
     const progress = el("p", { class: "muted", role: "status" }, "Searching…");
     fill(this.results, progress);
     while (place.point < points.length && walked < most && found.length < FOUND_MAX) {
-      const { prefix, single } = points[place.point];
-      const whole = single ? { key: toBase64(prefix) } : rangeOfPrefix(prefix);
+      const whole = rangeBelow(points[place.point]);
       const key = place.from ? toBase64(place.from) : whole.key;
       const answer = await range(
         { ...whole, key, keys_only: true, limit: String(WALK_PAGE), ...this.#at() },
@@ -189,6 +189,19 @@ export class Search {
   #at() {
     return this.revision ? { revision: this.revision } : {};
   }
+}
+
+// Whether keys that begin with a text may be below a starting point.
+function mayHave({ prefix, end }, text) {
+  return overlap(prefix, text) && (end === null || compare(text, end) < 0);
+}
+
+// The range of the keys below a starting point that begin with a text, as far as the user may read them.
+function rangeBelow({ prefix, single, end }, text = prefix) {
+  if (single) return { key: toBase64(prefix) };
+  const wanted = prefix.length > text.length ? prefix : text;
+  const isCut = end !== null && startsWith(end, wanted);
+  return isCut ? { key: toBase64(wanted), range_end: toBase64(end) } : rangeOfPrefix(wanted);
 }
 
 function hint() {

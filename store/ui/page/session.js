@@ -5,7 +5,7 @@ import { call, forget, remember, token, userName } from "./api.js";
 import { compare, equal, fromBase64, isOpenEnd, startsWith } from "./bytes.js";
 
 const RANGE_PREFIXES_MAX = 16;
-const EVERYTHING = { prefix: new Uint8Array(0), single: false };
+const EVERYTHING = pointOf(new Uint8Array(0));
 
 // authentication: "off", "on", or "unknown" until the server has said it.
 export const session = { authentication: "unknown", user: null, root: false, permissions: [] };
@@ -75,32 +75,50 @@ export function mayReadEverything() {
   return unlimited() || session.permissions.some((one) => one.reads && isEverything(one));
 }
 
-// Where the tree begins: prefixes, and single keys, that the user may read.
+// Where the tree begins: prefixes, and single keys, that the user may read, without those that others cover.
 export function startingPoints() {
   if (mayReadEverything()) return [EVERYTHING];
   const all = session.permissions.filter((one) => one.reads).flatMap(pointsOf);
-  const isWithin = (one) => all.some((other) => other !== one && !other.single && isInside(one, other));
-  return all.filter((one) => !isWithin(one)).sort((a, b) => compare(a.prefix, b.prefix));
+  const kept = [];
+  for (const one of all.sort(widestFirst)) if (!kept.some((other) => isInside(one, other))) kept.push(one);
+  return kept;
 }
 
+// A point is a prefix or a single key. `end` is where the user's right ends if that is inside the prefix, else null.
+function pointOf(prefix, { single = false, end = null } = {}) {
+  return { prefix, single, end };
+}
+
+// In the order of the prefixes; of equal ones the widest comes first.
+function widestFirst(a, b) {
+  const narrowness = ({ single, end }) => (single ? 2 : end ? 1 : 0);
+  return (
+    compare(a.prefix, b.prefix) ||
+    narrowness(a) - narrowness(b) ||
+    (a.end && b.end ? compare(b.end, a.end) : 0)
+  );
+}
+
+// Whether a point is inside one that comes before it.
 function isInside(one, other) {
-  const longer = one.prefix.length > other.prefix.length || one.single;
-  return longer && startsWith(one.prefix, other.prefix);
+  if (equal(one.prefix, other.prefix)) return true;
+  return !other.single && other.end === null && startsWith(one.prefix, other.prefix);
 }
 
 // Prefixes that make up the range of a permission. A range that is not made of a few prefixes begins with
 // that of its first key.
 function pointsOf({ key, end }) {
-  if (end === null) return [{ prefix: key, single: true }];
-  if (isOpenEnd(end) || key.length !== end.length || key.length === 0)
-    return [{ prefix: key, single: false }];
+  if (end === null) return [pointOf(key, { single: true })];
+  if (isOpenEnd(end)) return [pointOf(key)];
   const last = key.length - 1;
-  const parents = equal(key.subarray(0, last), end.subarray(0, last));
+  const areSiblings =
+    key.length > 0 && key.length === end.length && equal(key.subarray(0, last), end.subarray(0, last));
   const number = end[last] - key[last];
-  if (!parents || number > RANGE_PREFIXES_MAX) return [{ prefix: key, single: false }];
+  if (!areSiblings || number > RANGE_PREFIXES_MAX)
+    return [pointOf(key, { end: startsWith(end, key) ? end : null })];
   return Array.from({ length: number }, (_, at) => {
     const prefix = key.slice();
     prefix[last] += at;
-    return { prefix, single: false };
+    return pointOf(prefix);
   });
 }

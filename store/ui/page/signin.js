@@ -44,7 +44,8 @@ export class SignIn {
         this.submit,
       ),
     );
-    this.name.focus();
+    // A dialog that is open ends by the event that brought the form here, and keeps the focus until then.
+    queueMicrotask(() => this.name.focus());
   }
 
   async #send(event) {

@@ -104,7 +104,7 @@ export class TimeBar {
     this.abort = new AbortController();
     try {
       this.oldest = BigInt(await oldestRevision(this.abort.signal));
-      if (this.now < this.oldest) this.now = this.oldest;
+      if (this.now !== null && this.now < this.oldest) this.now = this.oldest;
     } catch {
       // The slider begins where it did; a compacted revision is refused with its reason.
     }

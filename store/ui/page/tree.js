@@ -5,6 +5,7 @@ import { children } from "./api.js";
 import { equal, escaped, startsWith, shown, toAddress, toBase64, fromBase64 } from "./bytes.js";
 import { el } from "./dom.js";
 import { bytes, count, counted, humanBytes } from "./figures.js";
+import { turns } from "./turns.js";
 
 const PAGE = 200;
 const PAGE_MAX = 1000;
@@ -22,6 +23,7 @@ export class Tree {
     this.roots = [];
     this.current = null; // the marked node
     this.chosen = null; // the node that was clicked last
+    this.turn = turns(); // of marks: the newest one stays
     this.element = el("div", {
       id: "tree",
       role: "tree",
@@ -40,8 +42,9 @@ export class Tree {
     if (whole) await this.open(roots[0]);
     else {
       for (const node of roots) this.#render(node, 1);
-      await Promise.all(roots.map((node) => this.open(node)));
+      await Promise.all(roots.map((node) => this.#openIfAllowed(node)));
     }
+    this.turn();
     this.roots = roots;
     this.current = null;
     this.chosen = null;
@@ -56,38 +59,51 @@ export class Tree {
     const again = level.filter((node) => node.isPrefix && open.has(toAddress(node.name)));
     await Promise.all(
       again.map(async (node) => {
-        await this.open(node);
+        await this.#openIfAllowed(node);
         await this.#openAgain(node.children ?? [], open);
       }),
     );
+  }
+
+  // A level that the user's roles do not permit says so by itself; the others stay.
+  #openIfAllowed(node) {
+    return this.open(node).catch(unlessForbidden);
   }
 
   isEmpty() {
     return this.roots.every((node) => node.isPrefix && node.children?.length === 0);
   }
 
-  // Opens the levels above a key, as far as they are loaded, and marks it.
-  async reveal(key) {
+  // Opens the levels above a key and marks it, unless another node was marked since. `sparesClosed` leaves
+  // levels closed that were open before.
+  async reveal(key, { sparesClosed = false } = {}) {
+    const mayOpen = (node) => !sparesClosed || node.isOpen || node.children === null;
     if (this.current && !equal(this.current.name, key)) this.mark(null);
+    const isNewest = this.turn();
     let level = this.roots.flatMap((node) => (node.item ? [node] : (node.children ?? [])));
     for (;;) {
       const exact = level.find((node) => equal(node.name, key));
       if (exact) {
         this.mark(exact);
-        return this.open(exact);
+        if (mayOpen(exact)) await this.open(exact);
+        return;
       }
       const above = level.find((node) => node.isPrefix && startsWith(key, node.name));
-      if (!above) return;
+      if (!above || !mayOpen(above)) return;
       await this.open(above);
+      if (!isNewest()) return;
       level = above.children ?? [];
     }
   }
 
   mark(node) {
+    this.turn();
     this.current?.item?.setAttribute("aria-selected", "false");
     this.current = node;
     if (!node?.item) return;
     node.item.setAttribute("aria-selected", "true");
+    // The user may have closed a level above it.
+    if (!this.element.contains(node.item)) return;
     this.#focusable(node.item);
     node.row.scrollIntoView({ block: "nearest" });
   }
@@ -140,8 +156,12 @@ export class Tree {
     const { roots } = this;
     for (const node of this.#openNodes()) {
       const box = node.group.getBoundingClientRect();
-      if (box.bottom < 0 || box.top > innerHeight) continue;
-      await this.#follow(node);
+      // A narrow screen hides the tree behind a key.
+      if (box.height === 0 || box.bottom < 0 || box.top > innerHeight) continue;
+      await this.#follow(node).catch((error) => {
+        unlessForbidden(error);
+        this.#showProblem(node, error);
+      });
       if (this.roots !== roots) return;
     }
   }
@@ -192,10 +212,19 @@ export class Tree {
     const answer = await this.#ask(node, PAGE, from);
     const before = node.children.length;
     const found = answer.children.map((child) => this.#make(node, child));
+    const hadFocus = node.foot?.contains(document.activeElement);
     node.children.push(...found);
     node.group.append(...found.map(({ item }) => item));
     this.#setFoot(node, answer.next);
-    this.#focus(node.children[Math.min(before, node.children.length - 1)]?.item);
+    if (hadFocus) this.#focus(node.children[Math.min(before, node.children.length - 1)]?.item);
+    this.#makeOneTabStop();
+  }
+
+  // A refresh that is under way comes first: it may change where the level goes on.
+  async #loadMore(node) {
+    while (node.loading) await node.loading.catch(() => {});
+    const next = node.foot?.next;
+    if (next) await this.#once(node, () => this.#fetchMore(node, next));
   }
 
   #make(parent, child) {
@@ -230,18 +259,23 @@ export class Tree {
       row,
     );
     item.next = next;
-    item.act = () => {
-      if (node.loading) return;
+    item.act = async () => {
+      if (item.ariaBusy === "true") return;
+      item.ariaBusy = "true";
       row.textContent = "Loading…";
-      this.#once(node, () => this.#fetchMore(node, next)).catch((error) => {
+      try {
+        await this.#loadMore(node);
+      } catch (error) {
         row.textContent = `${error.sentence ?? error.message} ${text}`;
-      });
+      }
+      item.ariaBusy = "false";
     };
     return item;
   }
 
   // Makes a level show an answer. Elements that stay are kept, and the focus with them.
   #reconcile(node, answer, { isNew = false } = {}) {
+    node.problem?.remove();
     const hadFocus = node.group.contains(document.activeElement);
     const before = new Map(node.children.map((child) => [toAddress(child.name), child]));
     const after = answer.children.map((child) => {
@@ -255,7 +289,7 @@ export class Tree {
       return fresh;
     });
     const kept = new Set(after);
-    for (const old of node.children) if (!kept.has(old)) old.item.remove();
+    for (const old of node.children) if (!kept.has(old)) this.#drop(old);
     node.children = after;
     node.seen = answer.header.revision;
     let place = node.group.firstChild;
@@ -269,13 +303,21 @@ export class Tree {
     this.#makeOneTabStop();
   }
 
+  // Removes a node, and the marks of what was below it.
+  #drop(node) {
+    node.item.remove();
+    const isGone = (one) => one === node || (one && node.isPrefix && startsWith(one.name, node.name));
+    if (isGone(this.current)) this.mark(null);
+    if (isGone(this.chosen)) this.chosen = null;
+  }
+
   async #openChain(root) {
     let level = root ? root.children : this.roots;
     for (let depth = 0; depth < CHAIN_MAX && level.length <= CHAIN_KEYS_MAX; depth++) {
       const prefixes = level.filter((node) => node.isPrefix);
       if (prefixes.length !== 1) return;
-      await this.open(prefixes[0]);
-      level = prefixes[0].children;
+      await this.#openIfAllowed(prefixes[0]);
+      level = prefixes[0].children ?? [];
     }
   }
 
@@ -328,8 +370,11 @@ export class Tree {
   }
 
   #showProblem(node, error) {
+    const text = error.sentence ?? error.message;
+    // A screen reader would say it with each look again.
+    if (node.problem?.isConnected && node.problem.textContent === text) return;
     node.problem?.remove();
-    node.problem = el("div", { class: "tree-note bad", role: "alert" }, error.sentence ?? error.message);
+    node.problem = el("div", { class: "tree-note bad", role: "alert" }, text);
     node.item?.append(node.problem);
   }
 
@@ -379,6 +424,10 @@ export class Tree {
     const first = this.element.querySelector("[role=treeitem]");
     if (first) first.tabIndex = 0;
   }
+}
+
+function unlessForbidden(error) {
+  if (!error.forbidden) throw error;
 }
 
 // A node is one key or prefix:

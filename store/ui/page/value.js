@@ -62,6 +62,7 @@ export class ValueView {
     this.bytes = bytes;
     this.readings = readings(bytes);
     this.turn = turns(); // of readings that are shown
+    this.chosen = null; // the name of a reading
     this.body = el("div", {
       id: "value",
       role: "tabpanel",
@@ -116,6 +117,7 @@ export class ValueView {
 
   async show(name) {
     const isNewest = this.turn();
+    this.chosen = name;
     for (const tab of this.tabs.children) {
       const chosen = tab.dataset.reading === name;
       tab.setAttribute("aria-selected", String(chosen));
@@ -128,9 +130,9 @@ export class ValueView {
     fill(this.body, ...content);
   }
 
-  // Copies the reading that is shown, all of it.
+  // Copies the reading that is chosen, all of it.
   async #copy() {
-    const { name, text } = this.readings.find((one) => one.name === this.body.dataset.reading);
+    const { name, text } = this.readings.find((one) => one.name === this.chosen);
     try {
       const content = text
         ? text()

@@ -114,7 +114,6 @@ export class WatchView {
     fill(this.problem);
     if (this.prefix !== null) {
       this.#stop();
-      this.state.textContent = `Stopped after ${counted(this.total, "event")}.`;
       return;
     }
     try {
@@ -151,6 +150,12 @@ export class WatchView {
     this.#halt();
     this.prefix = null;
     this.toggle.textContent = "Start";
+    this.#say("Stopped");
+  }
+
+  #say(what) {
+    this.#render();
+    this.state.textContent = `${what} after ${counted(this.total, "event")}.`;
   }
 
   #halt() {
@@ -181,6 +186,7 @@ export class WatchView {
 
   #failed(error) {
     this.abort = null;
+    this.#say("Interrupted");
     if (error instanceof Compacted) {
       this.next = error.revision;
       const text = `Compaction removed revisions before ${grouped(error.revision)}: events of them may be missing here.`;

@@ -186,6 +186,34 @@ fn a_key_is_deleted_only_after_a_second_word() {
 }
 
 #[test]
+fn a_deleted_prefix_loses_its_figures_and_has_them_when_it_comes_back() {
+    let server = small_store(&[]);
+    let look = "dispatchEvent(new Event('store-changed'))";
+    in_browser(&server, "#/keys?prefix=/app/web/", |tab| {
+        tab.see_text("#pane dl", "2");
+        server.run(&["del", "/app/web/", "--prefix"]);
+        tab.evaluate(look);
+        tab.wait_for("!document.querySelector('#pane dl')");
+        server.put("/app/web/3", "10.0.0.3");
+        tab.evaluate(look);
+        tab.see_text("#pane dl", "1");
+    });
+}
+
+#[test]
+fn arrow_keys_between_the_tabs_of_a_key_keep_the_focus() {
+    let server = small_store(&[]);
+    in_browser(&server, "#/keys?key=/app/greeting", |tab| {
+        tab.see("#value");
+        tab.evaluate("document.querySelector('[data-test=tab-value]').focus()");
+        tab.press("ArrowRight");
+        tab.see("[data-test=version]");
+        let focused = tab.evaluate("document.activeElement.dataset.test");
+        assert_eq!(focused, "tab-history");
+    });
+}
+
+#[test]
 fn a_history_has_each_version_and_the_difference() {
     let server = small_store(&[]);
     for value in ["one\ntwo\nthree", "one\n2\nthree"] {
@@ -343,6 +371,27 @@ fn a_user_signs_in_and_sees_what_its_role_may_see() {
         assert!(!stored.as_str().unwrap().contains("secret"), "{stored}");
         tab.click("#sign-out");
         absent(tab, "/app/greeting", "#sign-in-user");
+    });
+}
+
+/// The range of the second role ends inside its prefix: the server refuses to list it.
+#[test]
+fn a_prefix_that_the_server_refuses_leaves_the_others_and_the_search() {
+    let server = store_with_users();
+    let root = "--user=root:toor";
+    for words in [
+        &["role", "add", "part"][..],
+        &["role", "grant-permission", "part", "read", "pl", "plb"],
+        &["user", "grant-role", "alice", "part"],
+    ] {
+        server.run(&[words, &[root]].concat());
+    }
+    in_browser(&server, "#/keys", |tab| {
+        sign_in(tab, "alice", "secret");
+        tab.see_text("#tree .bad", "permission");
+        tab.see(&node("/app/greeting"));
+        tab.fill("#search", "pl");
+        tab.see("#results [data-test=found][data-name=plain]");
     });
 }
 
