@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 
 /// Time limit of [`Tab::wait_for`], in milliseconds. It ends a test that would never end.
 const WAIT_MS: u64 = 60_000;
+/// Chromium's error for an expression in a document that another has replaced.
+const NAVIGATED: &str = "Inspected target navigated or closed";
 const NAMES: [&str; 4] = [
     "chromium",
     "chromium-browser",
@@ -115,6 +117,12 @@ impl Browser {
     }
 
     fn call(&mut self, session: &str, method: &str, params: &Value) -> Value {
+        let answer = self.try_call(session, method, params);
+        answer.unwrap_or_else(|error| panic!("{method} {params}: {error}"))
+    }
+
+    /// The result of a command, or its error.
+    fn try_call(&mut self, session: &str, method: &str, params: &Value) -> Result<Value, Value> {
         self.last_id += 1;
         let id = self.last_id;
         let mut command = json!({"id": id, "method": method, "params": params});
@@ -131,9 +139,10 @@ impl Browser {
                 self.events.push_back(message);
                 continue;
             }
-            let error = message.get("error");
-            assert!(error.is_none(), "{method} {params}: {message}");
-            return message["result"].take();
+            return match message.get_mut("error") {
+                Some(error) => Err(error.take()),
+                None => Ok(message["result"].take()),
+            };
         }
     }
 
@@ -174,16 +183,26 @@ impl Tab<'_> {
 
     /// The value of an expression; a promise is awaited.
     pub fn evaluate(&mut self, expression: &str) -> Value {
+        let value = self.try_evaluate(expression);
+        value.unwrap_or_else(|error| panic!("{expression}: {error}"))
+    }
+
+    /// The value of an expression, or the browser's error.
+    fn try_evaluate(&mut self, expression: &str) -> Result<Value, Value> {
         let params = json!({
             "expression": expression, "awaitPromise": true, "returnByValue": true,
         });
-        let mut answer = self.call("Runtime.evaluate", &params);
+        let session = self.session.clone();
+        let mut answer = self
+            .browser
+            .try_call(&session, "Runtime.evaluate", &params)?;
         let failure = answer.get("exceptionDetails");
         assert!(failure.is_none(), "{expression}: {failure:?}");
-        answer["result"]["value"].take()
+        Ok(answer["result"]["value"].take())
     }
 
-    /// Waits until an expression is true, and returns its value.
+    /// Waits until an expression is true, and returns its value. A document that is replaced
+    /// takes what waits in it along: then the next one is looked at.
     pub fn wait_for(&mut self, expression: &str) -> Value {
         let look = format!(
             "new Promise((done, fail) => {{
@@ -197,7 +216,13 @@ impl Tab<'_> {
                 look();
             }})"
         );
-        self.evaluate(&look)
+        loop {
+            match self.try_evaluate(&look) {
+                Ok(value) => return value,
+                Err(error) if error["message"] == json!(NAVIGATED) => {}
+                Err(error) => panic!("{expression}: {error}"),
+            }
+        }
     }
 
     /// Waits for an element that is shown.
