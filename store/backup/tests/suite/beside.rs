@@ -1,7 +1,5 @@
 //! A restore and a check beside a process that merges: what they have listed is deleted before they read it.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use crate::support;
 
 use std::sync::Arc;

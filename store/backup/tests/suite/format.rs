@@ -1,7 +1,5 @@
 //! Objects that are cut, changed or exchanged are refused, and never a panic.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use crate::support;
 
 use std::sync::Arc;

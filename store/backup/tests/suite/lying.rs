@@ -1,7 +1,5 @@
 //! A store that fails, delays and lies: a restore gives what the cluster had, or refuses.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use crate::support;
 
 use std::collections::BTreeMap;

@@ -1,7 +1,5 @@
 //! Merging and retention by two processes: every revision of the kept time stays.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use crate::support;
 
 use std::collections::BTreeMap;

@@ -1,8 +1,5 @@
 //! Sound and damaged files.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-#![expect(clippy::disallowed_methods, reason = "files of the tests' own")]
-
 use crate::support;
 
 use bolt::Checksum;

@@ -1,8 +1,5 @@
 //! Files that the writer makes, read back.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-#![expect(clippy::disallowed_methods, reason = "files of the tests' own")]
-
 use bolt::{DatabaseFile, Measure, Writer};
 use environment::randomness::Random;
 

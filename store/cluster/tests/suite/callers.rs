@@ -1,6 +1,5 @@
 //! A node without a network that does not wait for the device: callers run the replica on
 //! their own threads.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,7 +1,5 @@
 //! When followers learn the commit index.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use crate::scene;
 
 use scene::{Cluster, TICK, is_done};

@@ -1,7 +1,5 @@
 //! Members with different states, and the alarm that names them.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use crate::scene;
 
 use std::path::Path;

@@ -6,7 +6,6 @@
 //! after each command. A node that recovers must have the contents after one of these
 //! commands: not before the last one that was acknowledged, and not after the last one that
 //! was proposed.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::workload;
 

@@ -1,7 +1,5 @@
 //! Members with damaged files in a cluster of healthy ones.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use crate::scene;
 
 use std::path::Path;

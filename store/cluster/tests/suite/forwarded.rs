@@ -1,7 +1,5 @@
 //! Commands at followers while leadership moves.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use crate::scene;
 
 use scene::{Cluster, is_done};

@@ -1,7 +1,5 @@
 //! Nodes on a full disk.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use crate::meeting;
 
 use std::sync::{Arc, LazyLock};

@@ -1,7 +1,5 @@
 //! A member that sends messages which no correct member sends.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use crate::scene;
 
 use cluster::{EntryId, PeerMessage, RejoinQuestion};

@@ -1,7 +1,5 @@
 //! Members that join, fall far behind, and leave, over real connections.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use crate::meeting;
 
 use std::sync::Arc;

@@ -1,6 +1,5 @@
 //! A node at its memory limit, leases with very many keys, and callers that are left when a
 //! node ends.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(
     clippy::disallowed_methods,
     reason = "a test waits for a node's thread"

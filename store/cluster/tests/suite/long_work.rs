@@ -1,7 +1,5 @@
 //! A leader that is at work for longer than an election timeout.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use crate::meeting;
 
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! Tests of members: alone, and several in one process.
 //!
 //! One program: a crate's tests are compiled and linked once.
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod callers;
 mod commit_notice;

@@ -1,7 +1,5 @@
 //! Three members over real connections.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use crate::meeting;
 
 use std::time::Duration;

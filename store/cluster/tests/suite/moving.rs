@@ -1,7 +1,5 @@
 //! Members that move to other addresses, or join, while others are down.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use crate::meeting;
 
 use etcd_api::etcdserverpb::MemberRemoveRequest;

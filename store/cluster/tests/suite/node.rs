@@ -1,5 +1,4 @@
 //! A node on a simulated disk: the guarantees for callers.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::path::Path;
 use std::sync::Arc;

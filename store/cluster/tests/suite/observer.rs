@@ -1,5 +1,4 @@
 //! The events that a node reports to its observer.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};

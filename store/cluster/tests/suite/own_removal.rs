@@ -1,7 +1,5 @@
 //! Removed members: when they end, and which devices record the removal.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use crate::scene;
 
 use cluster::Error;

@@ -1,7 +1,5 @@
 //! Members with quotas of their own.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use crate::meeting;
 
 use cluster::{Error, Node};

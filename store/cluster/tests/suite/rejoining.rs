@@ -1,7 +1,5 @@
 //! Members that acknowledge from their page caches, lose power, and rejoin.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use crate::scene;
 
 use cluster::{Error, Mutant};

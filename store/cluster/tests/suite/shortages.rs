@@ -1,8 +1,6 @@
 //! Members that run out of descriptors, of memory or of their quota, and recover without an
 //! operator when they have enough again.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use crate::meeting;
 
 use std::sync::{Arc, LazyLock};

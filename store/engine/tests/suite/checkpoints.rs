@@ -1,7 +1,5 @@
 //! When checkpoints are due.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use crate::store;
 
 use engine::Options;

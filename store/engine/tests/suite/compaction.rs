@@ -1,7 +1,5 @@
 //! A compaction does not stop writes or reads: its versions are dropped in slices.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use crate::store;
 
 use environment::randomness::Random;

@@ -1,7 +1,5 @@
 //! Counts of keys at a past revision, seen from an old snapshot.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use crate::store;
 
 use engine::{Batch, Change, KeyChange, Revision, Snapshot};

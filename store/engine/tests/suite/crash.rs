@@ -7,8 +7,6 @@
 //!
 //! `INKSTONE_TEST_SEED` changes what a loss of power leaves and which bits flip.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use crate::store;
 
 use engine::{Durability, Error, Options};

@@ -1,7 +1,5 @@
 //! Directories that are in use, foreign, damaged or incomplete.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use crate::store;
 
 use engine::{Engine, Error};

@@ -3,8 +3,6 @@
 //! The model is the list of all frames ever appended. After a crash the log is
 //! some beginning of that list, at least as long as what was flushed.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use crate::store;
 
 use engine::{

@@ -1,8 +1,6 @@
 //! One transaction writes a key more than once: no read sees what it replaced
 //! itself, but it is kept for HashKV until a compaction, wherever it moves.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use crate::store;
 
 use bytes::Bytes;

@@ -1,8 +1,6 @@
 //! The engine against a model, through random operations; others with another
 //! `INKSTONE_TEST_SEED`.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use crate::store;
 
 use engine::{Error, Status};

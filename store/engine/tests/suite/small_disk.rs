@@ -1,7 +1,5 @@
 //! Giving back on a disk that is small, nearly full, or full to the last byte.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use crate::store;
 
 use engine::{Error, Options, Worker};

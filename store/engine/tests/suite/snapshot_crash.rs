@@ -3,8 +3,6 @@
 //! Before the one step the old state is whole, after it the new one; an import that
 //! fails leaves nothing behind.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use crate::store;
 
 use engine::{Commitment, Durability, Error, HardState, Options, Piece, Worker};

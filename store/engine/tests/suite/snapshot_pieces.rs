@@ -1,8 +1,6 @@
 //! Pieces that do not fit are refused with an error that says what and where, and the
 //! right piece is still taken.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use crate::store;
 
 use bytes::Bytes;

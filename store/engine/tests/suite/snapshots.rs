@@ -1,7 +1,5 @@
 //! A whole state goes from one store to another, and both go on living.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use crate::store;
 
 use engine::{Batch, Commitment, Error, HardState, Options, Worker};

@@ -1,8 +1,6 @@
 //! The hash of the state: equal where the same was applied, through restarts, and other
 //! where a single entry of the index has changed.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use crate::store;
 
 use engine::{KeyWalk, MemoryFault, StateHash};

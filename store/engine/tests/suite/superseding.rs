@@ -1,7 +1,5 @@
 //! `apply_and_compact` against `apply` and `compact`: the same state, without a sweep.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use crate::store;
 
 use engine::{Engine, Status};

@@ -1,7 +1,5 @@
 //! Surveys of ranges: exact where the steps suffice, and bounded where they do not.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use crate::store;
 
 use engine::{First, Snapshot};

@@ -1,5 +1,4 @@
 //! Members that move to other addresses, and hellos that name the sender's addresses.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
 

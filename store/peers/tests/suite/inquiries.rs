@@ -1,5 +1,4 @@
 //! Questions of processes that know an address and no ids.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
 

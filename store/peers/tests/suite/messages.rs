@@ -1,5 +1,4 @@
 //! Messages on the one-way lanes: order, limits, drops and reconnection.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
 

@@ -1,5 +1,4 @@
 //! Members that prove to each other that they have a secret.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
 

@@ -1,5 +1,4 @@
 //! Senders that must not be let in, the texts of their refusals, and bytes that are not frames.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
 

@@ -1,5 +1,4 @@
 //! Streams: a transfer is complete, or the receiver gets an error.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use crate::support;
 

@@ -1,7 +1,5 @@
 //! What goes in comes out: both ways of sealing, every size, after reopening.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
 use crate::support;
 
 use std::sync::Arc;

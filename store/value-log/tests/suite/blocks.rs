@@ -1,7 +1,5 @@
 //! Blocks that are written before they are used, and blocks that are only reserved.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
 use crate::support;
 
 use std::path::Path;

@@ -1,7 +1,5 @@
 //! A log with a caller that does the work: nothing happens by itself.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
 use crate::support;
 
 use std::sync::{Arc, Mutex};

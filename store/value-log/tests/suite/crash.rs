@@ -3,8 +3,6 @@
 //!
 //! `INKSTONE_TEST_SEED` changes which blocks a loss of power leaves, and in which order.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
 use crate::support;
 
 use environment::simulated::{Restart, SimulatedDisk};

@@ -1,7 +1,5 @@
 //! One durable group is one flush and no block more than its frame fills.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
 use crate::support;
 
 use environment::simulated::SimulatedDisk;

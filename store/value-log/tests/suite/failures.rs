@@ -1,7 +1,5 @@
 //! Failed flushes, short writes, full disks.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
 use crate::support;
 
 use std::sync::{Arc, Mutex};

@@ -1,8 +1,6 @@
 //! Bytes that look like the log's own: within values, behind a torn tail, in
 //! files of another log. Only the salt tells them apart.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
 use crate::support;
 
 use std::path::Path;

@@ -2,8 +2,6 @@
 //! format has changed: raise the version and write down how old files are
 //! read.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
 use crate::support;
 
 use environment::simulated::SimulatedDisk;

@@ -1,7 +1,5 @@
 //! A small log takes little of the disk, and grows in steps.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
 use crate::support;
 
 use std::path::Path;

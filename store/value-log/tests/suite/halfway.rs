@@ -2,8 +2,6 @@
 //! groups stay, no file of unknown state is used, and the next opening finds all in
 //! order.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
 use crate::support;
 
 use std::io;

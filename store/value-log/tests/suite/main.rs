@@ -1,6 +1,7 @@
 //! Tests of the log, most of them on a simulated disk.
 //!
 //! One program: a crate's tests are compiled and linked once.
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod append_and_read;
 mod blocks;

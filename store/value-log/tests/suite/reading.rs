@@ -1,8 +1,6 @@
 //! What an opening reads: no more than it must, however large the segments are, and
 //! all frames that could show damage.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
 use crate::support;
 
 use environment::simulated::{Fault, Restart, SimulatedDisk};

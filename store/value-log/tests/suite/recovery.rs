@@ -1,7 +1,5 @@
 //! A torn tail is dropped, damage in the middle is refused.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
 use crate::support;
 
 use std::path::Path;

@@ -1,8 +1,6 @@
 //! Replaying from the start of a segment that nothing was written to yet: what
 //! a checkpoint right after a rotation asks for.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
 use crate::support;
 
 use environment::simulated::{Restart, SimulatedDisk};

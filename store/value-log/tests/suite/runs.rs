@@ -1,7 +1,5 @@
 //! Records that are read together are the same as when they are read one by one.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
 use crate::support;
 
 use environment::simulated::SimulatedDisk;

@@ -1,7 +1,5 @@
 //! Rotation, release, recycling, sorted segments.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
 use crate::support;
 
 use std::path::Path;

@@ -1,7 +1,5 @@
 //! Many producers: nothing is lost, and they share flushes.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
 use crate::support;
 
 use std::io;

@@ -1,8 +1,6 @@
 //! Making a segment fails for want of a resource: the log is unharmed, and continues
 //! by itself.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
 use crate::support;
 
 use std::path::Path;

@@ -4,8 +4,6 @@
 //! of it the way `key_index.go` and `hash.go` state them, generation by
 //! generation.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 pub mod crashes;
 pub mod model;
 pub mod snapshots;
