@@ -8,7 +8,7 @@
 //! `runs.rs` says what a run is.
 
 use crate::read::Records;
-use crate::runs::run_length;
+use crate::runs::{run_length, try_run};
 use crate::{Error, KeyChange, Version};
 
 impl Records {
@@ -45,7 +45,7 @@ impl Records {
 
     /// `None` when not every record is what the index said.
     fn try_versions(&self, run: &[&Version]) -> Option<Vec<KeyChange>> {
-        let records = self.try_run(run.iter().map(|version| version.pointer))?;
+        let records = try_run(self, run.iter().map(|version| version.pointer))?;
         let stored = run.iter().zip(records).map(|(version, record)| {
             let stored = KeyChange::decode(record.kind, &record.payload).ok()?;
             (stored.revision.main == version.main).then_some(stored)

@@ -38,17 +38,15 @@ pub(crate) fn run_length(mut records: impl Iterator<Item = RecordPointer>) -> us
     1 + records.take_while(joins).count()
 }
 
-impl Records {
-    /// The records of a run; `None` when one of them is not there or damaged.
-    pub(crate) fn try_run(
-        &self,
-        run: impl Iterator<Item = RecordPointer>,
-    ) -> Option<Vec<RecordBuffer>> {
-        let run: Vec<(Position, usize)> = run
-            .map(|record| (record.position(), record.record_bytes() as usize))
-            .collect();
-        let records = self.log_view.log.read_run(&run).ok()?;
-        self.lifecycle.check_open().ok()?;
-        Some(records)
-    }
+/// The records of a run; `None` when one of them is not there or damaged.
+pub(crate) fn try_run(
+    records: &Records,
+    run: impl Iterator<Item = RecordPointer>,
+) -> Option<Vec<RecordBuffer>> {
+    let run: Vec<(Position, usize)> = run
+        .map(|record| (record.position(), record.record_bytes() as usize))
+        .collect();
+    let read = records.log_view.log.read_run(&run).ok()?;
+    records.lifecycle.check_open().ok()?;
+    Some(read)
 }

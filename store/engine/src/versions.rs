@@ -26,7 +26,7 @@ use crate::range::Merge;
 use crate::read::Records;
 use crate::record::header_in;
 use crate::record_pointer::RecordPointer;
-use crate::runs::run_length;
+use crate::runs::{run_length, try_run};
 use crate::transfer::holds::Hold;
 use crate::trees::VersionEntry;
 use crate::{Error, KeyChange, Revision, Snapshot, hidden};
@@ -466,7 +466,7 @@ fn collect_kept(snapshot: &Snapshot, at: i64, compacted: i64) -> Vec<Place> {
 
 /// The versions of a run; `None` when one of them is not what the index said.
 fn read_run<V: VersionPart>(records: &Records, run: &[Place]) -> Option<VecDeque<V>> {
-    let read = records.try_run(run.iter().map(|place| place.1))?;
+    let read = try_run(records, run.iter().map(|place| place.1))?;
     let versions = run.iter().zip(&read);
     versions
         .map(|(&(main, _), record)| V::of_record(record, main))
