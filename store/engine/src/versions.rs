@@ -3,9 +3,10 @@
 //! The index knows keys in order, not revisions, so this takes two passes:
 //! collect (revision, place) of what counts, sort, then read. In revision
 //! order the places ascend too, but for what reclaim has moved, so the reads
-//! run along the log, and one of them brings a run of records (`runs.rs`). It holds 16 bytes a version; when reclaim moves records
-//! under it, it collects again and goes on where it was. Two walks over the same
-//! [`HeldVersions`] collect once.
+//! run along the log, and one of them brings a run of records (`runs.rs`). It
+//! holds 16 bytes a version; when reclaim moves records under it, it collects
+//! again and goes on where it was. Two walks over the same [`HeldVersions`]
+//! collect once.
 //!
 //! What counts is etcd's rule for HashKV(R) with C compacted (`hash.go`):
 //! everything in (C, R], tombstones included, and what its own transaction

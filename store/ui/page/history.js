@@ -50,7 +50,7 @@ export class HistoryView {
     else await this.#older();
   }
 
-  // Reads more versions. What fails leaves those that are shown, and offers the same again.
+  // Reads more versions. A failure leaves those that are shown, and the same is offered again.
   async #read(text, task) {
     this.measuring();
     fill(this.foot, el("p", { class: "muted small", role: "status" }, text));

@@ -206,7 +206,7 @@ export class KeysView {
     await this.#followMark(moved);
   }
 
-  // What the address names may be gone, and may come back.
+  // The key or prefix of the address may be gone, and may come back.
   async #followMark(moved) {
     const { params } = this;
     const { key, prefix } = params;

@@ -10,7 +10,7 @@ pub mod etcd;
 pub mod packages;
 pub mod process;
 
-/// The error says what was wrong and how to reproduce it.
+/// The error says what was wrong, and the remedy where there is one.
 pub type Outcome<T = ()> = Result<T, Error>;
 
 /// A text, or an error of a library.

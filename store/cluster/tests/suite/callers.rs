@@ -6,27 +6,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::alone::{self, BreakableClock, put, value};
 use cluster::{Error, Flushing, Node, NodeOptions};
 use engine::Durability;
-use environment::real::RealClock;
+use environment::Clock;
 use environment::simulated::{Fault, Restart, SimulatedClock, SimulatedDisk};
-use environment::{Clock, Instant};
 use etcd_api::etcdserverpb::{
     CompactionRequest, LeaseGrantRequest, MemberAddRequest, MemberRemoveRequest, PutRequest,
-    RangeRequest,
 };
 use revisions::{Command, Response};
 
 const WRITERS: u64 = 8;
 
 fn options(disk: &SimulatedDisk) -> NodeOptions {
-    let mut options = NodeOptions::new("/node");
-    options.disk = Arc::new(disk.clone());
+    let mut options = alone::options(disk);
     options.replica.machine.engine.log.durability = Durability::Os;
-    options.replica.machine.engine.log.segment_bytes = 64 << 10;
-    options.replica.machine.engine.batch_bytes_max = 32 << 10;
-    options.replica.machine.engine.log.reserve_bytes = 0;
-    options.replica.heartbeat_interval = Duration::from_millis(5);
     options
 }
 
@@ -38,26 +32,8 @@ fn options_without_ticks(disk: &SimulatedDisk) -> NodeOptions {
     options
 }
 
-fn put(key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> Command {
-    let (key, value) = (key.into().into(), value.into().into());
-    Command::Put(PutRequest {
-        key,
-        value,
-        ..Default::default()
-    })
-}
-
 fn revision(mut response: Response) -> i64 {
     response.header_mut().revision
-}
-
-fn value(node: &Node, key: &str) -> Option<Vec<u8>> {
-    let request = RangeRequest {
-        key: key.as_bytes().to_vec().into(),
-        ..Default::default()
-    };
-    let response = node.reader().range(&request).unwrap();
-    response.kvs.first().map(|entry| entry.value().to_vec())
 }
 
 /// Runs `work` on several threads and returns their results.
@@ -345,27 +321,6 @@ fn a_node_that_stops_answers_every_caller() {
         let revision = node.reader().revision();
         let most = 1 + all + WRITERS as i64;
         assert!((1 + all..=most).contains(&revision), "{revision}, {all}");
-    }
-}
-
-/// A real clock that panics once `broken` is set.
-#[derive(Debug, Default)]
-struct BreakableClock {
-    broken: AtomicBool,
-}
-
-impl Clock for BreakableClock {
-    fn now(&self) -> Instant {
-        assert!(!self.broken.load(Ordering::Relaxed), "a broken invariant");
-        RealClock.now()
-    }
-
-    fn unix_time(&self) -> Duration {
-        RealClock.unix_time()
-    }
-
-    fn sleep(&self, length: Duration) {
-        RealClock.sleep(length);
     }
 }
 

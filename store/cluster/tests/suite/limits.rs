@@ -11,22 +11,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use crate::alone::options;
 use cluster::{Error, Node, NodeOptions, Pending};
 use environment::simulated::{Fault, SimulatedClock, SimulatedDisk};
 use etcd_api::etcdserverpb::{
     DeleteRangeRequest, LeaseGrantRequest, LeaseRevokeRequest, PutRequest, RangeRequest,
 };
 use revisions::{Command, Response};
-
-fn options(disk: &SimulatedDisk) -> NodeOptions {
-    let mut options = NodeOptions::new("/node");
-    options.disk = Arc::new(disk.clone());
-    options.replica.machine.engine.log.segment_bytes = 64 << 10;
-    options.replica.machine.engine.batch_bytes_max = 32 << 10;
-    options.replica.machine.engine.log.reserve_bytes = 0;
-    options.replica.heartbeat_interval = Duration::from_millis(5);
-    options
-}
 
 fn put(key: String, lease: i64) -> Command {
     Command::Put(PutRequest {

@@ -3,6 +3,7 @@
 //! One program: a crate's tests are compiled and linked once.
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+mod alone;
 mod callers;
 mod commit_notice;
 mod corruption;

@@ -2,49 +2,21 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use cluster::{Error, Node, NodeOptions};
-use environment::real::RealClock;
+use crate::alone::{BreakableClock, options, put, value};
+use cluster::{Error, Node};
 use environment::simulated::{Fault, SimulatedClock, SimulatedDisk};
-use environment::{Clock, Disk, Instant};
+use environment::{Clock, Disk};
 use etcd_api::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, LeaseGrantRequest, PutRequest, RangeRequest,
 };
 use revisions::{Command, Response};
 
-fn options(disk: &SimulatedDisk) -> NodeOptions {
-    let mut options = NodeOptions::new("/node");
-    options.disk = Arc::new(disk.clone());
-    options.replica.machine.engine.log.segment_bytes = 64 << 10;
-    options.replica.machine.engine.batch_bytes_max = 32 << 10;
-    options.replica.machine.engine.log.reserve_bytes = 0;
-    options.replica.heartbeat_interval = Duration::from_millis(5);
-    options
-}
-
-fn put(key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> Command {
-    let (key, value) = (key.into().into(), value.into().into());
-    Command::Put(PutRequest {
-        key,
-        value,
-        ..Default::default()
-    })
-}
-
 fn revision(response: Response) -> i64 {
     let mut response = response;
     response.header_mut().revision
-}
-
-fn value(node: &Node, key: &str) -> Option<Vec<u8>> {
-    let request = RangeRequest {
-        key: key.as_bytes().to_vec().into(),
-        ..Default::default()
-    };
-    let response = node.reader().range(&request).unwrap();
-    response.kvs.first().map(|entry| entry.value().to_vec())
 }
 
 #[test]
@@ -394,27 +366,6 @@ fn leases_that_expire_together_may_fill_several_batches() {
         "keys of expired leases: {}",
         node.reader().range(&all).unwrap().count
     );
-}
-
-/// A real clock that panics once `broken` is set.
-#[derive(Debug, Default)]
-struct BreakableClock {
-    broken: AtomicBool,
-}
-
-impl Clock for BreakableClock {
-    fn now(&self) -> Instant {
-        assert!(!self.broken.load(Ordering::Relaxed), "a broken invariant");
-        RealClock.now()
-    }
-
-    fn unix_time(&self) -> Duration {
-        RealClock.unix_time()
-    }
-
-    fn sleep(&self, length: Duration) {
-        RealClock.sleep(length);
-    }
 }
 
 #[test]

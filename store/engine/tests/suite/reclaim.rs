@@ -21,15 +21,6 @@ fn overwrite(store: &mut Store, rounds: u8) {
     }
 }
 
-/// Until nothing is under way or due.
-fn finish_maintenance(store: &mut Store) {
-    store.maintain().unwrap();
-    while store.applier.is_maintaining() {
-        std::thread::yield_now();
-        store.maintain().unwrap();
-    }
-}
-
 #[test]
 fn defragment_shrinks_a_small_store_to_what_lives() {
     let disk = SimulatedDisk::new(1);
@@ -75,7 +66,7 @@ fn dead_segments_are_given_back_without_copying() {
     overwrite(&mut store, 40);
     let full = store.engine.status();
     store.compact(store.model.revision).unwrap();
-    finish_maintenance(&mut store);
+    store.finish_maintenance();
     let small = store.engine.status();
     assert!(small.segments <= 4, "{small:?}");
     assert!(
@@ -100,7 +91,7 @@ fn mostly_dead_segments_are_emptied_and_every_live_version_stays() {
         overwrite(&mut store, 1);
     }
     store.compact(store.model.revision).unwrap();
-    finish_maintenance(&mut store);
+    store.finish_maintenance();
     let status = store.engine.status();
     assert!(status.upkeep.relocated_bytes > 0, "{status:?}");
     assert!(status.log_bytes < 4 * status.live_bytes, "{status:?}");
@@ -115,7 +106,7 @@ fn segments_with_history_that_is_not_compacted_stay_in_the_log() {
     let mut store = Store::new(&disk);
     overwrite(&mut store, 20);
     store.compact(3).unwrap();
-    finish_maintenance(&mut store);
+    store.finish_maintenance();
     assert_eq!(store.engine.status().upkeep.released_segments, 0);
     store.check_history(3);
 }

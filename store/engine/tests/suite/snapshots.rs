@@ -80,14 +80,6 @@ fn names(disk: &SimulatedDisk, ending: &str) -> Vec<String> {
     names
 }
 
-fn finish_maintenance(store: &mut Store) {
-    store.maintain().unwrap();
-    while store.applier.is_maintaining() {
-        std::thread::yield_now();
-        store.maintain().unwrap();
-    }
-}
-
 #[test]
 fn a_snapshot_brings_everything_while_its_source_goes_on() {
     for (round, piece_bytes) in [100, 2000, 20_000, 1 << 20].into_iter().enumerate() {
@@ -113,7 +105,7 @@ fn a_snapshot_brings_everything_while_its_source_goes_on() {
         wait(&import).unwrap();
         receiver.install(import, &picture).unwrap();
         receiver.check_everything();
-        finish_maintenance(&mut receiver);
+        receiver.finish_maintenance();
         let mut receiver = receiver.reopen(&there);
         assert_eq!(receiver.recovered.base, (picture.index, 1));
         assert!(receiver.recovered.entries.is_empty());
@@ -181,14 +173,14 @@ fn sweeps_of_later_compactions_wait_until_the_export_is_dropped() {
     let before = source.engine.status().versions;
     let revision = source.model.revision;
     source.compact(revision).unwrap();
-    finish_maintenance(&mut source);
+    source.finish_maintenance();
     assert!(!source.applier.is_sweeping());
     assert_eq!(source.applier.swept(), 60, "nothing of this was dropped");
     assert_eq!(source.engine.status().versions, before);
     source.check_reads();
     drop(export);
     assert!(source.applier.is_sweeping());
-    finish_maintenance(&mut source);
+    source.finish_maintenance();
     assert_eq!(source.applier.swept(), revision);
     source.check_everything();
 }
@@ -221,7 +213,7 @@ fn old_segments_go_and_the_new_ones_stay() {
     receiver.install(import, &source.picture()).unwrap();
     assert_eq!(names(&there, ".checkpoint").len(), 1);
     assert!(names(&there, ".partial").is_empty());
-    finish_maintenance(&mut receiver);
+    receiver.finish_maintenance();
     let new = names(&there, ".sorted");
     assert!(!new.is_empty() && old.iter().all(|name| !new.contains(name)));
     let logs = names(&there, ".log");
@@ -254,7 +246,7 @@ fn readers_of_the_old_state_never_see_a_wrong_byte() {
     let mut import = receiver.import();
     feed(&mut import, &pieces(&mut source.export(4000))).unwrap();
     receiver.install(import, &source.picture()).unwrap();
-    finish_maintenance(&mut receiver);
+    receiver.finish_maintenance();
     let mut read = 0;
     for version in &versions {
         match receiver.engine.read(version) {
@@ -317,7 +309,7 @@ fn entries_that_were_never_committed_do_not_come_back() {
         (7, 3)
     );
     assert_eq!(installed.hard_state.commit, source.index);
-    finish_maintenance(&mut receiver);
+    receiver.finish_maintenance();
     let gone = history.next().unwrap();
     assert!(matches!(gone, Err(Error::Compacted { .. })), "{gone:?}");
     receiver.check_everything();

@@ -2,6 +2,7 @@
 //!
 //! One program: a crate's tests are compiled and linked once.
 
+mod chosen;
 mod mutants;
 mod power;
 mod seeds;

@@ -2,11 +2,15 @@
 
 use std::panic::catch_unwind;
 
+use crate::chosen;
 use cluster::Mutant;
 use simulator::{Faults, Keeping, Verdict, run};
 
 /// Number of seeds among which one must show a broken rule.
 const SEEDS: u64 = 2000;
+
+/// With at least this many seeds, every kind of loss must occur.
+const ENOUGH_SEEDS: u64 = 60;
 
 /// At most a minority lacks acknowledged entries at any time.
 const FEW: Faults = Faults {
@@ -35,20 +39,10 @@ const LEADERS: Faults = Faults {
     ..FEW
 };
 
-fn number(name: &str, default: u64) -> u64 {
-    match std::env::var(name) {
-        Ok(text) => text
-            .parse()
-            .unwrap_or_else(|_| panic!("{name}={text} is no number")),
-        Err(_) => default,
-    }
-}
-
 fn run_all(scene: &str, faults: Faults) -> Verdict {
-    let first = number("INKSTONE_SIMULATION_SEED", 0);
-    let seeds = number("INKSTONE_SIMULATION_SEEDS", 60);
+    let seeds = chosen::seeds(ENOUGH_SEEDS);
     let mut sum = Verdict::default();
-    for seed in first..first + seeds {
+    for seed in seeds.clone() {
         eprintln!("{scene}: INKSTONE_SIMULATION_SEED={seed} INKSTONE_SIMULATION_SEEDS=1");
         let members = if seed % 3 == 2 { 5 } else { 3 };
         let mut faults = faults;
@@ -68,7 +62,7 @@ fn run_all(scene: &str, faults: Faults) -> Verdict {
         sum.snapshots += verdict.snapshots;
     }
     eprintln!("{scene}: {sum:?}");
-    if seeds >= 60 {
+    if seeds.end - seeds.start >= ENOUGH_SEEDS {
         assert!(sum.answers > 0 && sum.returns > 0, "{sum:?}");
     }
     sum

@@ -1,26 +1,12 @@
 //! Runs of many seeds with many faults.
 
+use crate::chosen::{number, seeds};
 use simulator::{Faults, Verdict, run};
 
 /// With at least this many seeds, every kind of event must occur.
 const ENOUGH_SEEDS: u64 = 100;
 /// The fastest clock runs 9.4 % faster than the slowest; a lease tolerates 10 %.
 const DRIFT_PERMILLE: u64 = 45;
-
-fn number(name: &str, default: u64) -> u64 {
-    match std::env::var(name) {
-        Ok(text) => text
-            .parse()
-            .unwrap_or_else(|_| panic!("{name}={text} is no number")),
-        Err(_) => default,
-    }
-}
-
-/// The seeds to run: `default` seeds from 0 on, unless the environment sets others.
-fn seeds(default: u64) -> std::ops::Range<u64> {
-    let first = number("INKSTONE_SIMULATION_SEED", 0);
-    first..first + number("INKSTONE_SIMULATION_SEEDS", default)
-}
 
 #[test]
 fn a_run_without_faults_keeps_its_first_leader() {

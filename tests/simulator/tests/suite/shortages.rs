@@ -1,5 +1,6 @@
 //! Runs with shortages of disk space, quota and descriptors, alone and with other faults.
 
+use crate::chosen;
 use simulator::{Faults, Verdict, run};
 
 /// Shortages alone, so that a member that fails does so because of one.
@@ -13,19 +14,9 @@ const SHORTAGES_ON_BAD_DAYS: Faults = Faults {
     ..Faults::MANY
 };
 
-fn number(name: &str, default: u64) -> u64 {
-    match std::env::var(name) {
-        Ok(text) => text
-            .parse()
-            .unwrap_or_else(|_| panic!("{name}={text} is no number")),
-        Err(_) => default,
-    }
-}
-
 fn many(seeds: u64, faults: Faults) -> Verdict {
-    let first = number("INKSTONE_SIMULATION_SEED", 0);
     let mut sum = Verdict::default();
-    for seed in first..first + number("INKSTONE_SIMULATION_SEEDS", seeds) {
+    for seed in chosen::seeds(seeds) {
         eprintln!("INKSTONE_SIMULATION_SEED={seed} INKSTONE_SIMULATION_SEEDS=1");
         let verdict = run(seed, 3, 3000, faults);
         sum.answers += verdict.answers;

@@ -216,6 +216,15 @@ impl Store {
         self.applier.maintain(&mut || state.clone())
     }
 
+    /// Maintains until nothing is under way or due.
+    pub fn finish_maintenance(&mut self) {
+        self.maintain().unwrap();
+        while self.applier.is_maintaining() {
+            std::thread::yield_now();
+            self.maintain().unwrap();
+        }
+    }
+
     pub fn get(&self, key: &[u8], at: i64) -> Option<KeyChange> {
         let snapshot = self.engine.snapshot();
         let version = snapshot.get(key, at);
