@@ -29,6 +29,7 @@ mod durability;
 mod entry_id;
 mod error;
 mod fields;
+mod figures_desk;
 mod flushing;
 mod forwarded_reads;
 mod hash_desk;
@@ -67,6 +68,7 @@ pub use credentials::Credentials;
 pub use durability::Durability;
 pub use entry_id::EntryId;
 pub use error::Error;
+pub use figures_desk::ToldFigures;
 pub use flushing::{Flushing, Unflushed};
 pub use identity_files::{MemberFile, MemberFileError, holds_data};
 pub use mutant::Mutant;
@@ -74,7 +76,9 @@ pub use node::Node;
 pub use observer::{Observer, Transfer};
 pub use options::NodeOptions;
 pub use outbox::Outbox;
-pub use peer_message::{HashMessage, PeerMessage, RejoinAccepted, RejoinQuestion, RejoinReply};
+pub use peer_message::{
+    FiguresMessage, HashMessage, PeerMessage, RejoinAccepted, RejoinQuestion, RejoinReply,
+};
 pub use read_lease::{ReadLease, ReadMode};
 pub use repair::Repair;
 pub use replica::{

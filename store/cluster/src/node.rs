@@ -3,9 +3,12 @@
 //! Lock order: `caller_runs`, then the inbox. No thread calls other code while it holds the
 //! inbox.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
+use bytes::Bytes;
 use engine::Worker;
 use environment::randomness::Random;
 use environment::{Instant, threads};
@@ -18,6 +21,7 @@ use tokio::sync::watch;
 use tracing::{error, info};
 
 use crate::driver::{CallerRuns, Driver};
+use crate::figures_desk::ToldFigures;
 use crate::flushing::{Flusher, Unflushed};
 use crate::inbox::Inbox;
 use crate::lock::lock;
@@ -331,6 +335,25 @@ impl Node {
     ) -> Option<Result<KeyValueHash, revisions::Error>> {
         let transport = self.shared.transport.as_ref()?;
         transport.hash_kv_of(member, revision).await
+    }
+
+    /// Sets where this member's figures come from, for members that ask: `gather` encodes them,
+    /// in at most 64 KiB, on a blocking thread. Only the first call has an effect, and none for a
+    /// node without a network.
+    pub fn tell_figures(&self, gather: impl Fn() -> Bytes + Send + Sync + 'static) {
+        if let Some(transport) = &self.shared.transport {
+            transport.tell_figures(Arc::new(gather));
+        }
+    }
+
+    /// Asks the other members for their figures, and waits for the answers for `patience` at
+    /// most. Returns the newest ones that each member has told; empty for a node without a
+    /// network. Members of an older release tell none.
+    pub async fn figures_of_others(&self, patience: Duration) -> BTreeMap<u64, ToldFigures> {
+        match &self.shared.transport {
+            Some(transport) => transport.figures_of_others(patience).await,
+            None => BTreeMap::new(),
+        }
     }
 
     /// A channel that reports changes of the leader and the term, and of nothing else in the

@@ -31,6 +31,8 @@
 //!                            u64 compacted, u64 hashed and u64 newest revision, or the error
 //!        26 Probe            u64 number
 //!        27 Echo             u64 number
+//!        28 Figures, Question  u64 number
+//!        29 Figures, Answer  u64 number, the figures
 //! ```
 //!
 //! Numbers are little-endian; the variants of [`PeerMessage`] describe the fields. Every
@@ -42,6 +44,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use raft::eraftpb::{Message, MessageType};
 use revisions::{Command, LeaseRequest, LeaseResponse, Response};
 
+pub use figures::FiguresMessage;
 pub use hashes::HashMessage;
 pub use records::RecordMessage;
 
@@ -50,6 +53,7 @@ use crate::raft::wire;
 use crate::snapshot::ImportReport;
 use crate::{EntryId, Error};
 
+mod figures;
 mod hashes;
 mod records;
 
@@ -218,6 +222,9 @@ pub enum PeerMessage {
         /// Number of the probe.
         number: u64,
     },
+    /// Figures of a member, or a request for them. A member of a release before this message
+    /// drops it.
+    Figures(FiguresMessage),
 }
 
 const RAFT: u8 = 1;
@@ -247,6 +254,8 @@ const HASH_QUESTION: u8 = 24;
 const HASH_ANSWER: u8 = 25;
 const PROBE: u8 = 26;
 const ECHO: u8 = 27;
+const FIGURES_QUESTION: u8 = 28;
+const FIGURES_ANSWER: u8 = 29;
 
 impl PeerMessage {
     /// The term, if only the leader of that term may send this message.
@@ -293,7 +302,8 @@ impl PeerMessage {
             | PeerMessage::ThisIncarnation { .. }
             | PeerMessage::Hash(_)
             | PeerMessage::Probe { .. }
-            | PeerMessage::Echo { .. } => false,
+            | PeerMessage::Echo { .. }
+            | PeerMessage::Figures(_) => false,
             // The answer may list the keys.
             PeerMessage::LeaseResponse { answer, .. } => {
                 matches!(**answer, LeaseResponse::TimeToLive(_))
@@ -388,6 +398,7 @@ impl PeerMessage {
             PeerMessage::Hash(hash) => hash.encode(),
             PeerMessage::Probe { number } => (PROBE, vec![words(&[*number])]),
             PeerMessage::Echo { number } => (ECHO, vec![words(&[*number])]),
+            PeerMessage::Figures(figures) => figures.encode(),
         }
     }
 
@@ -468,6 +479,9 @@ impl PeerMessage {
             ECHO => PeerMessage::Echo {
                 number: fields.u64()?,
             },
+            FIGURES_QUESTION | FIGURES_ANSWER => {
+                PeerMessage::Figures(FiguresMessage::decode(kind, fields)?)
+            }
             _ => return Err(format!("a message of unknown kind {kind}")),
         })
     }

@@ -1,7 +1,9 @@
 //! Carries members' messages over the connections of the crate `peers`.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
 use environment::{Clock, Instant};
@@ -13,12 +15,13 @@ use revisions::{KeyValueHash, Member, Members, Reader};
 use tokio::time::MissedTickBehavior;
 
 use crate::bootstrap::member_list;
+use crate::figures_desk::{FiguresDesk, Gather, ToldFigures};
 use crate::forwarded_reads::ForwardedReads;
 use crate::hash_desk::HashDesk;
 use crate::heartbeat_sender::HeartbeatSender;
 use crate::inbox::Inbox;
 use crate::outbox::Outbox;
-use crate::peer_message::HashMessage;
+use crate::peer_message::{FiguresMessage, HashMessage};
 use crate::peer_table::PeerTable;
 use crate::round_trips::{PROBE_INTERVAL, RoundTrips};
 use crate::snapshot::{SenderThreads, sender_threads};
@@ -71,6 +74,7 @@ pub(crate) struct Transport {
     pub heartbeats: Arc<HeartbeatSender>,
     peer_table: Arc<PeerTable>,
     hashes: Arc<HashDesk>,
+    figures: Arc<FiguresDesk>,
     snapshots: Arc<SnapshotTraffic>,
     traced: Arc<TracedCommands>,
     /// Whether this member is a learner, by the members that were set last.
@@ -105,6 +109,7 @@ impl Transport {
             node.replica.election_timeout,
         ));
         let hashes = Arc::new(HashDesk::new(reader.clone()));
+        let figures = Arc::new(FiguresDesk::new(Arc::clone(&clock)));
         let snapshots = SnapshotTraffic::new(Arc::clone(&clock), node.observer.clone());
         let snapshots = Arc::new(snapshots);
         let traced = TracedCommands::new(Arc::clone(&clock), node.observer.clone());
@@ -121,6 +126,7 @@ impl Transport {
             reader,
             peer_table: OnceLock::new(),
             hashes: Arc::clone(&hashes),
+            figures: Arc::clone(&figures),
             snapshots: Arc::clone(&snapshots),
             traced: Arc::clone(&traced),
             round_trips: round_trips.clone(),
@@ -146,6 +152,7 @@ impl Transport {
             heartbeats,
             peer_table,
             hashes,
+            figures,
             snapshots,
             traced,
             is_learner: AtomicBool::new(joins_as_learner),
@@ -187,6 +194,18 @@ impl Transport {
         let (asked, question) = self.hashes.ask(member, revision);
         send(&self.peers, member, &question).ok()?;
         asked.answer().await
+    }
+
+    /// Sets where this member's figures come from, for members that ask.
+    pub fn tell_figures(&self, gather: Gather) {
+        self.figures.tell(gather);
+    }
+
+    /// Asks the other members for their figures, see [`FiguresDesk::ask`].
+    pub async fn figures_of_others(&self, patience: Duration) -> BTreeMap<u64, ToldFigures> {
+        let members = self.peer_table.members();
+        let send = |to, message: &PeerMessage| send(&self.peers, to, message).is_ok();
+        self.figures.ask(&members, send, patience).await
     }
 
     /// Runs `guest` on the thread of the connections.
@@ -297,6 +316,7 @@ struct Incoming {
     /// Weak, because the peer table owns the connections, which own this.
     peer_table: OnceLock<Weak<PeerTable>>,
     hashes: Arc<HashDesk>,
+    figures: Arc<FiguresDesk>,
     snapshots: Arc<SnapshotTraffic>,
     traced: Arc<TracedCommands>,
     /// `None` if their times are not wanted.
@@ -325,16 +345,16 @@ impl Incoming {
     fn pass_on(&self, from: u64, message: PeerMessage, bytes: usize) {
         match message {
             PeerMessage::Hash(HashMessage::Question { number, revision }) => {
-                let table = self.peer_table.get().cloned();
-                self.hashes.answer(number, revision, move |answer| {
-                    if let Some(table) = table.and_then(|table| table.upgrade()) {
-                        // The member asks again, if it still wants to know.
-                        let _ = send(&table.peers, from, answer);
-                    }
-                });
+                self.hashes.answer(number, revision, self.sender_to(from));
             }
             PeerMessage::Hash(HashMessage::Answer { number, outcome }) => {
                 self.hashes.answered(from, number, outcome);
+            }
+            PeerMessage::Figures(FiguresMessage::Question { number }) => {
+                self.figures.answer(number, self.sender_to(from));
+            }
+            PeerMessage::Figures(FiguresMessage::Answer { number, figures }) => {
+                self.figures.answered(from, number, figures);
             }
             PeerMessage::Probe { number } => {
                 if let Some(table) = self.peer_table() {
@@ -351,6 +371,17 @@ impl Incoming {
                 self.traced.received(from, &message);
                 self.answer_for_replica(from, &message);
                 self.forwarded_reads.pass_on(from, message, bytes);
+            }
+        }
+    }
+
+    /// Sends an answer to a member, from any thread. The member asks again if it is lost and the
+    /// member still wants to know.
+    fn sender_to(&self, member: u64) -> impl FnOnce(&PeerMessage) + Send + 'static {
+        let table = self.peer_table.get().cloned();
+        move |answer| {
+            if let Some(table) = table.and_then(|table| table.upgrade()) {
+                let _ = send(&table.peers, member, answer);
             }
         }
     }

@@ -29,11 +29,54 @@ const STEPS: u64 = 1 << 20;
 const SEPARATOR: &[u8] = b"/";
 
 /// The smallest key that is greater than every key with a prefix; `None` if there is none.
-pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
+fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
     let mut end = prefix[..=last].to_vec();
     end[last] += 1;
     Some(end)
+}
+
+/// The keys that a request for children asks about, with an exclusive end; `None`: it has no end.
+pub struct ChildrenRange {
+    pub start: Bytes,
+    pub end: Option<Bytes>,
+}
+
+impl ChildrenRange {
+    /// The part of the prefix that the request's range leaves.
+    pub fn of(request: &ChildrenRequest) -> ChildrenRange {
+        let range_end = Some(&request.range_end);
+        let range_end = range_end.filter(|end| !matches!(end[..], [] | [0]));
+        ChildrenRange {
+            start: request.prefix.clone().max(request.key.clone()),
+            end: earlier(prefix_end(&request.prefix).map(Bytes::from), range_end),
+        }
+    }
+
+    /// Whether no key can be in it.
+    pub fn is_empty(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| *end <= self.start)
+    }
+
+    /// The keys below a prefix that are in this range as well.
+    fn below(&self, prefix: &Bytes) -> ChildrenRange {
+        ChildrenRange {
+            start: self.start.clone().max(prefix.clone()),
+            end: earlier(prefix_end(prefix).map(Bytes::from), self.end.as_ref()),
+        }
+    }
+
+    fn bounds(&self) -> (&[u8], Option<&[u8]>) {
+        (&self.start, self.end.as_deref())
+    }
+}
+
+/// The earlier one of two ends.
+fn earlier(one: Option<Bytes>, other: Option<&Bytes>) -> Option<Bytes> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other.clone())),
+        (one, other) => one.or_else(|| other.cloned()),
+    }
 }
 
 /// Answers a request for children.
@@ -46,7 +89,7 @@ pub(crate) fn children(
         view,
         request,
         at,
-        end: prefix_end(&request.prefix),
+        range: ChildrenRange::of(request),
         surveyor: view.engine.surveyor(view.snapshot, at),
         steps: STEPS,
     };
@@ -81,8 +124,7 @@ struct Folder<'a> {
     view: View<'a>,
     request: &'a ChildrenRequest,
     at: i64,
-    /// Where the prefix ends; `None`: it has no end.
-    end: Option<Vec<u8>>,
+    range: ChildrenRange,
     surveyor: Surveyor<'a>,
     steps: u64,
 }
@@ -103,10 +145,10 @@ impl Folder<'_> {
             Ok(0) | Err(_) => LIMIT_DEFAULT,
             Ok(limit) => limit.min(LIMIT_MAX),
         };
-        let mut from = self.request.prefix.clone().max(self.request.from.clone());
+        let mut from = self.range.start.clone().max(self.request.from.clone());
         let (mut found, mut names_bytes) = (Vec::new(), 0);
         loop {
-            let end = self.end.as_deref();
+            let end = self.range.end.as_deref();
             let is_within = end.is_none_or(|end| &from[..] < end);
             let first = match is_within {
                 true => self.view.snapshot.first(&from, end, self.at, steps),
@@ -153,9 +195,12 @@ impl Folder<'_> {
         }
     }
 
-    /// The number of keys of the whole prefix, and whether there may be more.
+    /// The number of keys of the whole range, and whether there may be more.
     fn total(&mut self, children: &[Child], is_last: bool) -> (i64, bool) {
-        let range = (&self.request.prefix[..], self.end.as_deref());
+        if self.range.is_empty() {
+            return (0, false);
+        }
+        let range = self.range.bounds();
         if let Some(keys) = self.surveyor.count(range) {
             return (int(keys), false);
         }
@@ -182,9 +227,8 @@ impl Folder<'_> {
             let share = self.steps / branches_left;
             branches_left -= 1;
             let mut steps = share;
-            let end = prefix_end(&branch.name);
-            let range = (&branch.name[..], end.as_deref());
-            let survey = self.surveyor.survey(range, &mut steps);
+            let range = self.range.below(&branch.name);
+            let survey = self.surveyor.survey(range.bounds(), &mut steps);
             self.steps -= share - steps;
             children.push(branch.prefix(&survey));
         }

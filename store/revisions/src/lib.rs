@@ -86,7 +86,7 @@ pub use engine::{
 };
 
 pub use acting::{Acting, Actor};
-pub use children::prefix_end;
+pub use children::ChildrenRange;
 pub use command::{Command, Response, is_read_only, is_serializable};
 pub use error::Error;
 pub use follow::FOLLOW_BYTES_MAX;

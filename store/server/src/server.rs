@@ -33,7 +33,7 @@ use crate::metrics::{EvaluationMetrics, Metrics};
 use crate::resources::Resources;
 use crate::spans::Spans;
 use crate::worker::{Cores, Worker};
-use crate::{Error, compactor, corruption, descriptors, foreign, presence};
+use crate::{Error, compactor, corruption, descriptors, foreign, presence, view};
 
 /// A running server. Dropping it stops it.
 #[derive(Debug)]
@@ -127,6 +127,7 @@ impl Server {
             spans,
             config,
         });
+        view::tell_figures(&backend);
         let mut server = Server {
             backend,
             stop,

@@ -3,20 +3,25 @@
 //! ```text
 //!   children ──aside──► a bounded look at the index ──► small: encoded here
 //!                                                 └──► large: memory claimed, as a large range
-//!   overview ──► one question to the replica thread, then figures that are there already
+//!   overview ──► one question to the replica thread and one to each other member, then figures
+//!                that are there already
 //! ```
 //!
 //! Children are the folded keys of a range: permissions, errors, and the agreement with the
 //! leader are a range's.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
 
+use ::cluster::ToldFigures;
 use etcd_api::etcdserverpb::Member;
 use etcd_api::inkstonepb::{
-    ChildrenRequest, ChildrenResponse, MemberOverview, OverviewRequest, OverviewResponse,
+    ChildrenRequest, ChildrenResponse, MemberFigures, MemberOverview, OverviewRequest,
+    OverviewResponse,
 };
 use prost::Message;
-use revisions::prefix_end;
+use revisions::ChildrenRange;
 use tonic::Status;
 
 use crate::answer_body::{Answered, Handled};
@@ -26,6 +31,8 @@ use crate::large_reads::BYTES_HERE_MAX;
 use crate::refusal::of_machine;
 use crate::{cluster, encoded, maintenance, metrics};
 
+/// How long an overview waits for the figures of members that answered before.
+const OTHERS_PATIENCE: Duration = Duration::from_millis(250);
 const SEPARATOR_BYTES_MAX: usize = 64;
 /// etcd's way to say "from here on": the smallest key, as a start or as an end.
 const SMALLEST_KEY: &[u8] = &[0];
@@ -46,11 +53,16 @@ pub(crate) async fn children(
     if !request.serializable {
         backend.confirm_reads().await?;
     }
-    let end = prefix_end(&request.prefix);
-    let end = end.as_deref().unwrap_or(SMALLEST_KEY);
-    let start = match &request.prefix[..] {
+    let range = ChildrenRange::of(&request);
+    if range.is_empty() {
+        return Err(Status::invalid_argument(
+            "inkstone: the range has no key of the prefix",
+        ));
+    }
+    let end = range.end.as_deref().unwrap_or(SMALLEST_KEY);
+    let start = match &range.start[..] {
         [] => SMALLEST_KEY,
-        prefix => prefix,
+        start => start,
     };
     let permit = caller.may_read(start, end).await?;
     backend.metrics.operations.ranges.add(1);
@@ -75,7 +87,10 @@ pub(crate) async fn children(
 pub(crate) async fn overview(caller: Caller, _: OverviewRequest) -> Handled<OverviewResponse> {
     let backend = &caller.backend;
     // A member with a failed log still says how it is.
-    let progress = backend.in_time(backend.node.members_progress()).await;
+    let (progress, told) = tokio::join!(
+        backend.in_time(backend.node.members_progress()),
+        backend.node.figures_of_others(OTHERS_PATIENCE),
+    );
     let progress = progress.ok().and_then(Result::ok).unwrap_or_default();
     let matched = progress.into_iter().map(|it| (it.member, it.matched_index));
     let matched: HashMap<u64, u64> = matched.collect();
@@ -84,7 +99,10 @@ pub(crate) async fn overview(caller: Caller, _: OverviewRequest) -> Handled<Over
         Ok(OverviewResponse {
             header: backend.header(),
             members: members
-                .map(|member| member_overview(backend, member, &matched))
+                .map(|member| MemberOverview {
+                    figures: told.get(&member.id).and_then(figures_of),
+                    ..member_overview(backend, member, &matched)
+                })
                 .collect(),
             store: Some(metrics::store_figures(backend)),
             load: Some(metrics::load_figures(backend)),
@@ -120,5 +138,30 @@ fn member_overview(
         matched_index: matched.get(&member.id).copied(),
         round_trips,
         round_trip_sum_seconds,
+        figures: None,
     }
+}
+
+/// The figures that another member has told; `None` if they cannot be decoded.
+fn figures_of(told: &ToldFigures) -> Option<MemberFigures> {
+    let figures = MemberFigures::decode(told.figures.clone()).ok()?;
+    Some(MemberFigures {
+        age_seconds: told.age.as_secs_f64(),
+        ..figures
+    })
+}
+
+/// Has this member answer others that ask for its figures.
+pub(crate) fn tell_figures(backend: &Arc<Backend>) {
+    // Weak, because the backend owns the node, which keeps this.
+    let backend_of_figures = Arc::downgrade(backend);
+    backend.node.tell_figures(move || {
+        let figures = backend_of_figures.upgrade().map(|backend| MemberFigures {
+            age_seconds: 0.0,
+            store: Some(metrics::store_figures(&backend)),
+            load: Some(metrics::load_figures(&backend)),
+            process: Some(metrics::process_figures(&backend)),
+        });
+        figures.unwrap_or_default().encode_to_vec().into()
+    });
 }

@@ -16,6 +16,7 @@ mod hostile;
 mod joining;
 mod members;
 mod metrics;
+mod overview;
 mod peer_port;
 mod power;
 mod quotas;

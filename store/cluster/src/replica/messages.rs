@@ -91,7 +91,8 @@ impl Replica {
             // The owner of the replica answers questions, and takes the answers.
             PeerMessage::Hash(HashMessage::Question { .. } | HashMessage::Answer { .. })
             | PeerMessage::Probe { .. }
-            | PeerMessage::Echo { .. } => {}
+            | PeerMessage::Echo { .. }
+            | PeerMessage::Figures(_) => {}
         }
     }
 

@@ -20,6 +20,14 @@ fn random_key(random: &mut Random) -> Bytes {
     letters.collect::<Vec<u8>>().into()
 }
 
+/// The start or the end of a range: none in half of the cases.
+fn random_bound(random: &mut Random) -> Bytes {
+    match random.chance(1, 2) {
+        true => Bytes::new(),
+        false => random_key(random),
+    }
+}
+
 fn folder(prefix: impl Into<Bytes>) -> ChildrenRequest {
     ChildrenRequest {
         prefix: prefix.into(),
@@ -46,11 +54,15 @@ fn listed(store: &Store, request: &ChildrenRequest) -> (Vec<Child>, ChildrenResp
 /// number of its keys.
 fn expected(
     keys: &BTreeSet<Bytes>,
-    prefix: &[u8],
+    request: &ChildrenRequest,
     separator: &[u8],
 ) -> BTreeMap<(Bytes, bool), i64> {
+    let (prefix, end) = (&request.prefix[..], &request.range_end);
+    let is_open = matches!(end[..], [] | [0]);
+    let is_within =
+        |key: &&Bytes| key.starts_with(prefix) && **key >= request.key && (is_open || *key < end);
     let mut children = BTreeMap::new();
-    for key in keys.iter().filter(|key| key.starts_with(prefix)) {
+    for key in keys.iter().filter(is_within) {
         let rest = &key[prefix.len()..];
         let place = (0..rest.len()).find(|place| rest[*place..].starts_with(separator));
         let name = place.map(|place| key.slice(..prefix.len() + place + separator.len()));
@@ -107,11 +119,13 @@ fn children_are_those_of_the_whole_list_at_each_revision_and_page_size() {
                 separator: separator.to_owned(),
                 revision: at,
                 limit: random.below(4) as i64,
-                ..folder(prefix.clone())
+                key: random_bound(&mut random),
+                range_end: random_bound(&mut random),
+                ..folder(prefix)
             };
             let (children, last) = listed(&store, &request);
             let separator = if separator.is_empty() { "/" } else { separator };
-            let expected = expected(&moments[at as usize], &prefix, separator.as_bytes());
+            let expected = expected(&moments[at as usize], &request, separator.as_bytes());
             assert_eq!(folded(&children), expected, "{request:?}");
             assert!(
                 children.is_sorted_by(|one, other| one.name < other.name),

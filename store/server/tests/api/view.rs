@@ -286,6 +286,37 @@ async fn a_user_sees_the_children_and_counts_of_permitted_prefixes_only() {
 }
 
 #[tokio::test]
+async fn a_user_sees_the_part_of_a_prefix_that_a_range_permits() {
+    let serving = with_users().await;
+    let token = token(&serving, "alice").await;
+    let within = |key: &str, end: &str| {
+        let body = json!({"prefix": "YQ==", "key": key, "range_end": end});
+        as_user(&serving, &token, "/v3/inkstone/children", body)
+    };
+    // From "a/" to "a0", and from "a/1" to "a/b/3".
+    let (status, answer) = within("YS8=", "YTA=").await;
+    assert_eq!((status, &answer["total_count"]), (200, &json!("3")));
+    assert_eq!(answer["children"][0]["name"], "YS8=");
+    let (status, answer) = within("YS8x", "YS9iLzM=").await;
+    assert_eq!((status, &answer["total_count"]), (200, &json!("2")));
+    assert_eq!(answer["children"][0]["count"], "2");
+    // To "a1", without an end, and from "Z".
+    for (key, end) in [("YS8=", "YTE="), ("YS8=", ""), ("Wg==", "YTA=")] {
+        let (status, answer) = within(key, end).await;
+        assert_eq!(status, 403, "{key} {end}: {answer}");
+    }
+    // From "b", to "a", and from "a/b" to "a/b".
+    for (key, end) in [("Yg==", ""), ("YS8=", "YQ=="), ("YS9i", "YS9i")] {
+        let (status, answer) = within(key, end).await;
+        assert_eq!(status, 400, "{key} {end}: {answer}");
+        assert_eq!(
+            answer["message"],
+            "inkstone: the range has no key of the prefix"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_beginning_elsewhere_does_not_widen_a_permission() {
     let serving = with_users().await;
     let token = token(&serving, "alice").await;
