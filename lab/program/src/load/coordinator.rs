@@ -194,6 +194,7 @@ impl Watch<'_> {
         WriteCounts {
             written: self.sum(|thread| thread.written.load(Ordering::Relaxed)),
             inserted: self.sum(|thread| thread.inserted.load(Ordering::Relaxed)),
+            user_bytes: self.sum(|thread| thread.user_bytes_written.load(Ordering::Relaxed)),
         }
     }
 

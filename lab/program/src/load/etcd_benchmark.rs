@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
+use super::live::WriteCounts;
 use super::{Edges, Measured, Plan, Remote, STEADY_CHANGE_MAX, Stage};
 use crate::record::{Histogram, Kind, KindResult, LoadResult, Steadiness};
 use crate::targets::Failure;
@@ -50,12 +51,14 @@ pub fn run(
     let begun = plan.now();
     let passed = || (plan.now() - begun) as f64 / 1e9;
     let mut requests = u64::from(plan.clients) * 10;
+    let mut sent = requests;
     let mut last = call(requests)?;
     let mut rate_before = None;
     // The next call takes `GROWTH` times as long, and has to fit.
     while passed() + last.seconds * (GROWTH as f64) < warmup_seconds {
         edges.progress(Stage::Warmup, passed() / warmup_seconds, last.rate)?;
         requests *= GROWTH;
+        sent += requests;
         rate_before = Some(last.rate);
         last = call(requests)?;
     }
@@ -64,14 +67,19 @@ pub fn run(
     edges.progress(Stage::Measure, 0.0, last.rate)?;
     edges.begins();
     let summary = call(requests.max(1))?;
+    let written_bytes_each = match kind.writes() {
+        true => user_bytes(workload),
+        false => 0,
+    };
+    edges.wrote(WriteCounts {
+        user_bytes: (sent + requests) * written_bytes_each,
+        ..WriteCounts::default()
+    });
     edges.ended();
     let result = KindResult {
         operations: requests,
         user_bytes: requests * user_bytes(workload),
-        user_bytes_written: match kind.writes() {
-            true => requests * user_bytes(workload),
-            false => 0,
-        },
+        user_bytes_written: requests * written_bytes_each,
         response: summary.staircase(requests),
         ..KindResult::default()
     };

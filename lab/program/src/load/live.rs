@@ -9,6 +9,8 @@ pub struct WriteCounts {
     pub written: u64,
     /// Writes of keys that did not exist before.
     pub inserted: u64,
+    /// Bytes of keys and values of all writes.
+    pub user_bytes: u64,
 }
 
 /// Number of existing keys after these writes; `None` where it does not follow from counts.
@@ -45,7 +47,12 @@ mod tests {
 
     fn live(text: &str, written: u64, inserted: u64) -> Option<u64> {
         let workload = parse("test", &format!("name = \"test\"\n{text}")).unwrap();
-        live_keys(&workload, WriteCounts { written, inserted })
+        let counts = WriteCounts {
+            written,
+            inserted,
+            user_bytes: 0,
+        };
+        live_keys(&workload, counts)
     }
 
     #[test]

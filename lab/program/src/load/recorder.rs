@@ -39,11 +39,18 @@ pub struct ThreadCounters {
     pub written: AtomicU64,
     /// Acknowledged inserts.
     pub inserted: AtomicU64,
+    /// Bytes of keys and values of the acknowledged writes.
+    pub user_bytes_written: AtomicU64,
 }
 
 /// Adds 1 to a counter of which the calling thread is the only writer.
 fn add_one(counter: &AtomicU64) {
-    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    add(counter, 1);
+}
+
+/// [`add_one`] for more.
+fn add(counter: &AtomicU64, number: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + number, Ordering::Relaxed);
 }
 
 impl OperationResult {
@@ -138,7 +145,7 @@ impl Recorder {
         if let Some(failure) = &answer.failure {
             self.recorded.note_error(failure);
         }
-        self.note_progress(kind, failed);
+        self.note_progress(kind, answer);
         // A closed loop counts operations that were answered in the measured part, an
         // open loop those that were due in it, so that a stall at its end shows.
         let moment = match self.plan.arrivals {
@@ -190,12 +197,14 @@ impl Recorder {
         &self.plan
     }
 
-    fn note_progress(&mut self, kind: Kind, failed: bool) {
-        add_one(&self.progress.operations);
-        if failed {
-            add_one(&self.progress.failed);
+    fn note_progress(&mut self, kind: Kind, answer: &OperationResult) {
+        let progress = &self.progress;
+        add_one(&progress.operations);
+        if answer.failure.is_some() {
+            add_one(&progress.failed);
         } else if kind.writes() {
-            add_one(&self.progress.written);
+            add_one(&progress.written);
+            add(&progress.user_bytes_written, answer.user_bytes_written);
         }
     }
 

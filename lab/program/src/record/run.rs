@@ -47,11 +47,12 @@ pub struct Run {
     pub server: Option<ProcessCosts>,
     /// Work of the device during the measured part.
     pub device: Option<DeviceWork>,
-    /// Work of the device until the end of a `sync` directly after the measured part: it
-    /// includes writes that were still in the page cache.
+    /// Work of the device from the beginning of the warm-up to the end of a `sync` directly
+    /// after the measured part: it includes writes that were still in the page cache. In records of earlier
+    /// labs it begins with the measured part, though what the warm-up left in the page cache is in it.
     pub device_settled: Option<DeviceWork>,
-    /// Bytes of keys and values that clients had acknowledged as written in the
-    /// measured part.
+    /// Bytes of keys and values that clients had acknowledged as written in warm-up and
+    /// measured part; in records of earlier labs in the measured part.
     pub user_bytes_written: u64,
     /// Bytes that the data occupied on disk at the end of the measured part.
     pub footprint_bytes: Option<u64>,

@@ -26,6 +26,8 @@ pub struct Accounts<'a> {
     cluster: Option<&'a mut Cluster>,
     space: &'a mut SpaceWatch,
     wrote: WriteCounts,
+    /// Before the warm-up, whose writes may reach the device after it.
+    started: Option<BlockCounters>,
     before: Option<Snapshot>,
     after: Option<Snapshot>,
 }
@@ -41,6 +43,7 @@ impl<'a> Accounts<'a> {
             space,
             wrote: WriteCounts::default(),
             device,
+            started: block(device),
             servers: cluster.as_ref().map_or_else(Vec::new, |it| it.pids()),
             cluster,
             before: None,
@@ -53,22 +56,20 @@ impl<'a> Accounts<'a> {
         let measured = [&self.servers[..], &[own]].concat();
         let servers = self.servers.iter();
         Snapshot {
-            block: self.block(),
+            block: block(self.device),
             client: ProcessCosts::of(own).ok(),
             servers: servers.map(|pid| ProcessCosts::of(*pid).ok()).collect(),
             machine: MachineCounters::now(&measured),
         }
     }
 
-    fn block(&self) -> Option<BlockCounters> {
-        BlockCounters::of(&self.device?.name)
-    }
-
     /// Writes everything to the device (`sync`), reads its counters again, and stores the costs
-    /// of the measured part in `run`.
+    /// of the measured part in `run`. The bytes that were written, by the clients and to the
+    /// device, are those of warm-up and measured part together: dirty pages do not say which
+    /// part they are of.
     pub fn settle(self, run: &mut Run) {
         rustix::fs::sync();
-        let settled = self.block();
+        let settled = block(self.device);
         let Some((before, after)) = self.before.as_ref().zip(self.after.as_ref()) else {
             return;
         };
@@ -77,8 +78,12 @@ impl<'a> Accounts<'a> {
             .map(|(now, then)| now.since(then))
             .unwrap_or_default();
         run.server = self.server(before, after);
-        let work = |now: Option<BlockCounters>| Some(now?.since(&before.block?, self.device?));
-        (run.device, run.device_settled) = (work(after.block), work(settled));
+        let work = |now: Option<BlockCounters>, then: Option<BlockCounters>| {
+            Some(now?.since(&then?, self.device?))
+        };
+        run.device = work(after.block, before.block);
+        run.device_settled = work(settled, self.started);
+        run.user_bytes_written = self.wrote.user_bytes;
         run.disturbance = after.machine.since(&before.machine);
     }
 
@@ -93,6 +98,10 @@ impl<'a> Accounts<'a> {
         }
         Some(sum)
     }
+}
+
+fn block(device: Option<&BlockDevice>) -> Option<BlockCounters> {
+    BlockCounters::of(&device?.name)
 }
 
 impl Edges for Accounts<'_> {

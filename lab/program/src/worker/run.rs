@@ -272,8 +272,6 @@ fn measure(
             once(job, (opened, space), run, Some((arrivals, *rate)), first)?
         }
     };
-    let kinds = load.kinds.values();
-    run.user_bytes_written = kinds.map(|kind| kind.user_bytes_written).sum();
     run.steadiness = steadiness;
     run.load = load;
     if !matches!(job.target.kind, TargetKind::Endpoints(_)) {

@@ -69,6 +69,7 @@ pub fn search(
     run.server = accounts.server;
     run.device = accounts.device;
     run.device_settled = accounts.device_settled;
+    run.user_bytes_written = accounts.user_bytes_written;
     run.disturbance = accounts.disturbance;
     Ok((load, acknowledged, steadiness))
 }
