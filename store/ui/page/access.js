@@ -3,7 +3,7 @@
 import { call, CallError } from "./api.js";
 import { link } from "./address.js";
 import { cli } from "./cli.js";
-import { concat, endOfPrefix, equal, isOpenEnd, shown, toBase64 } from "./bytes.js";
+import { ZERO, endOfPrefix, equal, isOpenEnd, shown, toBase64 } from "./bytes.js";
 import { command, el, empty, failure, fill, notice, row, table } from "./dom.js";
 import { count } from "./figures.js";
 import { isEverything, permissionOf, session } from "./session.js";
@@ -174,7 +174,7 @@ function extent(permission) {
 
 async function keysOf({ key, end }) {
   const request = {
-    key: toBase64(key.length > 0 ? key : concat(key, new Uint8Array([0]))),
+    key: toBase64(key.length > 0 ? key : ZERO),
     count_only: true,
   };
   if (end !== null) request.range_end = toBase64(end);

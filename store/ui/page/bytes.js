@@ -48,6 +48,9 @@ const NAMES = {
 // With more runs than this, escapes are not marked, so that the page stays quick.
 const RUNS_MARKED_MAX = 8000;
 
+// The smallest key; as the end of a range it means that there is none.
+export const ZERO = new Uint8Array([0]);
+
 // Two digits for a byte.
 export const hexOf = (byte) => byte.toString(16).padStart(2, "0");
 
@@ -88,9 +91,6 @@ export function startsWith(bytes, prefix) {
   return bytes.length >= prefix.length && prefix.every((byte, at) => byte === bytes[at]);
 }
 
-// Whether keys with one prefix may be keys with the other.
-export const overlap = (a, b) => startsWith(a, b) || startsWith(b, a);
-
 export function compare(a, b) {
   const shorter = Math.min(a.length, b.length);
   for (let at = 0; at < shorter; at++) if (a[at] !== b[at]) return a[at] - b[at];
@@ -104,11 +104,33 @@ export function concat(a, b) {
   return both;
 }
 
-// The range of all keys with a prefix, in the words of the Range call.
-export function rangeOfPrefix(prefix) {
-  if (prefix.length === 0) return { key: "AA==", range_end: "AA==" };
-  return { key: toBase64(prefix), range_end: toBase64(endOfPrefix(prefix)) };
+// A span is {key, end}: the keys from `key` on that come before `end`; all from `key` on if `end` is null.
+export function spanOfPrefix(prefix) {
+  const end = endOfPrefix(prefix);
+  return { key: prefix, end: isOpenEnd(end) ? null : end };
 }
+
+// The keys of both spans.
+export function overlapOf(a, b) {
+  const key = compare(a.key, b.key) < 0 ? b.key : a.key;
+  if (a.end === null || b.end === null) return { key, end: a.end ?? b.end };
+  return { key, end: compare(a.end, b.end) < 0 ? a.end : b.end };
+}
+
+export const isEmptySpan = ({ key, end }) => end !== null && compare(end, key) <= 0;
+
+// Whether all keys of the second span are in the first one.
+export function spanHolds(a, b) {
+  const endsLater = a.end === null || (b.end !== null && compare(b.end, a.end) <= 0);
+  return endsLater && compare(a.key, b.key) <= 0;
+}
+
+// A span in the words of the Range call: neither bound may be empty there.
+export function rangeOf({ key, end }) {
+  return { key: toBase64(key.length > 0 ? key : ZERO), range_end: toBase64(end ?? ZERO) };
+}
+
+export const rangeOfPrefix = (prefix) => rangeOf(spanOfPrefix(prefix));
 
 // The first key behind all keys with a prefix; one null byte, "no end", if there is none.
 export function endOfPrefix(prefix) {
@@ -119,7 +141,7 @@ export function endOfPrefix(prefix) {
       return end;
     }
   }
-  return new Uint8Array([0]);
+  return ZERO;
 }
 
 // Whether the end of a range means that it has none.

@@ -9,7 +9,7 @@ import { bytes, count } from "./figures.js";
 import { noteRevision } from "./moments.js";
 import { every } from "./poll.js";
 import { Search } from "./search.js";
-import { mayReadEverything, mayWrite, mayWriteSomething, session, startingPoints } from "./session.js";
+import { firstKey, mayReadEverything, mayWrite, mayWriteSomething, session, startingPoints } from "./session.js";
 import { TimeBar } from "./time.js";
 import { Tree } from "./tree.js";
 import { turns } from "./turns.js";
@@ -168,10 +168,9 @@ export class KeysView {
   }
 
   // The newest revision, from the cheapest call that says it, below the first point that is still permitted.
-  async #newest([{ prefix }, ...others] = startingPoints()) {
-    const key = prefix.length > 0 ? prefix : new Uint8Array([0]);
+  async #newest([first, ...others] = startingPoints()) {
     try {
-      const { header } = await range({ key: toBase64(key), keys_only: true, limit: "1" });
+      const { header } = await range({ key: toBase64(firstKey(first)), keys_only: true, limit: "1" });
       noteRevision(header.revision);
       return header.revision;
     } catch (error) {
@@ -325,7 +324,7 @@ export class KeysView {
   async #newKey(prefix = this.params.prefix) {
     try {
       const { askForNewKey } = await import("./edit.js");
-      const key = await askForNewKey(prefix ?? startingPoints()[0]?.prefix ?? new Uint8Array(0));
+      const key = await askForNewKey(prefix ?? (mayReadEverything() ? new Uint8Array(0) : firstKey()));
       if (key) go("keys", { key, edit: "1" });
     } catch (error) {
       toast(error.message, "bad");

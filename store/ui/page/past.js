@@ -3,7 +3,7 @@
 
 import { CallError, stream } from "./api.js";
 import { toBase64 } from "./bytes.js";
-import { startingPoints } from "./session.js";
+import { firstKey } from "./session.js";
 
 const TIME_MAX = 20_000; // ms
 const EVENT_BYTES_MAX = 32 * 1024 * 1024;
@@ -37,13 +37,13 @@ async function readPast(key, revision, { signal, take }) {
 }
 
 // The oldest revision that can be read: a watch from the first one names it, when there was a compaction.
-export async function oldestRevision(signal, key = startingPoints()[0]?.prefix ?? new Uint8Array(0)) {
+export async function oldestRevision(signal, key = firstKey()) {
   let oldest = null;
   const take = ({ compact_revision, events, watch_id }) => {
     oldest = compact_revision ?? (events || watch_id === "-1" ? "1" : null);
     return oldest !== null;
   };
-  await readPast(key.length > 0 ? key : new Uint8Array([0]), "1", { signal, take });
+  await readPast(key, "1", { signal, take });
   if (oldest === null) throw new CallError(14, "no answer");
   return oldest;
 }

@@ -3,28 +3,28 @@
 
 import { range } from "./api.js";
 import {
-  compare,
+  ZERO,
   concat,
   escaped,
   fromBase64,
-  overlap,
+  isEmptySpan,
+  overlapOf,
   parseEscaped,
-  rangeOfPrefix,
+  rangeOf,
   shown,
-  startsWith,
+  spanOfPrefix,
   toBase64,
 } from "./bytes.js";
 import { button, el, empty, fill, notice } from "./dom.js";
 import { counted } from "./figures.js";
 import { link } from "./address.js";
-import { startingPoints } from "./session.js";
+import { spanOf, startingPoints } from "./session.js";
 
 const BEGIN_MAX = 50;
 const WALK_PAGE = 2000;
 const WALK_KEYS_MAX = 20_000;
 const FOUND_MAX = 200;
 const DELAY = 150; // ms
-const ZERO = new Uint8Array([0]);
 
 export class Search {
   // `changed` is called with whether there is something to show in place of the tree.
@@ -192,16 +192,14 @@ export class Search {
 }
 
 // Whether keys that begin with a text may be below a starting point.
-function mayHave({ prefix, end }, text) {
-  return overlap(prefix, text) && (end === null || compare(text, end) < 0);
+function mayHave(point, text) {
+  return !isEmptySpan(overlapOf(spanOf(point), spanOfPrefix(text)));
 }
 
-// The range of the keys below a starting point that begin with a text, as far as the user may read them.
-function rangeBelow({ prefix, single, end }, text = prefix) {
-  if (single) return { key: toBase64(prefix) };
-  const wanted = prefix.length > text.length ? prefix : text;
-  const isCut = end !== null && startsWith(end, wanted);
-  return isCut ? { key: toBase64(wanted), range_end: toBase64(end) } : rangeOfPrefix(wanted);
+// The range of the keys below a starting point that begin with a text.
+function rangeBelow(point, text = point.prefix) {
+  if (point.single) return { key: toBase64(point.prefix) };
+  return rangeOf(overlapOf(spanOf(point), spanOfPrefix(text)));
 }
 
 function hint() {

@@ -2,10 +2,22 @@
 // buttons that would be refused, and tells the tree where to begin.
 
 import { call, forget, remember, token, userName } from "./api.js";
-import { compare, equal, fromBase64, isOpenEnd, startsWith } from "./bytes.js";
+import {
+  ZERO,
+  compare,
+  concat,
+  endOfPrefix,
+  equal,
+  fromBase64,
+  isOpenEnd,
+  spanHolds,
+  spanOfPrefix,
+} from "./bytes.js";
 
 const RANGE_PREFIXES_MAX = 16;
-const EVERYTHING = pointOf(new Uint8Array(0));
+const SLASH = 0x2f;
+const NO_BYTES = new Uint8Array(0);
+const EVERYTHING = pointOf(NO_BYTES);
 
 // authentication: "off", "on", or "unknown" until the server has said it.
 export const session = { authentication: "unknown", user: null, root: false, permissions: [] };
@@ -75,50 +87,63 @@ export function mayReadEverything() {
   return unlimited() || session.permissions.some((one) => one.reads && isEverything(one));
 }
 
-// Where the tree begins: prefixes, and single keys, that the user may read, without those that others cover.
+// Where the tree begins: prefixes, single keys and parts of prefixes that the user may read, without those that
+// others hold.
 export function startingPoints() {
   if (mayReadEverything()) return [EVERYTHING];
   const all = session.permissions.filter((one) => one.reads).flatMap(pointsOf);
   const kept = [];
-  for (const one of all.sort(widestFirst)) if (!kept.some((other) => isInside(one, other))) kept.push(one);
+  for (const one of all.sort(widestFirst))
+    if (!kept.some((other) => spanHolds(spanOf(other), spanOf(one)))) kept.push(one);
   return kept;
 }
 
-// A point is a prefix or a single key. `end` is where the user's right ends if that is inside the prefix, else null.
-function pointOf(prefix, { single = false, end = null } = {}) {
-  return { prefix, single, end };
+// A point is a prefix or a single key. `part` is the span of its keys that the user may read, null if that is all.
+function pointOf(prefix, { single = false, part = null } = {}) {
+  return { prefix, single, part };
 }
 
-// In the order of the prefixes; of equal ones the widest comes first.
-function widestFirst(a, b) {
-  const narrowness = ({ single, end }) => (single ? 2 : end ? 1 : 0);
-  return (
-    compare(a.prefix, b.prefix) ||
-    narrowness(a) - narrowness(b) ||
-    (a.end && b.end ? compare(b.end, a.end) : 0)
-  );
+// The keys of a point, as a span.
+export function spanOf({ prefix, single, part }) {
+  if (single) return { key: prefix, end: concat(prefix, ZERO) };
+  return part ?? spanOfPrefix(prefix);
 }
 
-// Whether a point is inside one that comes before it.
-function isInside(one, other) {
-  if (equal(one.prefix, other.prefix)) return true;
-  return !other.single && other.end === null && startsWith(one.prefix, other.prefix);
+// The first key that the user may read, for calls that need any; it need not exist.
+export function firstKey(point = startingPoints()[0] ?? EVERYTHING) {
+  const { key } = spanOf(point);
+  return key.length > 0 ? key : ZERO;
 }
 
-// Prefixes that make up the range of a permission. A range that is not made of a few prefixes begins with
-// that of its first key.
+// In the order of their first keys; of equal ones the widest comes first.
+function widestFirst(one, other) {
+  const [a, b] = [spanOf(one), spanOf(other)];
+  const order = compare(a.key, b.key);
+  if (order !== 0 || (a.end === null && b.end === null)) return order;
+  return a.end === null ? -1 : b.end === null ? 1 : compare(b.end, a.end);
+}
+
+// Prefixes that make up the range of a permission, or else a part of the level that has all its keys.
 function pointsOf({ key, end }) {
   if (end === null) return [pointOf(key, { single: true })];
-  if (isOpenEnd(end)) return [pointOf(key)];
+  if (equal(end, endOfPrefix(key))) return [pointOf(key)];
+  if (isOpenEnd(end)) return [pointOf(NO_BYTES, { part: { key, end: null } })];
   const last = key.length - 1;
   const areSiblings =
     key.length > 0 && key.length === end.length && equal(key.subarray(0, last), end.subarray(0, last));
   const number = end[last] - key[last];
   if (!areSiblings || number > RANGE_PREFIXES_MAX)
-    return [pointOf(key, { end: startsWith(end, key) ? end : null })];
+    return [pointOf(levelOf(key, end), { part: { key, end } })];
   return Array.from({ length: number }, (_, at) => {
     const prefix = key.slice();
     prefix[last] += at;
     return pointOf(prefix);
   });
+}
+
+// The longest prefix of both names that ends with a slash, or is empty.
+function levelOf(a, b) {
+  let length = 0;
+  for (let at = 0; at < a.length && a[at] === b[at]; at++) if (a[at] === SLASH) length = at + 1;
+  return a.slice(0, length);
 }

@@ -2,7 +2,19 @@
 // it is opened, a page at a time, so the size of the store does not matter.
 
 import { children } from "./api.js";
-import { equal, escaped, startsWith, shown, toAddress, toBase64, fromBase64 } from "./bytes.js";
+import {
+  ZERO,
+  concat,
+  equal,
+  escaped,
+  fromBase64,
+  rangeOf,
+  shown,
+  spanHolds,
+  startsWith,
+  toAddress,
+  toBase64,
+} from "./bytes.js";
 import { el } from "./dom.js";
 import { bytes, count, counted, humanBytes } from "./figures.js";
 import { turns } from "./turns.js";
@@ -36,9 +48,9 @@ export class Tree {
   // Shows the trees below starting points; resolves when the first level is there. Until then the tree stays as
   // it is, also if the call fails.
   async load(points, revision) {
-    const open = new Set(this.#openNodes().map(({ name }) => toAddress(name)));
+    const open = new Set(this.#openNodes().map(idOf));
     const roots = points.map((point) => rootOf(point, revision));
-    const whole = points.length === 1 && points[0].prefix.length === 0;
+    const whole = points.length === 1 && points[0].prefix.length === 0 && !points[0].part;
     if (whole) await this.open(roots[0]);
     else {
       for (const node of roots) this.#render(node, 1);
@@ -56,7 +68,7 @@ export class Tree {
 
   // Opens the levels that were open before, as far as they are still there.
   async #openAgain(level, open) {
-    const again = level.filter((node) => node.isPrefix && open.has(toAddress(node.name)));
+    const again = level.filter((node) => node.isPrefix && open.has(idOf(node)));
     await Promise.all(
       again.map(async (node) => {
         await this.#openIfAllowed(node);
@@ -88,7 +100,7 @@ export class Tree {
         if (mayOpen(exact)) await this.open(exact);
         return;
       }
-      const above = level.find((node) => node.isPrefix && startsWith(key, node.name));
+      const above = level.find((node) => mayHold(node, key));
       if (!above || !mayOpen(above)) return;
       await this.open(above);
       if (!isNewest()) return;
@@ -189,6 +201,7 @@ export class Tree {
   async #ask(node, limit, from) {
     const request = { prefix: toBase64(node.name) };
     if (node.revision) request.revision = node.revision;
+    if (node.part) Object.assign(request, rangeOf(node.part));
     const found = [];
     const callsMax = CALLS_MAX + limit / PAGE_MAX;
     let answer = { next: from };
@@ -355,6 +368,12 @@ export class Tree {
   }
 
   #choose(node) {
+    // It has no name, so there is nothing to show beside it.
+    if (node.isRoot && node.part) {
+      if (node.isOpen) this.close(node);
+      else this.#openByUser(node);
+      return;
+    }
     this.mark(node);
     if (node.isPrefix && node.isOpen && node === this.chosen) {
       this.close(node);
@@ -430,13 +449,13 @@ function unlessForbidden(error) {
   if (!error.forbidden) throw error;
 }
 
-// A node is one key or prefix:
+// A node is one key or prefix: `part` the span of its keys that the user may read, null if that is all;
 // `children` is null until they were asked for, `seen` the store's revision when they were; `revision` is a past
-// one that the tree shows; `loading` is a promise while a call for the children is under way. `item` is missing
+// one or null; `loading` is a promise while a call for the children is under way. `item` is missing
 // where the node is the whole store, `group` where there are no children yet.
-function rootOf({ prefix, single }, revision) {
+function rootOf({ prefix, single, part }, revision) {
   return {
-    ...newNode(prefix, !single, 0, revision),
+    ...newNode(prefix, { isPrefix: !single, level: 0, revision, part }),
     isRoot: true,
     shownName: prefix,
     count: null,
@@ -444,18 +463,33 @@ function rootOf({ prefix, single }, revision) {
   };
 }
 
+// Tells nodes of one level apart, also parts of the same prefix.
+const idOf = ({ name, part, isRoot }) => toAddress(name) + (isRoot && part ? `…${toAddress(part.key)}` : "");
+
+// Whether a name may be below a node: a key, or a prefix of which the user may read some.
+function mayHold({ isPrefix, name, part }, key) {
+  if (!isPrefix || !startsWith(key, name)) return false;
+  return !part || startsWith(part.key, key) || spanHolds(part, { key, end: concat(key, ZERO) });
+}
+
 function nodeOf(parent, child) {
   const name = fromBase64(child.name);
-  const node = newNode(name, child.is_prefix ?? false, parent.level + 1, parent.revision);
+  const node = newNode(name, {
+    isPrefix: child.is_prefix ?? false,
+    level: parent.level + 1,
+    revision: parent.revision,
+    part: parent.part,
+  });
   return { ...node, shownName: name.subarray(parent.name.length), ...figuresOf(child) };
 }
 
-function newNode(name, isPrefix, level, revision) {
+function newNode(name, { isPrefix, level, revision, part }) {
   return {
     name,
     isPrefix,
     level,
     revision,
+    part,
     children: null,
     seen: null,
     isOpen: false,
@@ -487,11 +521,22 @@ function takeTotal(node, { total_count = "0", total_at_least = false }) {
   describe(node);
 }
 
+// The name of a node as the tree shows it, and as text.
+function titleOf({ isRoot, part, shownName }) {
+  if (isRoot && part) {
+    const bounds = [part.key, part.end].map((bound) => (bound ? shown(bound) : null));
+    return {
+      name: el("span", { class: "name" }, bounds[0], " … ", bounds[1]),
+      text: `keys from ${escaped(part.key)} ${part.end ? `up to, without, ${escaped(part.end)}` : "on"}`,
+    };
+  }
+  if (shownName.length === 0)
+    return { name: el("span", { class: "name muted" }, "(empty name)"), text: "empty name" };
+  return { name: shown(shownName, "bytes name"), text: escaped(shownName) };
+}
+
 function describe(node) {
-  const name =
-    node.shownName.length > 0
-      ? shown(node.shownName, "bytes name")
-      : el("span", { class: "name muted" }, "(empty name)");
+  const { name, text } = titleOf(node);
   const figures =
     node.count === null
       ? []
@@ -506,9 +551,9 @@ function describe(node) {
   );
   const keys = node.isPrefix && node.count !== null ? `, ${counted(node.count, "key")}` : "";
   const size = node.bytes !== null ? `, ${humanBytes(node.bytes)}` : "";
-  node.row.title = escaped(node.shownName);
+  node.row.title = text;
   node.item.setAttribute(
     "aria-label",
-    `${escaped(node.shownName) || "empty name"}, ${node.isPrefix ? "prefix" : "key"}${keys}${size}`,
+    `${text}, ${node.isPrefix ? "prefix" : "key"}${keys}${size}`,
   );
 }

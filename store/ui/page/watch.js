@@ -8,7 +8,7 @@ import { button, el, empty, fill, meter, notice, refill, row, table } from "./do
 import { counted, grouped, humanBytes, moment } from "./figures.js";
 import { HotPrefixes } from "./hot.js";
 import { noteRevision } from "./moments.js";
-import { startingPoints } from "./session.js";
+import { firstKey, mayReadEverything } from "./session.js";
 
 const ROWS_MAX = 300;
 const RENDER_EVERY = 250; // ms
@@ -93,7 +93,7 @@ export class WatchView {
   }
 
   async update(params) {
-    const prefix = params.prefix ?? this.prefix ?? startingPoints()[0]?.prefix ?? new Uint8Array(0);
+    const prefix = params.prefix ?? this.prefix ?? (mayReadEverything() ? new Uint8Array(0) : firstKey());
     this.input.value = escaped(prefix);
     if (params.prefix && !this.#isOf(prefix)) this.#begin(prefix);
   }

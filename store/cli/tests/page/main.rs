@@ -374,22 +374,44 @@ fn a_user_signs_in_and_sees_what_its_role_may_see() {
     });
 }
 
-/// The range of the second role ends inside its prefix: the server refuses to list it.
+/// A user's tree has the parts of prefixes that its roles permit, and the search finds the keys there. In
+/// each part, keys before and behind it exist.
 #[test]
-fn a_prefix_that_the_server_refuses_leaves_the_others_and_the_search() {
+fn ranges_that_are_no_prefixes_are_shown_as_far_as_they_go() {
     let server = store_with_users();
     let root = "--user=root:toor";
     for words in [
-        &["role", "add", "part"][..],
+        &["put", "other/1/x", "1"][..],
+        &["put", "other/2/x", "1"],
+        &["put", "other/3/x", "1"],
+        &["role", "add", "part"],
+        &[
+            "role",
+            "grant-permission",
+            "part",
+            "read",
+            "other/2",
+            "otter",
+        ],
         &["role", "grant-permission", "part", "read", "pl", "plb"],
         &["user", "grant-role", "alice", "part"],
     ] {
         server.run(&[words, &[root]].concat());
     }
-    in_browser(&server, "#/keys", |tab| {
+    in_browser(&server, "#/keys?key=other/3/x", |tab| {
         sign_in(tab, "alice", "secret");
-        tab.see_text("#tree .bad", "permission");
         tab.see(&node("/app/greeting"));
+        // The key of the address is marked, so the levels above it are open.
+        tab.see(&format!("{}[aria-selected=true]", node("other/3/x")));
+        tab.see(&node("other/2/"));
+        let texts = tab.evaluate("document.querySelector('#tree').innerText");
+        let texts = texts.as_str().unwrap().to_owned();
+        assert!(texts.contains("other/2 … otter"), "{texts}");
+        assert!(!texts.contains("other/1"), "{texts}");
+        tab.fill("#search", "other");
+        tab.see("#results [data-test=found][data-name='other/2/x']");
+        let found = "document.querySelectorAll('#results [data-test=found]').length";
+        assert_eq!(tab.evaluate(found), 2);
         tab.fill("#search", "pl");
         tab.see("#results [data-test=found][data-name=plain]");
     });
