@@ -32,7 +32,7 @@ use crate::refusal::of_machine;
 use crate::{cluster, encoded, maintenance, metrics};
 
 /// How long an overview waits for the figures of members that answered before.
-const OTHERS_PATIENCE: Duration = Duration::from_millis(250);
+const OTHERS_PATIENCE: Duration = Duration::from_millis(100);
 const SEPARATOR_BYTES_MAX: usize = 64;
 /// etcd's way to say "from here on": the smallest key, as a start or as an end.
 const SMALLEST_KEY: &[u8] = &[0];

@@ -45,11 +45,11 @@ pub struct ThreadCounters {
 
 /// Adds 1 to a counter of which the calling thread is the only writer.
 fn add_one(counter: &AtomicU64) {
-    add(counter, 1);
+    add_up(counter, 1);
 }
 
-/// [`add_one`] for more.
-fn add(counter: &AtomicU64, number: u64) {
+/// Adds to a counter of which the calling thread is the only writer.
+fn add_up(counter: &AtomicU64, number: u64) {
     counter.store(counter.load(Ordering::Relaxed) + number, Ordering::Relaxed);
 }
 
@@ -204,7 +204,7 @@ impl Recorder {
             add_one(&progress.failed);
         } else if kind.writes() {
             add_one(&progress.written);
-            add(&progress.user_bytes_written, answer.user_bytes_written);
+            add_up(&progress.user_bytes_written, answer.user_bytes_written);
         }
     }
 
