@@ -4,7 +4,7 @@ import { el, empty, meter, moveBetweenTabs } from "./dom.js";
 import { bytes, grouped, hexId, humanAge, humanBytes, humanSeconds, known, milliseconds } from "./figures.js";
 import { fact } from "./keys.js";
 import { diskShare, flushTimes, nameOf, quotaShare, rateOf, takenBytes, unapplied } from "./looks.js";
-import { flushNote, mostText, pageOf, processorText } from "./members.js";
+import { flushNote, mostText, pageOf, processorText, untilNext } from "./members.js";
 import { NEARLY_FULL } from "./verdicts.js";
 
 const RATES = {
@@ -89,7 +89,7 @@ function contentOf(member, look) {
       {},
       member.is_self ? "This server: " : "Member: ",
       el("bdi", {}, nameOf(member)),
-      member.is_self ? null : age,
+      member.is_self ? null : [" ", age],
     ),
     el("div", { class: "cards" }, logCard(look), processCard(look), keysCard(look), loadCard(look)),
   ];
@@ -149,11 +149,10 @@ const loadCard = (look) =>
     fact("Connections", known(look.load.connections, grouped)),
   );
 
-// "…" until there is a second look.
 function rateText(name, look) {
   if (look.load[name] === null) return "–";
   const rate = rateOf(name, look);
-  const text = rate === null ? "…" : rate >= 10 ? grouped(Math.round(rate)) : rate.toFixed(1);
+  const text = rate === null ? untilNext(look) : rate >= 10 ? grouped(Math.round(rate)) : rate.toFixed(1);
   return figure(text, `${grouped(look.load[name])} since the start`);
 }
 

@@ -19,6 +19,7 @@ const HEADS = [
   "#Processor",
   "Version",
 ];
+const FIGURES = ["flush", "flush-most", "disk", "memory", "processor"];
 
 export function membersTable(overview) {
   const box = table(
@@ -36,12 +37,11 @@ function memberRow(member, overview) {
   return row(
     [
       { cell: [nameCell(member)], role: "rowheader" },
-      { cell: [stateBadge(why), agePart(look)] },
+      { cell: [stateCell(why, look)] },
       ...ofReplication(member, look, overview),
       ...ofProcess(look),
     ],
     {
-      class: look && isOld(look) ? "old" : null,
       "data-test": "member",
       "data-name": nameOf(member),
       "data-slow": String(why !== ""),
@@ -56,15 +56,18 @@ const nameCell = (member) => [
   member.is_self ? null : el("div", { class: "small" }, pageOf(member)),
 ];
 
-const stateBadge = (why) =>
-  why ? el("span", { class: "badge bad" }, why) : el("span", { class: "badge good" }, "keeps up");
-
-function agePart(look) {
-  if (look === null) return el("div", { class: "muted small" }, "no figures");
-  return isOld(look) ? el("div", { class: "muted small" }, `figures ${humanAge(look.age)} old`) : null;
+// A member that stopped giving figures is not said to keep up.
+function stateCell(why, look) {
+  const age = look && isOld(look) ? badge("note", `figures ${humanAge(look.age)} old`) : null;
+  const missing = look === null ? el("div", { class: "muted small" }, "no figures") : null;
+  return [
+    why ? badge("bad", why) : (age ?? badge("good", "keeps up")),
+    why && age ? [" ", age] : null,
+    missing,
+  ];
 }
 
-const figureCell = (test, cell, title) => ({ cell, class: "figure", title, "data-test": test });
+const badge = (kind, text) => el("span", { class: `badge ${kind}` }, text);
 
 function ofReplication(member, look, overview) {
   return [
@@ -77,6 +80,7 @@ function ofReplication(member, look, overview) {
       "unapplied",
       known(look && unapplied(look), grouped),
       "entries that the member has and has not applied yet",
+      look,
     ),
     figureCell(
       "round-trip",
@@ -87,24 +91,31 @@ function ofReplication(member, look, overview) {
 }
 
 function ofProcess(look) {
-  if (look === null) return ["flush", "flush-most", "disk", "memory", "processor", "version"].map(unknown);
+  if (look === null)
+    return [...FIGURES.map((test) => figureCell(test, "–")), { cell: "–", "data-test": "version" }];
   const flushes = flushTimes(look);
   const note = flushNote(flushes);
+  const version = el("bdi", {}, known(look.process.version, String));
   return [
-    figureCell("flush", known(flushes.mean, milliseconds), note),
+    figureCell("flush", known(flushes.mean, milliseconds), note, look),
     figureCell(
       "flush-most",
       known(flushes.most, () => mostText(flushes, "≤ ", "> ")),
       note,
+      look,
     ),
-    figureCell("disk", diskCell(look), "taken of the disk of the data directory"),
-    figureCell("memory", known(look.process.resident_memory_bytes, bytes)),
-    figureCell("processor", processorText(look), "of one core, since the last look"),
-    { cell: el("bdi", {}, known(look.process.version, String)), "data-test": "version" },
+    figureCell("disk", diskCell(look), "taken of the disk of the data directory", look),
+    figureCell("memory", known(look.process.resident_memory_bytes, bytes), null, look),
+    figureCell("processor", processorText(look), "of one core, since the last look", look),
+    { cell: version, class: isOld(look) ? "old" : null, "data-test": "version" },
   ];
 }
 
-const unknown = (test) => (test === "version" ? { cell: "–", "data-test": test } : figureCell(test, "–"));
+// The cell is marked if it shows an old look.
+function figureCell(test, content, title = null, look = null) {
+  const age = look && isOld(look) ? " old" : "";
+  return { cell: content, class: `figure${age}`, title, "data-test": test };
+}
 
 const number = (count) => (count === 1 ? "1 flush" : `${grouped(count)} flushes`);
 
@@ -114,12 +125,14 @@ export const flushNote = ({ number: count, isRecent }) =>
 export const mostText = ({ most, last }, within, above) =>
   most === Infinity ? `${above}${milliseconds(last)}` : `${within}${milliseconds(most)}`;
 
-// "…" until there is a second look.
 export function processorText(look) {
   if (look.process.cpu_seconds === null) return "–";
   const part = processorShare(look);
-  return part === null ? "…" : `${part.toFixed(1)} %`;
+  return part === null ? untilNext(look) : `${part.toFixed(1)} %`;
 }
+
+// Stands for a rate until there is a second look.
+export const untilNext = (look) => (isOld(look) ? "–" : "…");
 
 function diskCell(look) {
   const part = diskShare(look);

@@ -22,10 +22,12 @@ export function verdicts(overview) {
   return all.length > 0 ? all : [["good", goodText(overview)]];
 }
 
-const goodText = (overview) =>
-  overview.members.length > 1
+function goodText({ members, looks }) {
+  if (members.length === 1) return "The member works, and there is no alarm.";
+  return looks.size === members.length
     ? "All members keep up, and there is no alarm."
-    : "The member works, and there is no alarm.";
+    : "No member is known to be slow, and there is no alarm.";
+}
 
 const alarms = (overview) =>
   overview.alarms.map(({ alarm = "NONE", memberID }) => {
@@ -64,15 +66,18 @@ function nearlyFullDisks(overview) {
   if (full.length === 0) return [];
   const remedy = " A leader without room refuses puts.";
   if (full.length > 1) return [["note", "Disks are nearly full: ", list(full), ".", remedy]];
-  return [["note", "The disk of ", strongName(full[0].member), ` is ${percentOf(full[0])} full.`, remedy]];
+  const [{ member, part, look }] = full;
+  const when = isOld(look) ? [" was ", ` ${humanAge(look.age)} ago`] : [" is ", ""];
+  return [["note", "The disk of ", strongName(member), `${when[0]}${percent(part)} full${when[1]}.`, remedy]];
 }
 
 function nearlyFullQuotas(overview) {
   const full = nearlyFull(overview, quotaShare);
   if (full.length === 0) return [];
   const remedy = " At 100 % it refuses puts: compact old revisions, or raise --quota-backend-bytes.";
-  const isSame = full.length === overview.looks.size && new Set(full.map(percentOf)).size === 1;
-  if (isSame) return [["note", `The store uses ${percentOf(full[0])} of its quota.`, remedy]];
+  const parts = new Set(full.map(({ part }) => percent(part)));
+  if (full.length === overview.looks.size && parts.size === 1)
+    return [["note", `The store uses ${[...parts]} of its quota.`, remedy]];
   return [["note", "The store uses most of its quota: ", list(full), ".", remedy]];
 }
 
@@ -84,16 +89,15 @@ function nearlyFull({ members, looks }, shareOf) {
     .filter(({ part }) => part !== null && part > NEARLY_FULL);
 }
 
-function percentOf({ part, look }) {
-  const age = isOld(look) ? ` (${humanAge(look.age)} ago)` : "";
-  return `${percent(part)}${age}`;
-}
-
-// Rounded down: what is not full is not called full.
+// Rounded down: a disk that is not full is not called full.
 export const percent = (part) => `${Math.floor(part * 100)} %`;
 
 const list = (full) =>
-  full.map((one, at) => [at > 0 ? ", " : "", strongName(one.member), ` ${percentOf(one)}`]);
+  full.map(({ member, part, look }, at) => [
+    at > 0 ? ", " : "",
+    strongName(member),
+    ` ${percent(part)}${isOld(look) ? ` (${humanAge(look.age)} ago)` : ""}`,
+  ]);
 
 function versions({ members, looks }) {
   const found = new Map(); // version -> members
