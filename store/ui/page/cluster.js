@@ -19,7 +19,7 @@ export class ClusterView {
     this.shown = null; // the newest overview
     this.chosen = null; // ID of the member with its cards shown; null is the server that is asked
     this.turn = turns(); // of loads
-    this.verdicts = el("div", { class: "stack", id: "verdicts" });
+    this.verdicts = verdictsBox();
     this.members = el("div", {});
     this.cards = el("div", {});
     this.box = el("div", { class: "stack", id: "cluster" });
@@ -68,12 +68,8 @@ export class ClusterView {
 
   // A screen reader says an alert again when its element is replaced.
   #showVerdicts() {
-    const box = el("div", {});
-    fill(
-      box,
-      verdicts(this.shown).map(([kind, ...text]) => notice(kind, ...text)),
-    );
-    if (box.innerHTML !== this.verdicts.innerHTML) refill(this.verdicts, [...box.childNodes]);
+    const box = verdictsBox(verdicts(this.shown).map(([kind, ...text]) => notice(kind, ...text)));
+    if (!box.isEqualNode(this.verdicts)) refill(this.verdicts, [...box.childNodes]);
   }
 
   #showCards() {
@@ -81,6 +77,8 @@ export class ClusterView {
     refill(this.cards, memberCards(this.shown, this.chosen, choose));
   }
 }
+
+const verdictsBox = (...notices) => el("div", { class: "stack", id: "verdicts" }, notices);
 
 function overviewOf(answer, before, looks, at) {
   const { members = [], alarms = [], errors = [] } = answer;
