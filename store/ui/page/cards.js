@@ -79,7 +79,13 @@ function tabs(members, chosen, choose) {
 }
 
 const noFigures = (member) =>
-  empty("No figures", "This server has no figures of this member. Its own page shows them: ", pageOf(member));
+  empty(
+    "No figures",
+    "This server has no figures of ",
+    el("bdi", {}, nameOf(member)),
+    ". That member's own page shows them: ",
+    pageOf(member),
+  );
 
 function contentOf(member, look) {
   const age = el("span", { class: "when muted" }, `figures ${humanAge(look.age)} old`);

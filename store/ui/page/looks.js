@@ -148,7 +148,7 @@ export function unapplied({ store: { raft_index: newest, raft_applied_index: app
   return number > 0n ? number : 0n;
 }
 
-// What is new of a counter in each second since the look before; null without one.
+// Growth of a counter per second since the look before; null without one.
 export function rateOf(name, { load, before, seconds }) {
   const [a, b] = [before?.load[name] ?? null, load[name]];
   return a === null || b === null ? null : (Number(b) - Number(a)) / seconds;
