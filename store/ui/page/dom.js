@@ -41,6 +41,17 @@ export function button(text, attributes, action) {
   return el("button", { type: "button", ...attributes, click: action }, text);
 }
 
+// Arrow keys between tabs, as the pattern of tabs asks for.
+export function moveBetweenTabs(event) {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (!step) return;
+  const tabs = [...event.currentTarget.querySelectorAll("[role=tab]")];
+  const next = tabs[(tabs.indexOf(document.activeElement) + step + tabs.length) % tabs.length];
+  event.preventDefault();
+  next.focus();
+  next.click();
+}
+
 // A row of a table; cells are nodes or text, or {cell, class, title} for one with attributes.
 export function row(cells, attributes = {}) {
   const made = cells.map((cell) => {

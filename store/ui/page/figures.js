@@ -37,6 +37,24 @@ export function humanSeconds(seconds) {
   return `${Math.floor(value / 86400)} days`;
 }
 
+// "4 s", "3 min": roughly, for the age of a figure.
+export function humanAge(seconds) {
+  if (seconds < 1) return "less than 1 s";
+  if (seconds < 60) return `${Math.floor(seconds)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 172800) return `${Math.floor(seconds / 3600)} h`;
+  return humanSeconds(seconds);
+}
+
+export function milliseconds(seconds) {
+  const value = Number(seconds) * 1000;
+  if (value < 0.1) return `${Math.round(value * 1000)} µs`;
+  return `${value.toFixed(value < 10 ? 2 : 0)} ms`;
+}
+
+// Shows a value by a function; null, which is not known, is a dash.
+export const known = (value, show) => (value === null ? "–" : show(value));
+
 function ago(milliseconds) {
   const seconds = (Date.now() - milliseconds) / 1000;
   if (seconds < 3) return "just now";

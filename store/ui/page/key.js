@@ -4,7 +4,7 @@ import { CallError, range } from "./api.js";
 import { go, link } from "./address.js";
 import { escaped, fromBase64, shown, toBase64 } from "./bytes.js";
 import { confirm } from "./dialog.js";
-import { button, el, empty, failure, fill, notice, refill, toast } from "./dom.js";
+import { button, el, empty, failure, fill, moveBetweenTabs, notice, refill, toast } from "./dom.js";
 import { bytes, grouped, hexId, period } from "./figures.js";
 import { draftOf, Editor } from "./edit.js";
 import { HistoryView } from "./history.js";
@@ -14,7 +14,7 @@ import { mayWrite } from "./session.js";
 import { turns } from "./turns.js";
 import { deleteIfSeen } from "./txn.js";
 import { bringBack } from "./bringback.js";
-import { moveBetweenTabs, ValueView } from "./value.js";
+import { ValueView } from "./value.js";
 
 // As in page.css.
 const NARROW = "(max-width: 46rem)";

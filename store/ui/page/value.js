@@ -1,7 +1,7 @@
 // A value in each of its readings: text, JSON, YAML, hex, and the objects that Kubernetes stores.
 
 import { escaped, hexLines, isMostlyHidden, nodes, ofText, textOf, toHex } from "./bytes.js";
-import { button, el, fill, notice, toast } from "./dom.js";
+import { button, el, fill, moveBetweenTabs, notice, toast } from "./dom.js";
 import { saveFile } from "./file.js";
 import { counted, humanBytes } from "./figures.js";
 import { parseJson, writeJson } from "./json.js";
@@ -254,15 +254,4 @@ function hexView(bytes) {
   });
   const note = el("div", { class: "cut" }, `${counted(bytes.length, "byte")}. `, more);
   return el("div", {}, box, note);
-}
-
-// Arrow keys between tabs, as the pattern of tabs asks for.
-export function moveBetweenTabs(event) {
-  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-  if (!step) return;
-  const tabs = [...event.currentTarget.querySelectorAll("[role=tab]")];
-  const next = tabs[(tabs.indexOf(document.activeElement) + step + tabs.length) % tabs.length];
-  event.preventDefault();
-  next.focus();
-  next.click();
 }

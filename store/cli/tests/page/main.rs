@@ -15,7 +15,7 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use browser::{Browser, Tab};
-use harness::{Member, Program};
+use harness::{Cluster, Member, Program};
 use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_inkstone");
@@ -61,22 +61,31 @@ impl Server {
     }
 
     fn page(&self, address: &str) -> String {
-        format!("{}/ui/{address}", self.member.client_url())
+        page_of(&self.member, address)
     }
+}
+
+fn page_of(member: &Member, address: &str) -> String {
+    format!("{}/ui/{address}", member.client_url())
 }
 
 /// Runs a test in a browser, and then asks the page for complaints, and for requests elsewhere.
 fn in_browser(server: &Server, address: &str, test: impl FnOnce(&mut Tab<'_>)) {
+    in_browser_at(&server.member, address, test);
+}
+
+/// The same with the page of a member.
+fn in_browser_at(member: &Member, address: &str, test: impl FnOnce(&mut Tab<'_>)) {
     let Some(program) = browser::installed() else {
         eprintln!("SKIPPED: there is no Chromium on the path, nor in INKSTONE_BROWSER");
         return;
     };
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut browser = Browser::start(&program);
-    let mut tab = browser.open(&server.page(address));
+    let mut tab = browser.open(&page_of(member, address));
     test(&mut tab);
     assert_eq!(tab.complaints(), [""; 0]);
-    let host = server.member.client_url();
+    let host = member.client_url();
     let host = host.split_once("://").unwrap().1.to_owned();
     for url in tab.requests() {
         let is_inside = ["about:", "data:", "blob:"]
@@ -322,6 +331,73 @@ fn leases_members_and_the_snapshot_are_views_of_their_own() {
         tab.see_text("[data-test=restore-command]", "restore");
         let current = "document.querySelector('#views [aria-current=page]').dataset.view";
         assert_eq!(tab.evaluate(current), "snapshot");
+    });
+}
+
+/// Waits until the page has asked for the cluster once more and shows the answer.
+fn look_again(tab: &mut Tab<'_>) {
+    tab.evaluate("document.querySelector('#cluster [data-test=member]').dataset.seen = 'yes'");
+    tab.evaluate("dispatchEvent(new Event('store-changed'))");
+    tab.wait_for(
+        "document.querySelector('#cluster [data-test=member]')
+            && !document.querySelector('#cluster [data-seen]')",
+    );
+}
+
+fn cards_of(name: &str) -> String {
+    format!("[data-test=member-cards][data-name={name}]")
+}
+
+/// The server that serves the page asks the other members for their figures.
+#[test]
+fn each_member_s_figures_stand_in_its_row_and_its_cards_are_shown_when_it_is_chosen() {
+    let place = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start(&Program::new(PROGRAM), place.path(), 3).unwrap();
+    in_browser_at(cluster.leader(), "#/cluster", |tab| {
+        for name in ["a", "b", "c"] {
+            for cell in ["version", "flush", "memory", "disk"] {
+                let row = format!("#cluster [data-test=member][data-name={name}]");
+                let cell = json!(format!("{row} [data-test={cell}]"));
+                tab.wait_for(&format!(
+                    "/[0-9]/.test(document.querySelector({cell}).textContent)"
+                ));
+            }
+        }
+        let names = tab_names(tab);
+        let [own, first, second] = &names[..] else {
+            panic!("{names:?}");
+        };
+        tab.see(&cards_of(own));
+        tab.click(&format!("[data-test=member-tab][data-name={first}]"));
+        tab.see_text(&format!("{} h2", cards_of(first)), first);
+        tab.press("ArrowRight");
+        tab.see_text(&format!("{} h2", cards_of(second)), second);
+        look_again(tab);
+        tab.see(&cards_of(second));
+        let focused = tab.evaluate("document.activeElement.dataset.name");
+        assert_eq!(focused, json!(second));
+    });
+}
+
+/// Names of the members that can be chosen, in their order.
+fn tab_names(tab: &mut Tab<'_>) -> Vec<String> {
+    let names = tab.evaluate(
+        "[...document.querySelectorAll('[data-test=member-tab]')].map(it => it.dataset.name)",
+    );
+    let names = names.as_array().unwrap().iter();
+    names.map(|it| it.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn three_members_fit_the_width_of_a_phone() {
+    let place = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start(&Program::new(PROGRAM), place.path(), 3).unwrap();
+    in_browser_at(cluster.follower(), "#/cluster", |tab| {
+        let phone = json!({"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": true});
+        tab.call("Emulation.setDeviceMetricsOverride", &phone);
+        tab.wait_for("document.querySelectorAll('[data-test=member-tab]').length === 3");
+        let width = tab.evaluate("document.scrollingElement.scrollWidth");
+        assert!(width.as_u64().unwrap() <= 360, "{width}");
     });
 }
 
