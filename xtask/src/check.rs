@@ -51,6 +51,10 @@ pub fn formats() -> Outcome {
     report("formats", &tidy::formats::record(&root())?)
 }
 
+const TEST_THREADS: &str = "RUST_TEST_THREADS";
+/// Tests that may wait while as many as there are cores are at work.
+const TESTS_WAITING: usize = 4;
+
 /// Everything that must hold before a change is accepted: `check`, documentation without
 /// warnings, then every test, also those after a failed one.
 ///
@@ -63,7 +67,7 @@ pub fn test() -> Outcome {
             failures.push(step);
         }
     }
-    if let Err(error) = run(&mut cargo(&["test", "--workspace", "--no-fail-fast"])) {
+    if let Err(error) = tests() {
         eprintln!("{error}");
         failures.push("tests");
     }
@@ -71,6 +75,17 @@ pub fn test() -> Outcome {
         [] => Ok(()),
         _ => Err(format!("failed: {}", failures.join(", ")).into()),
     }
+}
+
+/// Runs every test. Most of them wait for a disk, a timer or another member, so more of them run
+/// at a time than there are cores, unless `RUST_TEST_THREADS` says how many.
+fn tests() -> Outcome {
+    let mut command = cargo(&["test", "--workspace", "--no-fail-fast"]);
+    if std::env::var_os(TEST_THREADS).is_none() {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        command.env(TEST_THREADS, (cores + TESTS_WAITING).to_string());
+    }
+    run(&mut command)
 }
 
 /// Builds the pages of all crates; a broken link or a warning fails.
