@@ -26,7 +26,7 @@ pub struct Accounts<'a> {
     cluster: Option<&'a mut Cluster>,
     space: &'a mut SpaceWatch,
     wrote: WriteCounts,
-    /// Before the warm-up, whose writes may reach the device after it.
+    /// Before the warm-up: its writes may reach the device after it.
     started: Option<BlockCounters>,
     before: Option<Snapshot>,
     after: Option<Snapshot>,
