@@ -5,9 +5,9 @@
 //!          ◄──Answer────────────────────────────────────┘
 //! ```
 //!
-//! The newest answer of each member is kept. A member that has left a question open is asked
-//! again but not waited for, so neither one that hangs nor one of an older release, which
-//! drops the question, delays a second look.
+//! The newest answer of each member is kept. A member is waited for if it has answered the
+//! question before in time, and the first time that it is asked. So one that hangs, is far away, or is of an
+//! older release, which drops the question, delays one look and none after it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -57,6 +57,7 @@ struct Other {
     /// Number of the first question, and of the newest one.
     first: u64,
     asked: u64,
+    asked_at: Instant,
     /// The newest answer.
     answer: Option<Answer>,
 }
@@ -65,6 +66,8 @@ struct Answer {
     /// Number of its question.
     number: u64,
     at: Instant,
+    /// Time since the newest question.
+    took: Duration,
     figures: Bytes,
 }
 
@@ -72,6 +75,12 @@ impl Other {
     /// The number of the newest question that was answered.
     fn answered(&self) -> Option<u64> {
         self.answer.as_ref().map(|answer| answer.number)
+    }
+
+    /// Whether it answered the newest question within `patience`.
+    fn is_prompt(&self, patience: Duration) -> bool {
+        let answer = self.answer.as_ref();
+        answer.is_some_and(|answer| answer.number == self.asked && answer.took <= patience)
     }
 }
 
@@ -96,8 +105,8 @@ impl FiguresDesk {
     }
 
     /// Asks `members` with `send`, which returns whether the message left, and waits for the
-    /// answers of those that have no question open, for `patience` at most. Returns the newest
-    /// figures of each member that ever told them, and forgets all others.
+    /// answers of those that answered the question before in time, for `patience` at most.
+    /// Returns the newest figures of each member that ever told them, and forgets all others.
     pub async fn ask(
         &self,
         members: &[u64],
@@ -107,12 +116,12 @@ impl FiguresDesk {
         lock(&self.others).retain(|id, _| members.contains(id));
         let mut awaited = Vec::new();
         for &member in members {
-            let (number, is_prompt) = self.question(member);
+            let (number, is_awaited) = self.question(member, patience);
             let sent = send(
                 member,
                 &PeerMessage::Figures(FiguresMessage::Question { number }),
             );
-            if sent && is_prompt {
+            if sent && is_awaited {
                 awaited.push((member, number));
             }
         }
@@ -121,20 +130,21 @@ impl FiguresDesk {
         self.told()
     }
 
-    /// Numbers a question to a member. Says as well whether the member has answered all
-    /// questions before it.
-    fn question(&self, member: u64) -> (u64, bool) {
+    /// Numbers a question to a member. Says as well whether the answer is waited for.
+    fn question(&self, member: u64, patience: Duration) -> (u64, bool) {
+        let now = self.clock.now();
         let mut others = lock(&self.others);
         // Numbers of one member ascend, because they are given under the lock.
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let other = others.entry(member).or_insert(Other {
             first: number,
             asked: number,
+            asked_at: now,
             answer: None,
         });
-        let is_prompt = other.first == number || other.answered() == Some(other.asked);
-        other.asked = number;
-        (number, is_prompt)
+        let is_awaited = other.first == number || other.is_prompt(patience);
+        (other.asked, other.asked_at) = (number, now);
+        (number, is_awaited)
     }
 
     async fn all_answered(&self, awaited: &[(u64, u64)]) {
@@ -186,6 +196,7 @@ impl FiguresDesk {
             other.answer = Some(Answer {
                 number,
                 at: now,
+                took: now.saturating_since(other.asked_at),
                 // A copy, because the message may share a larger buffer.
                 figures: Bytes::copy_from_slice(&figures),
             });

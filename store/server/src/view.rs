@@ -31,7 +31,8 @@ use crate::large_reads::BYTES_HERE_MAX;
 use crate::refusal::of_machine;
 use crate::{cluster, encoded, maintenance, metrics};
 
-/// How long an overview waits for the figures of members that answered before.
+/// How long an overview waits for the figures of members that answered in time before, or were never
+/// asked.
 const OTHERS_PATIENCE: Duration = Duration::from_millis(100);
 const SEPARATOR_BYTES_MAX: usize = 64;
 /// etcd's way to say "from here on": the smallest key, as a start or as an end.

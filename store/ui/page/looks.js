@@ -9,9 +9,13 @@
 import { hexId } from "./figures.js";
 
 // Figures of another member that are older than this are marked as old, and the member is not judged by them.
-const OLD = 10; // s
+// An answer that comes after the server has given up waiting for it is shown at the next look.
+const OLD = 15; // s
 // Two looks that are closer than this count as one.
 const SOONEST = 0.5; // s
+
+// Longest text of another member that is shown.
+const TEXT_MAX = 40;
 
 const STORE = [
   "revision",
@@ -116,7 +120,7 @@ function time(source, name, absent) {
 
 function text(source, name) {
   const value = source?.[name];
-  return typeof value === "string" && value !== "" ? value : null;
+  return typeof value === "string" && value !== "" ? value.slice(0, TEXT_MAX) : null;
 }
 
 function buckets(load) {

@@ -37,7 +37,7 @@ function memberRow(member, overview) {
   return row(
     [
       { cell: [nameCell(member)], role: "rowheader" },
-      { cell: [stateCell(why, look)] },
+      { cell: [stateCell(why, look, lagOf(member, overview))] },
       ...ofReplication(member, look, overview),
       ...ofProcess(look),
     ],
@@ -56,15 +56,12 @@ const nameCell = (member) => [
   member.is_self ? null : el("div", { class: "small" }, pageOf(member)),
 ];
 
-// A member that stopped giving figures is not said to keep up.
-function stateCell(why, look) {
+// A member is said to keep up if it gives figures, or if the leader knows that it lacks nothing.
+function stateCell(why, look, lag) {
   const age = look && isOld(look) ? badge("note", `figures ${humanAge(look.age)} old`) : null;
   const missing = look === null ? el("div", { class: "muted small" }, "no figures") : null;
-  return [
-    why ? badge("bad", why) : (age ?? badge("good", "keeps up")),
-    why && age ? [" ", age] : null,
-    missing,
-  ];
+  const fine = look === null && lag === null ? badge("", "connected") : badge("good", "keeps up");
+  return [why ? badge("bad", why) : (age ?? fine), why && age ? [" ", age] : null, missing];
 }
 
 const badge = (kind, text) => el("span", { class: `badge ${kind}` }, text);

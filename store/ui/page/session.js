@@ -9,8 +9,9 @@ import {
   endOfPrefix,
   equal,
   fromBase64,
+  isEmptySpan,
   isOpenEnd,
-  spanHolds,
+  overlapOf,
   spanOfPrefix,
 } from "./bytes.js";
 
@@ -87,15 +88,30 @@ export function mayReadEverything() {
   return unlimited() || session.permissions.some((one) => one.reads && isEverything(one));
 }
 
-// Where the tree begins: prefixes, single keys and parts of prefixes that the user may read, without those that
-// others hold.
+// Where the tree begins: prefixes, single keys and parts of prefixes that the user may read. None overlaps another.
 export function startingPoints() {
   if (mayReadEverything()) return [EVERYTHING];
-  const all = session.permissions.filter((one) => one.reads).flatMap(pointsOf);
-  const kept = [];
-  for (const one of all.sort(widestFirst))
-    if (!kept.some((other) => spanHolds(spanOf(other), spanOf(one)))) kept.push(one);
-  return kept;
+  const spans = session.permissions.filter((one) => one.reads).map(spanOfPermission);
+  return joined(spans.sort((one, other) => compare(one.key, other.key))).flatMap(pointsOf);
+}
+
+function spanOfPermission({ key, end }) {
+  if (end === null) return spanOfKey(key);
+  return { key, end: isOpenEnd(end) ? null : end };
+}
+
+const spanOfKey = (key) => ({ key, end: concat(key, ZERO) });
+
+// Spans that are in the order of their keys, with those that overlap as one.
+function joined(spans) {
+  const all = [];
+  for (const { key, end } of spans) {
+    const last = all.at(-1);
+    const overlaps = last && (last.end === null || compare(key, last.end) < 0);
+    if (!overlaps) all.push({ key, end });
+    else if (last.end !== null && (end === null || compare(end, last.end) > 0)) last.end = end;
+  }
+  return all;
 }
 
 // A point is a prefix or a single key. `part` is the span of its keys that the user may read, null if that is all.
@@ -105,7 +121,7 @@ function pointOf(prefix, { single = false, part = null } = {}) {
 
 // The keys of a point, as a span.
 export function spanOf({ prefix, single, part }) {
-  if (single) return { key: prefix, end: concat(prefix, ZERO) };
+  if (single) return spanOfKey(prefix);
   return part ?? spanOfPrefix(prefix);
 }
 
@@ -115,25 +131,25 @@ export function firstKey(point = startingPoints()[0] ?? EVERYTHING) {
   return key.length > 0 ? key : ZERO;
 }
 
-// In the order of their first keys; of equal ones the widest comes first.
-function widestFirst(one, other) {
-  const [a, b] = [spanOf(one), spanOf(other)];
-  const order = compare(a.key, b.key);
-  if (order !== 0 || (a.end === null && b.end === null)) return order;
-  return a.end === null ? -1 : b.end === null ? 1 : compare(b.end, a.end);
+// The keys with a prefix that the user may read, as a span: all of them, or the first part. All if there are none:
+// then it is the server that says why.
+export function readableSpan(prefix) {
+  const whole = spanOfPrefix(prefix);
+  const parts = startingPoints().map((point) => overlapOf(spanOf(point), whole));
+  return parts.find((part) => !isEmptySpan(part)) ?? whole;
 }
 
-// Prefixes that make up the range of a permission, or else a part of the level that has all its keys.
+// Prefixes that make up a span, or else a part of the level that has all its keys.
 function pointsOf({ key, end }) {
-  if (end === null) return [pointOf(key, { single: true })];
-  if (equal(end, endOfPrefix(key))) return [pointOf(key)];
-  if (isOpenEnd(end)) return [pointOf(NO_BYTES, { part: { key, end: null } })];
+  const part = { key, end };
+  if (equal(end ?? ZERO, endOfPrefix(key))) return [pointOf(key)];
+  if (end === null) return [pointOf(NO_BYTES, { part })];
+  if (equal(end, concat(key, ZERO))) return [pointOf(key, { single: true })];
   const last = key.length - 1;
   const areSiblings =
     key.length > 0 && key.length === end.length && equal(key.subarray(0, last), end.subarray(0, last));
   const number = end[last] - key[last];
-  if (!areSiblings || number > RANGE_PREFIXES_MAX)
-    return [pointOf(levelOf(key, end), { part: { key, end } })];
+  if (!areSiblings || number > RANGE_PREFIXES_MAX) return [pointOf(levelOf(key, end), { part })];
   return Array.from({ length: number }, (_, at) => {
     const prefix = key.slice();
     prefix[last] += at;

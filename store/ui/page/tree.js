@@ -524,9 +524,8 @@ function takeTotal(node, { total_count = "0", total_at_least = false }) {
 // The name of a node as the tree shows it, and as text.
 function titleOf({ isRoot, part, shownName }) {
   if (isRoot && part) {
-    const bounds = [part.key, part.end].map((bound) => (bound ? shown(bound) : null));
     return {
-      name: el("span", { class: "name" }, bounds[0], " … ", bounds[1]),
+      name: el("span", { class: "name" }, shown(part.key), " … ", part.end ? shown(part.end) : "no end"),
       text: `keys from ${escaped(part.key)} ${part.end ? `up to, without, ${escaped(part.end)}` : "on"}`,
     };
   }

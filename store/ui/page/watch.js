@@ -3,12 +3,23 @@
 
 import { CallError, streamSocket } from "./api.js";
 import { go, link } from "./address.js";
-import { concat, equal, escaped, fromBase64, ofText, parseEscaped, rangeOfPrefix, shown } from "./bytes.js";
+import {
+  concat,
+  equal,
+  escaped,
+  fromBase64,
+  ofText,
+  parseEscaped,
+  rangeOf,
+  shown,
+  spanHolds,
+  spanOfPrefix,
+} from "./bytes.js";
 import { button, el, empty, fill, meter, notice, refill, row, table } from "./dom.js";
 import { counted, grouped, humanBytes, moment } from "./figures.js";
 import { HotPrefixes } from "./hot.js";
 import { noteRevision } from "./moments.js";
-import { firstKey, mayReadEverything } from "./session.js";
+import { readableSpan, startingPoints } from "./session.js";
 
 const ROWS_MAX = 300;
 const RENDER_EVERY = 250; // ms
@@ -21,6 +32,7 @@ export class WatchView {
   constructor(main) {
     this.abort = null;
     this.prefix = null; // of the watch that runs or is tried again, null if there is none
+    this.span = null; // its keys that the user may read
     this.shownPrefix = null; // of the rows
     this.next = null; // the revision to go on from
     this.retry = null; // timer
@@ -44,7 +56,7 @@ export class WatchView {
     this.events.querySelector("tbody").replaceWith(this.rows);
     this.start = empty(
       "No event yet",
-      "Start the watch, and every change below the prefix appears here as it is made. Without a prefix it is the whole store.",
+      "Start the watch, and every change below the prefix appears here as it is made. Without a prefix it is the whole store, or the first range of it that you may read.",
     );
     this.hotList = el("ol", { class: "bars", id: "hot" });
     this.hotNote = el(
@@ -93,7 +105,7 @@ export class WatchView {
   }
 
   async update(params) {
-    const prefix = params.prefix ?? this.prefix ?? (mayReadEverything() ? new Uint8Array(0) : firstKey());
+    const prefix = params.prefix ?? this.prefix ?? startingPoints()[0]?.prefix ?? new Uint8Array(0);
     this.input.value = escaped(prefix);
     if (params.prefix && !this.#isOf(prefix)) this.#begin(prefix);
   }
@@ -171,7 +183,8 @@ export class WatchView {
   async #run() {
     const abort = new AbortController();
     this.abort = abort;
-    const request = { ...rangeOfPrefix(this.prefix) };
+    this.span = readableSpan(this.prefix);
+    const request = rangeOf(this.span);
     if (this.next) request.start_revision = String(this.next);
     try {
       await streamSocket(
@@ -216,7 +229,10 @@ export class WatchView {
   #created(revision) {
     if (this.problem.querySelector(".bad")) fill(this.problem);
     this.next ??= revision + 1n;
-    this.state.textContent = `Watching since revision ${grouped(this.next)}.`;
+    const { key, end } = this.span;
+    const isAll = spanHolds(this.span, spanOfPrefix(this.prefix));
+    const part = isAll ? "" : ` from ${escaped(key)} ${end ? `up to, without, ${escaped(end)}` : "on"}`;
+    this.state.textContent = `Watching${part} since revision ${grouped(this.next)}.`;
   }
 
   #note({ type, kv }) {

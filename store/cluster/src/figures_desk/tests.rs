@@ -80,6 +80,30 @@ async fn a_member_that_left_a_question_open_is_not_waited_for_until_it_answers()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_member_that_answers_after_the_patience_is_not_waited_for_again() {
+    let (clock, desk) = desk();
+    let asked = Mutex::new(Vec::new());
+    let note = |_, message: &PeerMessage| {
+        lock(&asked).push(number_of(message));
+        true
+    };
+    let began = tokio::time::Instant::now();
+    for (round, figures) in [(1, "first"), (2, "second")] {
+        desk.ask(&[2], note, PATIENCE).await;
+        clock.advance(PATIENCE + Duration::from_millis(1));
+        let number = *lock(&asked).last().unwrap();
+        desk.answered(2, number, figures.into());
+        assert_eq!(began.elapsed(), PATIENCE, "round {round}");
+    }
+    let told = desk.ask(&[2], note, PATIENCE).await;
+    assert_eq!(told[&2].figures, "second", "the answer to the look before");
+    let number = *lock(&asked).last().unwrap();
+    desk.answered(2, number, "in time".into());
+    desk.ask(&[2], note, PATIENCE).await;
+    assert_eq!(began.elapsed(), 2 * PATIENCE, "it was in time again");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_unreachable_member_is_not_waited_for() {
     let (_clock, desk) = desk();
     let began = tokio::time::Instant::now();
