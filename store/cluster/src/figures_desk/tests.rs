@@ -21,6 +21,14 @@ fn number_of(message: &PeerMessage) -> u64 {
     }
 }
 
+/// A `send` that notes the numbers of the questions, and to which no member answers.
+fn noting(numbers: &Mutex<Vec<u64>>) -> impl Fn(u64, &PeerMessage) -> bool + Copy {
+    move |_, message| {
+        lock(numbers).push(number_of(message));
+        true
+    }
+}
+
 /// Asks `members` with a `send` that has the members of `prompt` answer at once with `text`.
 async fn ask(
     desk: &FiguresDesk,
@@ -83,10 +91,7 @@ async fn a_member_that_left_a_question_open_is_not_waited_for_until_it_answers()
 async fn a_member_that_answers_after_the_patience_is_not_waited_for_again() {
     let (clock, desk) = desk();
     let asked = Mutex::new(Vec::new());
-    let note = |_, message: &PeerMessage| {
-        lock(&asked).push(number_of(message));
-        true
-    };
+    let note = noting(&asked);
     let began = tokio::time::Instant::now();
     for (round, figures) in [(1, "first"), (2, "second")] {
         desk.ask(&[2], note, PATIENCE).await;
@@ -134,10 +139,7 @@ async fn a_late_answer_wakes_the_call_that_waits_for_it() {
 async fn answers_that_are_old_unasked_for_or_too_large_are_dropped() {
     let (_clock, desk) = desk();
     let numbers = Mutex::new(Vec::new());
-    let note = |_, message: &PeerMessage| {
-        lock(&numbers).push(number_of(message));
-        true
-    };
+    let note = noting(&numbers);
     for _ in 0..2 {
         desk.ask(&[2], note, Duration::ZERO).await;
     }
