@@ -31,5 +31,5 @@ pub(crate) use output::{
 pub(crate) use password::{Secret, ask_new, from_stdin};
 pub(crate) use quoted::{printable, quoted, unquoted};
 pub(crate) use session::LeaseSession;
-pub(crate) use tls::TlsArguments;
+pub(crate) use tls::{FlagNames, TlsArguments};
 pub(crate) use turn::{Turn, first_of};

@@ -7,6 +7,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
+use ::tls::DialFlags;
 use etcd_api::Error as Refusal;
 use etcd_api::etcdserverpb::AuthenticateRequest;
 use etcd_api::etcdserverpb::auth_client::AuthClient;
@@ -24,6 +25,7 @@ use tonic::{Code, Request, Response, Status};
 use super::endpoints::{ConnectionArguments, Endpoints};
 use super::login::Login;
 use super::loss::{ALERT, Loss};
+use super::tls::FlagNames;
 use crate::failure::Failure;
 
 const HTTPS: &str = "https://";
@@ -38,6 +40,7 @@ pub(crate) struct Connection {
     endpoint: String,
     timeout: Duration,
     login: Option<Rc<Login>>,
+    flags: FlagNames,
     /// Sent with each call. `None` without a user, and while the server does not check users.
     token: RefCell<Option<MetadataValue<Ascii>>>,
 }
@@ -55,6 +58,7 @@ impl Connection {
         endpoint: String,
         timeout: Duration,
         login: Option<Rc<Login>>,
+        flags: FlagNames,
     ) -> Connection {
         Connection {
             channel,
@@ -62,6 +66,7 @@ impl Connection {
             endpoint,
             timeout,
             login,
+            flags,
             token: RefCell::new(None),
         }
     }
@@ -236,7 +241,7 @@ impl Connection {
             _ if status.source().is_some() => {
                 let endpoint = &self.endpoint;
                 let cause = self.loss.alert().unwrap_or_else(|| why(status));
-                let remedy = lost_remedy(endpoint, &cause);
+                let remedy = lost_remedy(endpoint, &cause, &self.flags);
                 Failure::failed(
                     format_args!("lost the connection to {endpoint}: {cause}"),
                     remedy,
@@ -249,8 +254,10 @@ impl Connection {
             _ if status.message() == Refusal::UserEmpty.message() && self.login.is_none() => {
                 Failure::failed(
                     status.message(),
-                    "The server checks users: name yours with --user NAME[:PASSWORD] (or \
-                     ETCDCTL_USER).",
+                    format_args!(
+                        "The server checks users: name yours with {}.",
+                        self.flags.user
+                    ),
                 )
             }
             _ => Failure::failed(status.message(), ""),
@@ -299,21 +306,32 @@ pub(crate) fn why(error: &(dyn Error + 'static)) -> String {
 
 /// The remedy for a connection that broke; may be empty. In TLS 1.3 a server refuses a certificate, or
 /// that there is none, after the connection was made.
-fn lost_remedy(endpoint: &str, cause: &str) -> &'static str {
+fn lost_remedy(endpoint: &str, cause: &str, flags: &FlagNames) -> String {
+    let DialFlags {
+        trusted,
+        certificate,
+        key,
+    } = flags.tls;
     if cause.starts_with(ALERT) {
-        "The server asks for a certificate that it accepts: name yours with --cert and --key."
+        format!(
+            "The server asks for a certificate that it accepts: name yours with {certificate} \
+             and {key}."
+        )
     } else if !endpoint.starts_with(HTTPS) {
-        "If the server speaks TLS, write https:// in its URL and name its authority with --cacert."
+        format!(
+            "If the server speaks TLS, write https:// in its URL and name its authority with \
+             {trusted}."
+        )
     } else {
-        ""
+        String::new()
     }
 }
 
 /// The remedy if TLS is the reason why no connection was made, as a sentence.
-pub(super) fn tls_remedy(error: &(dyn Error + 'static)) -> Option<String> {
+pub(super) fn tls_remedy(error: &(dyn Error + 'static), flags: &FlagNames) -> Option<String> {
     let system = error.downcast_ref::<io::Error>();
-    let Some(remedy) = system.and_then(super::tls::remedy) else {
-        return tls_remedy(error.source()?);
+    let Some(remedy) = system.and_then(|error| super::tls::remedy(error, flags)) else {
+        return tls_remedy(error.source()?, flags);
     };
     let mut letters = remedy.chars();
     let first = letters.next()?.to_uppercase();

@@ -196,7 +196,7 @@ impl Endpoints {
                     return Ok(connection);
                 }
                 Err(error) => {
-                    remedies.extend(tls_remedy(&error));
+                    remedies.extend(tls_remedy(&error, &self.tls.flags()));
                     refusals.push(format!("{}: {}", endpoint.url, why(&error)));
                 }
             }
@@ -209,7 +209,8 @@ impl Endpoints {
         let connected = self.dial(endpoint).await;
         let connection = connected.map_err(|error| {
             let refusal = format!("{}: {}", endpoint.url, why(&error));
-            unreachable(&[refusal], tls_remedy(&error).into_iter().collect())
+            let remedy = tls_remedy(&error, &self.tls.flags());
+            unreachable(&[refusal], remedy.into_iter().collect())
         })?;
         connection.prove_user().await?;
         Ok(connection)
@@ -232,6 +233,7 @@ impl Endpoints {
             url,
             self.answer_time_max,
             login,
+            self.tls.flags(),
         ))
     }
 

@@ -79,6 +79,14 @@ macro_rules! other_cluster_flags {
                     self.cert,
                     self.key,
                     self.insecure_transport,
+                    crate::client::FlagNames {
+                        tls: ::tls::DialFlags {
+                            trusted: concat!("--", $prefix, "-cacert"),
+                            certificate: concat!("--", $prefix, "-cert"),
+                            key: concat!("--", $prefix, "-key"),
+                        },
+                        user: concat!("--", $prefix, "-user NAME[:PASSWORD]"),
+                    },
                 );
                 let user = crate::client::UserArguments::of(self.user, self.password);
                 crate::client::Endpoints::new(beside.for_other(urls, tls, user))

@@ -16,11 +16,21 @@ use tower::service_fn;
 use super::loss::{Loss, Recorded};
 use crate::failure::Failure;
 
-/// The flags below, for remedies.
-const FLAGS: DialFlags = DialFlags {
-    trusted: "--cacert",
-    certificate: "--cert",
-    key: "--key",
+/// Names of the flags of a connection, for remedies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlagNames {
+    pub(crate) tls: DialFlags,
+    /// How the user is named.
+    pub(crate) user: &'static str,
+}
+
+const FLAGS: FlagNames = FlagNames {
+    tls: DialFlags {
+        trusted: "--cacert",
+        certificate: "--cert",
+        key: "--key",
+    },
+    user: "--user NAME[:PASSWORD] (or ETCDCTL_USER)",
 };
 
 /// Flags about TLS.
@@ -91,15 +101,18 @@ pub(crate) struct TlsArguments {
         help_heading = "Connection"
     )]
     insecure_transport: bool,
+    #[arg(skip = FLAGS)]
+    flags: FlagNames,
 }
 
 impl TlsArguments {
-    /// Arguments from other flags of a verb, with the same meaning.
+    /// Arguments from other flags of a verb, with these names and the same meaning.
     pub(crate) fn of(
         cacert: Option<PathBuf>,
         cert: Option<PathBuf>,
         key: Option<PathBuf>,
         insecure_transport: bool,
+        flags: FlagNames,
     ) -> TlsArguments {
         TlsArguments {
             cacert,
@@ -107,7 +120,12 @@ impl TlsArguments {
             key,
             insecure_skip_tls_verify: false,
             insecure_transport,
+            flags,
         }
+    }
+
+    pub(super) fn flags(&self) -> FlagNames {
+        self.flags
     }
 
     /// Scheme of an endpoint that is written without one, as in etcdctl.
@@ -120,23 +138,30 @@ impl TlsArguments {
     }
 
     fn settings(&self) -> Result<Settings, Failure> {
-        let file = |option, path: &Option<PathBuf>| {
-            let path = path.clone();
+        let DialFlags {
+            trusted,
+            certificate,
+            key,
+        } = self.flags.tls;
+        let file = |flag: &'static str, path: &Option<PathBuf>| {
+            let (option, path) = (flag.trim_start_matches('-'), path.clone());
             path.map(|path| NamedFile { option, path })
         };
-        let pair = match (file("cert", &self.cert), file("key", &self.key)) {
+        let pair = match (file(certificate, &self.cert), file(key, &self.key)) {
             (None, None) => None,
             (Some(certificate), Some(key)) => Some(Pair { certificate, key }),
             _ => {
                 return Err(Failure::wrong_use(
-                    "--cert and --key belong together, and one of them is missing",
+                    format_args!(
+                        "{certificate} and {key} belong together, and one of them is missing"
+                    ),
                     "Name the certificate and its private key, or neither.",
                 ));
             }
         };
         Ok(Settings {
             pair,
-            trusted: file("cacert", &self.cacert),
+            trusted: file(trusted, &self.cacert),
             verifies_nothing: self.insecure_skip_tls_verify,
             ..Settings::default()
         })
@@ -193,8 +218,8 @@ impl Secure {
 }
 
 /// The remedy if TLS is the reason why there is no connection.
-pub(crate) fn remedy(error: &io::Error) -> Option<String> {
-    ::tls::dial_remedy(error, &FLAGS)
+pub(crate) fn remedy(error: &io::Error, flags: &FlagNames) -> Option<String> {
+    ::tls::dial_remedy(error, &flags.tls)
 }
 
 async fn dial(connector: Arc<Connector>, uri: Uri, loss: Loss) -> io::Result<TokioIo<Recorded>> {

@@ -44,6 +44,26 @@ fn clients_that_cannot_trust_the_server_say_why() {
 }
 
 #[test]
+fn remedies_for_a_second_cluster_name_its_flags() {
+    let certificates = Certificates::new();
+    let server = Server::secure(&certificates, &[]);
+    let source = format!("https://{}", server.member.client_address());
+    let follow = |flag| server.fails(&certificates, &["follow", &source, CA, flag]);
+    let error = follow("--source-insecure-transport");
+    assert!(error.contains("with --source-cacert."), "{error}");
+    let error = follow("--source-cert=@/server.pem");
+    assert!(
+        error.contains("--source-cert and --source-key belong together"),
+        "{error}"
+    );
+    let error = follow("--source-cacert=@/none.pem");
+    assert!(
+        error.contains("source-cacert") && error.contains("none.pem"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_server_for_another_name_is_refused() {
     let certificates = Certificates::new();
     certificates.issue("server", &Request::new("server", &["example.org"]));
