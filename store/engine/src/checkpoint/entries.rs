@@ -6,6 +6,7 @@ use crate::format::u64_at;
 use crate::trees::OF_VERSIONS;
 use ordered_index::IndexEntry;
 use std::io;
+use std::ops::Bound;
 
 /// Bytes of the tree's number at the start of a block.
 const TREE_BYTES: usize = 8;
@@ -15,8 +16,8 @@ const TREE_BYTES: usize = 8;
 pub(crate) struct EntriesWriter {
     /// The number of the tree, and the entries.
     payload: Vec<u8>,
-    /// The key that was pushed last.
-    pub(super) last: Vec<u8>,
+    /// The key that was pushed last; `None` before the first, which may be empty.
+    last: Option<Vec<u8>>,
 }
 
 impl EntriesWriter {
@@ -24,8 +25,14 @@ impl EntriesWriter {
         let payload = (tree as u64).to_le_bytes().to_vec();
         EntriesWriter {
             payload,
-            last: Vec::new(),
+            last: None,
         }
+    }
+
+    /// Where the entries go on that were not pushed yet.
+    pub(super) fn rest(&self) -> Bound<&[u8]> {
+        let last = self.last.as_deref();
+        last.map_or(Bound::Unbounded, Bound::Excluded)
     }
 
     /// Whether the entries fill a block.
@@ -34,17 +41,19 @@ impl EntriesWriter {
     }
 
     pub(crate) fn push(&mut self, key: &[u8], entry: IndexEntry) {
-        let shared = match self.is_empty() {
+        let is_first_in_block = self.is_empty();
+        let last = self.last.get_or_insert_default();
+        let shared = match is_first_in_block {
             true => 0,
-            false => shared_bytes(&self.last, key),
+            false => shared_bytes(last, key),
         };
         put_varint(&mut self.payload, shared as u64);
         put_varint(&mut self.payload, (key.len() - shared) as u64);
         self.payload.extend(&key[shared..]);
         self.payload.extend(entry.value.to_le_bytes());
         self.payload.extend(entry.stamp.to_le_bytes());
-        self.last.clear();
-        self.last.extend(key);
+        last.clear();
+        last.extend(key);
     }
 
     pub(crate) fn flush(&mut self, blocks: &mut BlockWriter) -> io::Result<()> {

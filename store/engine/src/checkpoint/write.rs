@@ -195,9 +195,7 @@ impl Job {
         foot: &mut Foot,
     ) -> io::Result<bool> {
         let trees = self.parts.records.index.reader.pin();
-        // No key is empty, so this is before the first one as well.
-        let start = Bound::Excluded(&entries.last[..]);
-        let mut cursor = trees.cursor(tree, start, Bound::Unbounded);
+        let mut cursor = trees.cursor(tree, entries.rest(), Bound::Unbounded);
         for _ in 0..SLICE_ENTRIES {
             let Some((key, entry)) = cursor.next() else {
                 return Ok(true);

@@ -68,6 +68,20 @@ fn a_checkpoint_is_due_when_the_log_has_grown_by_as_much_as_the_last_one_took() 
 }
 
 /// A store with checkpoints that are not due in this test.
+#[test]
+fn a_checkpoint_holds_the_empty_key() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    for writes in [&[put("", "1")][..], &[put("", "2"), put("a", "1")]] {
+        store.write(writes).unwrap();
+    }
+    store.checkpoint().unwrap();
+    store.check_all();
+    let mut store = store.reopen(&disk);
+    store.check_all();
+    assert_eq!(store.engine.snapshot().keys(), 2);
+}
+
 fn open_with_rare_checkpoints(disk: &SimulatedDisk) -> Store {
     let options = Options {
         log: engine::LogOptions {
