@@ -1,6 +1,6 @@
 // The cards of one member, and the tabs that choose it.
 
-import { el, empty, meter, moveBetweenTabs } from "./dom.js";
+import { el, empty, meter, tabList } from "./dom.js";
 import { bytes, grouped, hexId, humanAge, humanBytes, humanSeconds, known, milliseconds } from "./figures.js";
 import { fact } from "./keys.js";
 import { diskShare, flushTimes, nameOf, quotaShare, rateOf, takenBytes, unapplied } from "./looks.js";
@@ -67,15 +67,7 @@ function tabs(members, chosen, choose) {
       el("bdi", {}, nameOf(member)),
       member.is_self ? " (this server)" : null,
     );
-  return el(
-    "div",
-    { class: "key-bar" },
-    el(
-      "div",
-      { class: "tabs", role: "tablist", "aria-label": "Figures of a member", keydown: moveBetweenTabs },
-      members.map(tab),
-    ),
-  );
+  return el("div", { class: "key-bar" }, tabList("Figures of a member", members.map(tab)));
 }
 
 const noFigures = (member) =>

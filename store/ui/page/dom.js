@@ -41,8 +41,13 @@ export function button(text, attributes, action) {
   return el("button", { type: "button", ...attributes, click: action }, text);
 }
 
+// A row of tabs: elements of the role tab.
+export function tabList(label, tabs, className = "tabs") {
+  return el("div", { class: className, role: "tablist", "aria-label": label, keydown: moveBetweenTabs }, tabs);
+}
+
 // Arrow keys between tabs, as the pattern of tabs asks for.
-export function moveBetweenTabs(event) {
+function moveBetweenTabs(event) {
   const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   if (!step) return;
   const tabs = [...event.currentTarget.querySelectorAll("[role=tab]")];

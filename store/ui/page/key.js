@@ -4,7 +4,7 @@ import { CallError, range } from "./api.js";
 import { go, link } from "./address.js";
 import { escaped, fromBase64, shown, toBase64 } from "./bytes.js";
 import { confirm } from "./dialog.js";
-import { button, el, empty, failure, fill, moveBetweenTabs, notice, refill, toast } from "./dom.js";
+import { button, el, empty, failure, fill, notice, refill, tabList, toast } from "./dom.js";
 import { bytes, grouped, hexId, period } from "./figures.js";
 import { draftOf, Editor } from "./edit.js";
 import { HistoryView } from "./history.js";
@@ -230,12 +230,7 @@ export class KeyPane {
     return el(
       "div",
       { class: "key-bar" },
-      el(
-        "div",
-        { class: "tabs", role: "tablist", "aria-label": "Key", keydown: moveBetweenTabs },
-        tab("value", "Value"),
-        tab("history", "History"),
-      ),
+      tabList("Key", [tab("value", "Value"), tab("history", "History")]),
       el("div", { class: "actions" }, this.#actions()),
     );
   }

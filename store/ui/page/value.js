@@ -1,7 +1,7 @@
 // A value in each of its readings: text, JSON, YAML, hex, and the objects that Kubernetes stores.
 
 import { escaped, hexLines, isMostlyHidden, nodes, ofText, textOf, toHex } from "./bytes.js";
-import { button, el, fill, moveBetweenTabs, notice, toast } from "./dom.js";
+import { button, el, fill, notice, tabList, toast } from "./dom.js";
 import { saveFile } from "./file.js";
 import { counted, humanBytes } from "./figures.js";
 import { parseJson, writeJson } from "./json.js";
@@ -70,14 +70,8 @@ export class ValueView {
       "aria-label": "Value",
       class: "value",
     });
-    this.tabs = el(
-      "div",
-      {
-        class: "tabs small",
-        role: "tablist",
-        "aria-label": "Reading of the value",
-        keydown: moveBetweenTabs,
-      },
+    this.tabs = tabList(
+      "Reading of the value",
       this.readings.map(({ name, label }) =>
         el(
           "button",
@@ -94,6 +88,7 @@ export class ValueView {
           label,
         ),
       ),
+      "tabs small",
     );
     this.element = el(
       "div",
