@@ -12,7 +12,6 @@
 mod browser;
 
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use browser::{Browser, Tab};
@@ -21,9 +20,8 @@ use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_inkstone");
 
-/// Two browsers at a time: each is several processes.
-static TURNS: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
-static TESTS_BEGUN: AtomicUsize = AtomicUsize::new(0);
+/// One browser at a time: each is several processes.
+static TURN: Mutex<()> = Mutex::new(());
 
 struct Server {
     member: Member,
@@ -82,8 +80,7 @@ fn in_browser_at(member: &Member, address: &str, test: impl FnOnce(&mut Tab<'_>)
         eprintln!("SKIPPED: there is no Chromium on the path, nor in INKSTONE_BROWSER");
         return;
     };
-    let turn = &TURNS[TESTS_BEGUN.fetch_add(1, Ordering::Relaxed) % TURNS.len()];
-    let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut browser = Browser::start(&program);
     let mut tab = browser.open(&page_of(member, address));
     test(&mut tab);
