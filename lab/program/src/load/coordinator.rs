@@ -129,6 +129,7 @@ impl Watch<'_> {
         edges.ended();
         if self.plan.arrivals.is_some() {
             self.drain(from + measure_ns, measure_ns as f64 / 1e9, edges)?;
+            edges.wrote(self.write_counts());
         }
         Ok(steadiness)
     }

@@ -117,7 +117,10 @@ impl Edges for Accounts<'_> {
 
     fn wrote(&mut self, counts: WriteCounts) {
         self.wrote = counts;
-        self.space.look_after(counts);
+        // The writes of an open loop that are due in the measured part may end after it.
+        if self.after.is_none() {
+            self.space.look_after(counts);
+        }
     }
 
     fn progress(&mut self, stage: Stage, share: f64, rate: f64) -> Result<(), Failure> {

@@ -163,6 +163,8 @@ fn the_writes_of_all_rounds_of_a_search_are_verified() {
     });
     assert_eq!(run.outcome, Outcome::Measured, "{}", because(&run));
     assert!(!run.load.search.is_empty());
+    let measured = run.load.kinds[&Kind::Put].user_bytes_written;
+    assert!(measured > 0 && run.user_bytes_written >= measured);
     assert!(run.verification.is_good() && run.verification.keys_checked > 0);
 }
 
