@@ -30,8 +30,7 @@ pub enum Durability {
 impl Durability {
     /// Sets the options of a node that acknowledges at this point.
     pub fn apply_to(self, node: &mut NodeOptions) {
-        let durability = &mut node.replica.machine.engine.log.durability;
-        (*durability, node.flushing) = match self {
+        let (durability, flushing) = match self {
             Durability::Durable => (engine::Durability::Durable, None),
             Durability::MajorityMemory {
                 entries_max,
@@ -45,5 +44,7 @@ impl Durability {
             }
             Durability::Os => (engine::Durability::Os, None),
         };
+        node.replica.machine.engine.log.set_durability(durability);
+        node.flushing = flushing;
     }
 }

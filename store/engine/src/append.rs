@@ -9,7 +9,7 @@ use crate::entry::HARD_STATE_BYTES;
 use crate::format::KIND_HARD_STATE;
 use crate::log_view::LogView;
 use crate::parts::Parts;
-use crate::{Batch, Error, HardState, KeyChange};
+use crate::{Batch, Error, HardState};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,9 +29,10 @@ pub(crate) fn check(parts: &Parts, batch: &Batch, body: &Body) -> Result<(), Err
 
 /// Deletions do not count: the log itself says when no segment holds them.
 fn check_size(batch: &Batch, body: &Body, batch_bytes_max: u64) -> Result<(), Error> {
-    let deletions = batch.keys().filter(|key| key.tombstone);
-    let deleted_bytes: u64 = deletions.map(KeyChange::log_bytes).sum();
-    let batch_bytes = body.bytes().len() as u64 - deleted_bytes;
+    let batch_bytes = match batch.keys().any(|key| key.tombstone) {
+        true => bytes_without_deletions(batch, body),
+        false => body.bytes().len() as u64,
+    };
     if batch_bytes > batch_bytes_max {
         return Err(Error::TooLarge {
             batch_bytes,
@@ -39,6 +40,12 @@ fn check_size(batch: &Batch, body: &Body, batch_bytes_max: u64) -> Result<(), Er
         });
     }
     Ok(())
+}
+
+fn bytes_without_deletions(batch: &Batch, body: &Body) -> u64 {
+    let records = batch.changes.iter().zip(body.record_bytes());
+    let counted = records.filter(|(change, _)| !change.is_deletion());
+    counted.map(|(_, bytes)| bytes).sum()
 }
 
 fn check_room(parts: &Parts, batch: &Batch) -> Result<(), Error> {
@@ -96,7 +103,7 @@ impl LogView {
     ) -> Result<Appended, Error> {
         let mut appended = self.write(tag(batch), Some(body), state)?;
         // The hard state behind the entry's records is not part of the entry.
-        appended.positions.truncate(batch.changes.len());
+        appended.truncate(batch.changes.len());
         assert_eq!(
             appended.positions.len(),
             batch.changes.len(),

@@ -54,13 +54,13 @@ impl Index {
     pub(crate) fn apply(&mut self, accounting: &Accounting, batch: &Batch, appended: &Appended) {
         let (mut live, mut creations) = (accounting.live.lock(), accounting.creations.lock());
         if batch.changes.len() < bulk_deletion::KEYS_MIN {
-            for (change, position) in key_changes(batch, &appended.positions) {
-                if let Some(transition) = self.apply_key(&mut live, change, position) {
+            for (change, pointer) in key_changes(batch, appended) {
+                if let Some(transition) = self.apply_key(&mut live, change, pointer) {
                     creations.note(change.revision.main, &change.key, transition);
                 }
             }
         } else {
-            let changes: Vec<_> = key_changes(batch, &appended.positions).collect();
+            let changes: Vec<_> = key_changes(batch, appended).collect();
             self.apply_runs(&mut live, &mut creations, &changes);
         }
         drop((live, creations));
@@ -75,8 +75,8 @@ impl Index {
         appended: &Appended,
     ) {
         let mut live = accounting.live.lock();
-        for (change, position) in key_changes(batch, &appended.positions) {
-            let (key, version) = (&change.key[..], version_entry(change, position));
+        for (change, pointer) in key_changes(batch, appended) {
+            let (key, version) = (&change.key[..], version_entry(change, pointer));
             live.born(version.pointer);
             let before = if version.tombstone {
                 self.bury(&mut live, key, version);
@@ -120,12 +120,12 @@ impl Index {
     ) {
         let version = self.known_already(batch);
         let mut live = accounting.live.lock();
-        for (change, position) in key_changes(batch, &appended.positions) {
+        for (change, pointer) in key_changes(batch, appended) {
             let (key, main) = (&change.key, change.revision.main);
             if version.contains(&(&key[..], main)) {
                 self.drop_stale(&mut live, key, main);
             } else {
-                self.apply_key(&mut live, change, position);
+                self.apply_key(&mut live, change, pointer);
             }
         }
         drop(live);
@@ -153,9 +153,9 @@ impl Index {
         &mut self,
         live: &mut Live,
         change: &KeyChange,
-        position: Position,
+        pointer: RecordPointer,
     ) -> Option<Transition> {
-        let (key, version) = (&change.key[..], version_entry(change, position));
+        let (key, version) = (&change.key[..], version_entry(change, pointer));
         live.born(version.pointer);
         let before = if version.tombstone {
             self.insert_history(live, key, version);
@@ -294,24 +294,25 @@ impl Index {
 /// The changes of keys in a batch, and where they lie.
 fn key_changes<'b>(
     batch: &'b Batch,
-    positions: &'b [Position],
-) -> impl Iterator<Item = (&'b KeyChange, Position)> {
+    appended: &'b Appended,
+) -> impl Iterator<Item = (&'b KeyChange, RecordPointer)> {
     assert_eq!(
-        positions.len(),
+        appended.positions.len(),
         batch.changes.len(),
         "a change without a position"
     );
-    let both = batch.changes.iter().zip(positions);
-    both.filter_map(|(change, &position)| match change {
-        Change::Key(change) => Some((change, position)),
+    let places = appended.positions.iter().zip(appended.record_bytes());
+    let both = batch.changes.iter().zip(places);
+    both.filter_map(|(change, (&position, bytes))| match change {
+        Change::Key(change) => Some((change, RecordPointer::new(position, bytes))),
         Change::State { .. } => None,
     })
 }
 
-/// The index entry of a change with its record at `position`.
-pub(crate) fn version_entry(change: &KeyChange, position: Position) -> VersionEntry {
+/// The index entry of a change with its record at `pointer`.
+pub(crate) fn version_entry(change: &KeyChange, pointer: RecordPointer) -> VersionEntry {
     VersionEntry {
-        pointer: RecordPointer::new(position, change.log_bytes()),
+        pointer,
         main: change.revision.main,
         tombstone: change.tombstone,
     }

@@ -11,6 +11,16 @@ pub struct Revision {
     pub sub: i64,
 }
 
+/// How the key versions of a batch lie in the log (docs/formats/engine.md). Every reader takes
+/// both forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Headers {
+    /// 48 bytes for each version, as members of a cluster have them.
+    Long,
+    /// 7 bytes where a version allows it: the first of its key, or a deletion, without a lease.
+    Short,
+}
+
 /// A new version of a key, or its deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyChange {
@@ -65,6 +75,13 @@ pub enum Change {
         /// The caller's own bytes.
         payload: Bytes,
     },
+}
+
+impl Change {
+    /// Whether it deletes a key.
+    pub(crate) fn is_deletion(&self) -> bool {
+        matches!(self, Change::Key(key) if key.tombstone)
+    }
 }
 
 /// The effects of one log entry, applied together or not at all.

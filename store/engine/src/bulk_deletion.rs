@@ -8,10 +8,10 @@ use crate::KeyChange;
 use crate::apply::{Index, version_entry};
 use crate::creations::{Creations, Transition};
 use crate::live::Live;
+use crate::record_pointer::RecordPointer;
 use crate::trees::{CURRENT, HISTORY, VersionEntry};
 use crate::{hidden, history_key};
 use ordered_index::{Change, IndexEntry};
-use value_log::Position;
 
 /// Shorter batches, and shorter runs of deletions, are applied one by one.
 pub(crate) const KEYS_MIN: usize = 64;
@@ -25,7 +25,7 @@ impl Index {
         &mut self,
         live: &mut Live,
         creations: &mut Creations,
-        changes: &[(&KeyChange, Position)],
+        changes: &[(&KeyChange, RecordPointer)],
     ) {
         for run in changes.chunk_by(|(left, _), (right, _)| is_run(left, right)) {
             if run.len() >= KEYS_MIN {
@@ -34,8 +34,8 @@ impl Index {
                 }
                 continue;
             }
-            for &(change, position) in run {
-                if let Some(transition) = self.apply_key(live, change, position) {
+            for &(change, pointer) in run {
+                if let Some(transition) = self.apply_key(live, change, pointer) {
                     creations.note(change.revision.main, &change.key, transition);
                 }
             }
@@ -47,7 +47,7 @@ impl Index {
         &mut self,
         live: &mut Live,
         creations: &mut Creations,
-        run: &[(&KeyChange, Position)],
+        run: &[(&KeyChange, RecordPointer)],
     ) {
         let removals: Vec<Change<'_>> = run
             .iter()
@@ -58,8 +58,8 @@ impl Index {
             .collect();
         let before = self.writer.change_sorted(CURRENT, &removals);
         let mut past = Past::default();
-        for (&(change, position), before) in run.iter().zip(before) {
-            let deletion = version_entry(change, position);
+        for (&(change, pointer), before) in run.iter().zip(before) {
+            let deletion = version_entry(change, pointer);
             live.born(deletion.pointer);
             past.push(&change.key, deletion);
             let Some(before) = before.map(VersionEntry::from) else {

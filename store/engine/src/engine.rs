@@ -16,9 +16,9 @@ use crate::state_hash::StateHash;
 use crate::transfer::HoldNotice;
 use crate::versions::{HeldVersions, Versions};
 use crate::{
-    Applier, Batch, Entry, Error, HardState, Import, ImportNotice, KeyChange, Lineage, Options,
-    Recovered, Replayed, Snapshot, Status, Surveyor, UpkeepStatus, Version, append, count, entry,
-    recovery, trees,
+    Applier, Batch, Entry, Error, HardState, Headers, Import, ImportNotice, KeyChange, Lineage,
+    Options, Recovered, Replayed, Snapshot, Status, Surveyor, UpkeepStatus, Version, append, count,
+    entry, recovery, trees,
 };
 use bytes::Bytes;
 use environment::Disk;
@@ -58,7 +58,12 @@ impl Engine {
     /// Writes `batch` as one frame of the log. It is durable when
     /// [`Engine::on_durable`] says so, and visible when it is applied.
     pub fn append(&self, batch: &Batch) -> Result<Appended, Error> {
-        let body = batch.encode()?;
+        self.append_with(batch, Headers::Long)
+    }
+
+    /// [`Engine::append`] with headers of the other form.
+    pub fn append_with(&self, batch: &Batch, headers: Headers) -> Result<Appended, Error> {
+        let body = batch.encode_with(headers)?;
         if batch.changes.is_empty() {
             return Err(Error::InvalidBatch {
                 index: batch.index,

@@ -16,10 +16,9 @@
 //!
 //! Starting costs a search in the marks and at most 64 KiB of reading.
 
-use crate::format::KIND_KEY;
 use crate::parts::Parts;
 use crate::read::Records;
-use crate::record::unreadable;
+use crate::record::{is_key_version, unreadable};
 use crate::versions::{self, Places};
 use crate::{Error, KeyChange};
 use std::collections::VecDeque;
@@ -230,7 +229,7 @@ impl Iterator for History {
 fn changes_of(group: &GroupBuffer) -> Result<VecDeque<Changes>, Error> {
     let mut found: VecDeque<Changes> = VecDeque::new();
     for (position, kind, payload) in &group.records {
-        if *kind != KIND_KEY {
+        if !is_key_version(*kind) {
             continue;
         }
         let stored =

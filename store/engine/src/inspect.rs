@@ -7,7 +7,8 @@ use std::path::Path;
 use bytes::Bytes;
 use environment::Disk;
 
-use crate::format::{KIND_HARD_STATE, KIND_KEY, KIND_STATE, STATE_HEADER_BYTES};
+use crate::format::{KIND_HARD_STATE, KIND_STATE, STATE_HEADER_BYTES};
+use crate::record::is_key_version;
 use crate::{HardState, KeyChange, whole_log};
 
 pub use checkpoint::{
@@ -39,7 +40,7 @@ pub fn check_log_is_whole(disk: &dyn Disk, directory: &Path) -> Result<(), Strin
 /// Reads a record's payload.
 pub fn contents(kind: u8, payload: &Bytes) -> Contents {
     match kind {
-        KIND_KEY => {
+        _ if is_key_version(kind) => {
             KeyChange::decode(kind, payload).map_or_else(Contents::Unreadable, Contents::Key)
         }
         KIND_STATE if payload.len() >= STATE_HEADER_BYTES => Contents::State {

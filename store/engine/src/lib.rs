@@ -120,6 +120,7 @@ mod revision_marks;
 mod runs;
 mod salvage;
 mod scrub;
+mod short_key;
 mod side;
 mod snapshot;
 mod state_hash;
@@ -132,7 +133,7 @@ mod versions;
 mod whole_log;
 
 pub use applier::Applier;
-pub use batch::{Batch, Change, KeyChange, Lineage, Replayed, Revision};
+pub use batch::{Batch, Change, Headers, KeyChange, Lineage, Replayed, Revision};
 pub use damage::DamagedVersion;
 pub use engine::{Engine, Notice};
 pub use entry::{Entry, HardState, Unapplied};

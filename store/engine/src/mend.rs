@@ -4,9 +4,10 @@ use crate::damage::DamagedVersion;
 use crate::format::{KEY_HEADER_BYTES, KIND_KEY, KeyHeader};
 use crate::read::Records;
 use crate::record_pointer::{RecordPointer, padding};
+use crate::short_key::KIND_SHORT_KEY;
 use crate::trees::VersionEntry;
 use crate::versions::VersionSize;
-use crate::{Error, KeyChange, salvage, trees};
+use crate::{Error, KeyChange, salvage, short_key, trees};
 use bytes::Bytes;
 use value_log::{Log, Record, Suspect};
 
@@ -81,17 +82,24 @@ impl Records {
         Ok(mended)
     }
 
+    /// Writes a long payload, with the header that the record at `pointer` has room for.
     fn write_again(&self, pointer: RecordPointer, payload: &[u8]) -> Result<bool, Error> {
+        let has_room = |bytes: usize| Log::record_bytes(bytes) as u64 == pointer.record_bytes();
         let zeros = vec![0; padding(payload.len())];
-        let record = Record {
-            kind: KIND_KEY,
-            parts: &[payload, &zeros],
-        };
-        let whole = Log::record_bytes(payload.len() + zeros.len());
-        if whole as u64 != pointer.record_bytes() {
+        let log = &self.log_view.log;
+        let mended = if has_room(payload.len() + zeros.len()) {
+            let parts: &[&[u8]] = &[payload, &zeros];
+            let kind = KIND_KEY;
+            log.mend(pointer.position(), &Record { kind, parts })?
+        } else if let Some((short, kv)) = short_key::of_long(payload)
+            && has_room(short.len() + kv.len())
+        {
+            let parts: &[&[u8]] = &[&short, kv];
+            let kind = KIND_SHORT_KEY;
+            log.mend(pointer.position(), &Record { kind, parts })?
+        } else {
             return Ok(false);
-        }
-        let mended = self.log_view.log.mend(pointer.position(), &record)?;
+        };
         self.damage.spoiled.lock().remove(&pointer.segment());
         Ok(mended)
     }

@@ -6,7 +6,7 @@
 //! place means try there; no place, compacted; the same place, real damage.
 
 use crate::damage::Damage;
-use crate::format::{KEY_HEADER_BYTES, KeyHeader};
+use crate::format::KeyHeader;
 use crate::lifecycle::Lifecycle;
 use crate::log_view::LogView;
 use crate::published::Published;
@@ -111,7 +111,7 @@ impl Records {
             .map_err(|error| self.of_version(error, key, main))
     }
 
-    /// Header and kv of the version that was at `pointer`; `find` looks it up
+    /// Header (the long one) and kv of the version that was at `pointer`; `find` looks it up
     /// again.
     pub(crate) fn record(
         &self,
@@ -121,7 +121,7 @@ impl Records {
     ) -> Result<Bytes, Error> {
         let read = |pointer| self.record_at(pointer, main);
         let (payload, stored) = self.follow(pointer, main, find, read)?;
-        Ok(payload.slice(..KEY_HEADER_BYTES + stored.kv.len()))
+        Ok(record::with_long_header(payload, &stored))
     }
 
     /// Reads the version that was at `pointer`, wherever it is by now.

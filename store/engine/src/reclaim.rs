@@ -21,11 +21,11 @@
 use crate::Error;
 use crate::apply::Index;
 use crate::directory;
-use crate::format::KIND_KEY;
 use crate::history_key;
 use crate::live::{Live, SegmentLife};
 use crate::parts::Parts;
 use crate::read::Records;
+use crate::record::is_key_version;
 use crate::record_pointer::RecordPointer;
 use crate::trees::{CURRENT, HISTORY, OF_VERSIONS, VersionEntry};
 use ordered_index::{IndexEntry, Writer};
@@ -362,9 +362,10 @@ impl Copy<'_> {
             Ok(record) => record,
             Err(error) => return self.pass_over(version, error.into()),
         };
-        assert_eq!(record.kind, KIND_KEY, "the index points at a key version");
+        let kind = record.kind;
+        assert!(is_key_version(kind), "the index points at a key version");
         let position = self.relocation.append(Record {
-            kind: KIND_KEY,
+            kind,
             parts: &[&record.payload],
         })?;
         let new = VersionEntry {

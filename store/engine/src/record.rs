@@ -2,7 +2,8 @@
 
 use crate::format::{KEY_HEADER_BYTES, KIND_KEY, KIND_STATE, KeyHeader, STATE_HEADER_BYTES};
 use crate::record_pointer::padding;
-use crate::{Batch, Change, Error, KeyChange, Lineage, Revision};
+use crate::short_key::{self, KIND_SHORT_KEY, SHORT_HEADER_BYTES};
+use crate::{Batch, Change, Error, Headers, KeyChange, Lineage, Revision};
 use bytes::Bytes;
 use value_log::{Body, BodyBuilder, Log, Position, Record};
 
@@ -13,6 +14,11 @@ impl Batch {
     /// Encodes its records, as they lie in the log of every member. Fails for a malformed
     /// batch; one without changes is an entry too.
     pub fn encode(&self) -> Result<Body, Error> {
+        self.encode_with(Headers::Long)
+    }
+
+    /// [`Batch::encode`] with headers of the other form.
+    pub fn encode_with(&self, headers: Headers) -> Result<Body, Error> {
         let invalid = |what: String| Error::InvalidBatch {
             index: self.index,
             what,
@@ -21,13 +27,17 @@ impl Batch {
         let bytes: u64 = self.changes.iter().map(log_bytes).sum();
         let mut body = BodyBuilder::with_capacity(bytes as usize);
         for change in &self.changes {
-            push(&mut body, change).map_err(invalid)?;
+            push(&mut body, change, headers).map_err(invalid)?;
         }
         let body = body.finish();
-        assert_eq!(
-            body.bytes().len() as u64,
-            bytes,
-            "changes are as long as they say"
+        let body_bytes = body.bytes().len() as u64;
+        let as_long_as_they_say = match headers {
+            Headers::Long => body_bytes == bytes,
+            Headers::Short => body_bytes <= bytes,
+        };
+        assert!(
+            as_long_as_they_say,
+            "changes of {bytes} bytes take {body_bytes}"
         );
         Ok(body)
     }
@@ -58,16 +68,9 @@ impl Batch {
     }
 }
 
-fn push(body: &mut BodyBuilder, change: &Change) -> Result<(), String> {
+fn push(body: &mut BodyBuilder, change: &Change, headers: Headers) -> Result<(), String> {
     match change {
-        Change::Key(key) => {
-            let header = &header_of(key)?.encode();
-            let zeros = &ZEROS[..padding(header.len() + key.kv.len())];
-            body.push(&Record {
-                kind: KIND_KEY,
-                parts: &[header, &key.kv, zeros],
-            });
-        }
+        Change::Key(key) => push_key(body, key, headers)?,
         Change::State { kind, payload } => {
             let header: &[u8; STATE_HEADER_BYTES] = &[*kind, 0, 0, 0, 0, 0, 0, 0];
             body.push(&Record {
@@ -76,6 +79,26 @@ fn push(body: &mut BodyBuilder, change: &Change) -> Result<(), String> {
             });
         }
     }
+    Ok(())
+}
+
+fn push_key(body: &mut BodyBuilder, key: &KeyChange, headers: Headers) -> Result<(), String> {
+    let header = header_of(key)?;
+    if headers == Headers::Short
+        && let Some(short) = short_key::encode(&header, &key.kv)
+    {
+        body.push(&Record {
+            kind: KIND_SHORT_KEY,
+            parts: &[&short, &key.kv],
+        });
+        return Ok(());
+    }
+    let header = &header.encode();
+    let zeros = &ZEROS[..padding(header.len() + key.kv.len())];
+    body.push(&Record {
+        kind: KIND_KEY,
+        parts: &[header, &key.kv, zeros],
+    });
     Ok(())
 }
 
@@ -89,7 +112,8 @@ fn log_bytes(change: &Change) -> u64 {
 }
 
 impl KeyChange {
-    /// Bytes that it takes in the log, to the byte.
+    /// Bytes that it takes in the log with a long header, to the byte. A short one makes it
+    /// shorter.
     pub fn log_bytes(&self) -> u64 {
         KeyChange::log_bytes_of(self.kv.len())
     }
@@ -103,7 +127,8 @@ impl KeyChange {
     /// Reads a record's payload; key and value share its bytes.
     pub(crate) fn decode(kind: u8, payload: &Bytes) -> Result<KeyChange, &'static str> {
         let header = header_in(kind, payload)?;
-        let kv = payload.slice(KEY_HEADER_BYTES..KEY_HEADER_BYTES + header.kv_bytes as usize);
+        let kv_start = header_bytes(kind);
+        let kv = payload.slice(kv_start..kv_start + header.kv_bytes as usize);
         let key_start = usize::from(header.key_offset);
         Ok(KeyChange {
             revision: Revision {
@@ -130,10 +155,35 @@ impl From<KeyHeader> for Lineage {
     }
 }
 
+/// Whether records of this kind are key versions.
+pub(crate) fn is_key_version(kind: u8) -> bool {
+    kind == KIND_KEY || kind == KIND_SHORT_KEY
+}
+
+/// Bytes before the kv in a key version of this kind.
+fn header_bytes(kind: u8) -> usize {
+    match kind {
+        KIND_SHORT_KEY => SHORT_HEADER_BYTES,
+        _ => KEY_HEADER_BYTES,
+    }
+}
+
+/// Long header and kv of a version, without zeros; shares the memory of its `payload` where
+/// that has them.
+pub(crate) fn with_long_header(payload: Bytes, stored: &KeyChange) -> Bytes {
+    let long_bytes = KEY_HEADER_BYTES + stored.kv.len();
+    if payload.len() >= long_bytes {
+        return payload.slice(..long_bytes);
+    }
+    let header = header_of(stored).expect("a version that was stored can be stored");
+    [&header.encode()[..], &stored.kv].concat().into()
+}
+
 /// The header that a key version's payload begins with.
 pub(crate) fn header_in(kind: u8, payload: &[u8]) -> Result<KeyHeader, &'static str> {
     match kind {
         KIND_KEY => KeyHeader::decode(payload),
+        KIND_SHORT_KEY => short_key::decode(payload),
         _ => Err("not a key version"),
     }
 }
@@ -185,7 +235,14 @@ pub(crate) fn decode_changes(body: &Body) -> Result<Vec<Change>, (usize, &'stati
 fn decode_change(kind: u8, payload: Bytes) -> Result<Change, &'static str> {
     match kind {
         KIND_STATE => decode_state(payload),
-        _ => KeyChange::decode(kind, &payload).map(Change::Key),
+        _ => {
+            let change = KeyChange::decode(kind, &payload)?;
+            let bytes = header_bytes(kind) + change.kv.len();
+            if payload.len() != bytes + padding(bytes) {
+                return Err("longer than its kv and the zeros behind it");
+            }
+            Ok(Change::Key(change))
+        }
     }
 }
 
@@ -251,7 +308,7 @@ mod tests {
         let header = header_of(&change).unwrap();
         assert_eq!(header.key_offset, 2);
         let header = header.encode();
-        let parts: [&[u8]; 3] = [&header, &change.kv, &[0; 5]];
+        let parts: [&[u8]; 2] = [&header, &change.kv];
         let state: &[u8] = &[9, 0, 0, 0, 0, 0, 0, 0, 1, 2];
         let body = Body::encode(&[
             value_log::Record {
@@ -268,6 +325,46 @@ mod tests {
             payload: Bytes::from_static(&[1, 2]),
         };
         assert_eq!(decode_changes(&body).unwrap(), [Change::Key(change), state]);
+    }
+
+    #[test]
+    fn a_batch_comes_back_with_either_header_and_short_ones_where_they_fit() {
+        let second = change(b"second", encoded(b"second"));
+        let first = KeyChange {
+            created: 7,
+            version: 1,
+            lease: 0,
+            revision: Revision { main: 7, sub: 2 },
+            ..change(b"first", encoded(b"first"))
+        };
+        let batch = Batch {
+            term: 1,
+            index: 3,
+            changes: vec![Change::Key(second), Change::Key(first.clone())],
+        };
+        for (headers, kinds) in [
+            (Headers::Long, [KIND_KEY, KIND_KEY]),
+            (Headers::Short, [KIND_KEY, KIND_SHORT_KEY]),
+        ] {
+            let body = batch.encode_with(headers).unwrap();
+            let records: Vec<_> = body.records().collect();
+            assert_eq!([records[0].1, records[1].1], kinds);
+            let shown = with_long_header(records[1].2.clone(), &first);
+            let long = header_of(&first).unwrap().encode();
+            assert_eq!(shown, [&long[..], &first.kv].concat());
+            assert_eq!(Batch::decode(1, 3, &body).unwrap(), batch);
+        }
+    }
+
+    #[test]
+    fn a_record_longer_than_its_kv_is_refused() {
+        let change = change(b"name", encoded(b"name"));
+        let header = header_of(&change).unwrap().encode();
+        let body = Body::encode(&[value_log::Record {
+            kind: KIND_KEY,
+            parts: &[&header, &change.kv, &[0]],
+        }]);
+        assert!(decode_changes(&body).is_err());
     }
 
     #[test]

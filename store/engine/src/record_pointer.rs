@@ -69,6 +69,12 @@ pub(crate) fn padding(payload_bytes: usize) -> usize {
     (bytes_of(class_of(record_bytes)) - record_bytes) as usize
 }
 
+/// Whether the size class of a payload of this length is exact as it is.
+pub(crate) fn needs_no_padding(payload_bytes: usize) -> bool {
+    let record_bytes = Log::record_bytes(payload_bytes) as u64;
+    record_bytes <= FINE_BYTES_MAX || record_bytes.is_multiple_of(COARSE_BYTES)
+}
+
 fn class_of(record_bytes: u64) -> u64 {
     if record_bytes <= FINE_BYTES_MAX {
         record_bytes / FINE_BYTES

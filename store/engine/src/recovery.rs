@@ -377,10 +377,13 @@ impl<'a> Recovery<'a> {
         }
         let batch = Batch::decode(term, index, &body)?;
         let records = group.records.iter().take(batch.changes.len());
+        let positions: Vec<Position> = records.map(|record| record.0).collect();
+        let records_start = positions.first().map_or(0, |first| first.offset());
         let appended = Appended {
             sequence: group.sequence,
             start: group.start,
-            positions: records.map(|record| record.0).collect(),
+            positions,
+            end_offset: records_start + body.bytes().len() as u64,
         };
         self.unapplied.push_back(Unapplied {
             batch,

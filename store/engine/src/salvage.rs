@@ -10,13 +10,15 @@
 //! both copies of the numbers agree, and the damage is elsewhere, or a record that is
 //! rebuilt from one copy has the checksum that was written.
 //!
-//! Tombstones have no second copy.
+//! Tombstones have no second copy, nor have versions with a short header (`short_key.rs`): of
+//! these only the key is found, to name it.
 
 use crate::DamagedVersion;
 use crate::checkpoint::format;
 use crate::format::{KEY_HEADER_BYTES, KIND_KEY, KeyHeader};
 use crate::record::varint_bytes;
 use crate::record_pointer::padding;
+use crate::short_key::SHORT_HEADER_BYTES;
 use bytes::Bytes;
 use value_log::Suspect;
 
@@ -44,10 +46,14 @@ pub(crate) fn keys(suspect: &Suspect) -> Vec<Bytes> {
         let start = usize::from(header.key_offset);
         (start, header.key_bytes as usize)
     });
-    let mut at = 0;
-    let by_kv = take_bytes(kv, &mut at, 1);
-    let found = [by_header, by_kv].into_iter().flatten();
-    let keys = found.filter_map(|(start, bytes)| kv.get(start..)?.get(..bytes));
+    let by_kv = take_bytes(kv, &mut 0, 1);
+    let short_kv = left.get(SHORT_HEADER_BYTES..).unwrap_or_default();
+    let by_short_kv = take_bytes(short_kv, &mut 0, 1);
+    let found = [(kv, by_header), (kv, by_kv), (short_kv, by_short_kv)];
+    let keys = found.into_iter().filter_map(|(kv, place)| {
+        let (start, bytes) = place?;
+        kv.get(start..)?.get(..bytes)
+    });
     keys.map(Bytes::copy_from_slice).collect()
 }
 

@@ -11,7 +11,7 @@ use handoff::{CommitQueue, Mutex};
 
 use crate::Error;
 use crate::held::{Held, Hold};
-use crate::stamp::Inspector;
+use crate::stamp::{Format, Inspector};
 use crate::upkeep::Bell;
 use crate::writing::{Answer, Operation, Work};
 
@@ -41,7 +41,17 @@ impl Core {
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
         directory: &Path,
+        options: engine::Options,
+    ) -> Result<Core, Error> {
+        Core::open_or_make(disk, directory, options, Format::NEWEST)
+    }
+
+    /// Opens a map of any version, or makes one of this version.
+    pub(crate) fn open_or_make(
+        disk: Arc<dyn Disk>,
+        directory: &Path,
         mut options: engine::Options,
+        format_of_new: Format,
     ) -> Result<Core, Error> {
         // A map is compared with no other.
         options.state_hash = false;
@@ -58,16 +68,17 @@ impl Core {
             (Err(_), Some(what)) => return Err(foreign(what)),
             (opened, _) => opened?,
         };
-        let is_stamped = inspector.is_stamped(&recovered).map_err(foreign)?;
+        let format = inspector.format(&recovered).map_err(foreign)?;
         let held = Arc::new(Held::default());
         let mut work = Work::new(
             applier,
+            format.unwrap_or(format_of_new),
             &recovered,
             Arc::clone(&held),
             directory,
             batch_bytes_max,
         );
-        if !is_stamped {
+        if format.is_none() {
             work.stamp()?;
         }
         Ok(Core {

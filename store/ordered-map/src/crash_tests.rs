@@ -12,6 +12,7 @@ use environment::simulated::{Fault, Restart, SimulatedDisk};
 use crate::core::Core;
 use crate::pair;
 use crate::snapshot::read;
+use crate::stamp::Format;
 use crate::upkeep::Left;
 use crate::writing::{Edit, Operation};
 use crate::{Error, WriteBatch};
@@ -39,11 +40,16 @@ fn options(durability: Durability) -> Options {
 }
 
 fn open(disk: &SimulatedDisk, durability: Durability) -> Result<Core, Error> {
-    Core::open(
-        Arc::new(disk.clone()),
-        Path::new(DIRECTORY),
-        options(durability),
-    )
+    open_or_make(disk, durability, Format::NEWEST)
+}
+
+fn open_or_make(
+    disk: &SimulatedDisk,
+    durability: Durability,
+    format: Format,
+) -> Result<Core, Error> {
+    let (disk, options) = (Arc::new(disk.clone()), options(durability));
+    Core::open_or_make(disk, Path::new(DIRECTORY), options, format)
 }
 
 /// The writes of a run, and how far they were acknowledged.
@@ -61,6 +67,11 @@ struct Story {
 /// Opens the map twice and runs puts, deletions and batches, with some snapshots and with all due
 /// upkeep after each write.
 fn run(disk: &SimulatedDisk, durability: Durability) -> Story {
+    run_in(disk, durability, Format::NEWEST)
+}
+
+/// The same in a map that is made with this version of the format.
+fn run_in(disk: &SimulatedDisk, durability: Durability, format: Format) -> Story {
     let mut story = Story {
         after: vec![Pairs::new()],
         acknowledged: 0,
@@ -68,17 +79,18 @@ fn run(disk: &SimulatedDisk, durability: Durability) -> Story {
         closing_checkpoints: 0,
     };
     // The error that ends it is in the story by then.
-    let _ = (0..2).try_for_each(|life| run_once(disk, durability, life, &mut story));
+    let _ = (0..2).try_for_each(|life| run_once(disk, durability, format, life, &mut story));
     story
 }
 
 fn run_once(
     disk: &SimulatedDisk,
     durability: Durability,
+    format: Format,
     life: u64,
     story: &mut Story,
 ) -> Result<(), Error> {
-    let core = open(disk, durability)?;
+    let core = open_or_make(disk, durability, format)?;
     let mut random = Random::from_seed(life);
     let mut held = None;
     for round in 0..60 {
@@ -232,5 +244,18 @@ fn after_a_failed_flush_or_write_nothing_is_acknowledged() {
                 &what,
             );
         }
+    }
+}
+
+#[test]
+fn a_loss_of_power_at_any_io_of_a_map_of_the_first_format_takes_nothing() {
+    for io in 0..ios(Durability::Durable) {
+        let disk = SimulatedDisk::new(io);
+        disk.crash_at(io);
+        let story = run_in(&disk, Durability::Durable, Format::One);
+        disk.crash();
+        let what = format!("crash at I/O {io} of a map of version 1");
+        let disk = disk.restart(Restart::power_loss());
+        judge(&disk, Durability::Durable, &story, &what);
     }
 }

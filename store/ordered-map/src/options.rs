@@ -46,7 +46,7 @@ impl Options {
     /// loss of power.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Options {
-        self.engine.log.durability = durability;
+        self.engine.log.set_durability(durability);
         self
     }
 

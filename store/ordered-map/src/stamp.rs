@@ -5,26 +5,58 @@
 //! writes, so neither opens what the other wrote.
 
 use bytes::Bytes;
-use engine::{Batch, Change, HardState, Recovered, Replayed};
+use engine::{Batch, Change, HardState, Headers, Recovered, Replayed};
 
 /// Of state records. Those of members begin at 1.
 const KIND: u8 = b'm';
-/// What the record and the checkpoints say; the number is the version of the format.
-pub(crate) const STAMP: &[u8] = b"ordered-map 1";
-/// Of any version.
+/// What stamps of all versions begin with.
 const ANY_STAMP: &[u8] = b"ordered-map ";
 
 /// Of all entries: there are no elections here.
 pub(crate) const TERM: u64 = 1;
 
+/// Versions of the format of a map. It keeps the one that it was made with, so that the build that
+/// made it can always open it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    One,
+    /// Its key versions have short headers.
+    Two,
+}
+
+impl Format {
+    /// That of new maps.
+    pub(crate) const NEWEST: Format = Format::Two;
+
+    /// The record and the checkpoints say this.
+    pub(crate) fn stamp(self) -> &'static [u8] {
+        match self {
+            Format::One => b"ordered-map 1",
+            Format::Two => b"ordered-map 2",
+        }
+    }
+
+    pub(crate) fn headers(self) -> Headers {
+        match self {
+            Format::One => Headers::Long,
+            Format::Two => Headers::Short,
+        }
+    }
+
+    fn of_stamp(bytes: &[u8]) -> Option<Format> {
+        let known = [Format::One, Format::Two];
+        known.into_iter().find(|format| format.stamp() == bytes)
+    }
+}
+
 /// The entry that makes an empty log a map's.
-pub(crate) fn first_batch() -> Batch {
+pub(crate) fn first_batch(format: Format) -> Batch {
     Batch {
         term: TERM,
         index: 1,
         changes: vec![Change::State {
             kind: KIND,
-            payload: Bytes::from_static(STAMP),
+            payload: Bytes::from_static(format.stamp()),
         }],
     }
 }
@@ -42,7 +74,7 @@ pub(crate) fn hard_state() -> HardState {
 /// Looks at what an opening replays.
 #[derive(Debug, Default)]
 pub(crate) struct Inspector {
-    stamped: bool,
+    format: Option<Format>,
     foreign: Option<String>,
 }
 
@@ -66,13 +98,13 @@ impl Inspector {
         self.foreign.clone()
     }
 
-    /// Whether the directory that was opened is a map's already, and not a new one. An
+    /// The version of the map in the directory that was opened; `None` if it is a new one. An
     /// error says what it is else.
-    pub(crate) fn is_stamped(&self, recovered: &Recovered) -> Result<bool, String> {
-        if !self.stamped && recovered.hard_state != HardState::default() {
+    pub(crate) fn format(&self, recovered: &Recovered) -> Result<Option<Format>, String> {
+        if self.format.is_none() && recovered.hard_state != HardState::default() {
             return Err("it is a member's that waits for its first snapshot".into());
         }
-        Ok(self.stamped)
+        Ok(self.format)
     }
 
     fn see_change(&mut self, entry: u64, change: &Change) -> Result<(), String> {
@@ -85,19 +117,23 @@ impl Inspector {
                 "entry {entry} of its log has a record of kind {kind}, as crate inkstone and \
                  inkstone serve write them"
             )),
-            Change::Key(_) if self.stamped => Ok(()),
+            Change::Key(_) if self.format.is_some() => Ok(()),
             Change::Key(_) => Err(format!("entry {entry} of its log has keys and no stamp")),
         }
     }
 
     fn see_stamp(&mut self, bytes: &[u8]) -> Result<(), String> {
-        if bytes == STAMP {
-            self.stamped = true;
-            return Ok(());
+        if let Some(format) = Format::of_stamp(bytes) {
+            let before = self.format.replace(format);
+            return match before.is_none_or(|before| before == format) {
+                true => Ok(()),
+                false => Err("it says to be of two versions of an ordered map's format".into()),
+            };
         }
         match bytes.strip_prefix(ANY_STAMP) {
             Some(version) => Err(format!(
-                "its format is version {} of an ordered map's, and this program knows version 1",
+                "its format is version {} of an ordered map's, and this program knows versions 1 \
+                 and 2",
                 version.escape_ascii()
             )),
             None => Err("what it keeps beside keys is another program's".into()),
@@ -117,14 +153,30 @@ mod tests {
 
     #[test]
     fn a_newer_version_says_so() {
-        let said = said(&Replayed::Checkpoint(b"ordered-map 2"));
-        assert!(said.contains("version 2 "), "{said}");
+        let said = said(&Replayed::Checkpoint(b"ordered-map 3"));
+        assert!(said.contains("version 3 "), "{said}");
+    }
+
+    #[test]
+    fn a_directory_of_two_versions_is_refused() {
+        let mut inspector = Inspector::default();
+        inspector
+            .see(&Replayed::Checkpoint(b"ordered-map 1"))
+            .unwrap();
+        inspector
+            .see(&Replayed::Batch(&first_batch(Format::One)))
+            .unwrap();
+        inspector
+            .see(&Replayed::Batch(&first_batch(Format::Two)))
+            .unwrap_err();
+        let said = inspector.foreign().unwrap();
+        assert!(said.contains("two versions"), "{said}");
     }
 
     #[test]
     fn what_has_no_stamp_is_anothers() {
         assert!(said(&Replayed::Checkpoint(b"")).contains("another program's"));
-        let mut batch = first_batch();
+        let mut batch = first_batch(Format::NEWEST);
         batch.changes[0] = Change::State {
             kind: 6,
             payload: Bytes::new(),
@@ -135,8 +187,8 @@ mod tests {
     #[test]
     fn a_member_that_has_only_promised_is_a_member() {
         let mut recovered = Recovered::default();
-        assert_eq!(Inspector::default().is_stamped(&recovered), Ok(false));
+        assert_eq!(Inspector::default().format(&recovered), Ok(None));
         recovered.hard_state.term = 7;
-        Inspector::default().is_stamped(&recovered).unwrap_err();
+        Inspector::default().format(&recovered).unwrap_err();
     }
 }

@@ -13,7 +13,6 @@ use environment::{Mutex, threads};
 
 use crate::Error;
 use crate::core::Core;
-use crate::stamp::STAMP;
 
 /// Pause between two checks of work on the engine's own threads.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
@@ -100,7 +99,8 @@ impl Core {
     pub(crate) fn step(&self) -> Result<Left, Error> {
         self.at_work(|work| {
             work.compact_if_due();
-            work.applier.maintain(&mut || STAMP.to_vec())?;
+            let stamp = work.format.stamp();
+            work.applier.maintain(&mut || stamp.to_vec())?;
             Ok(if work.applier.has_a_step_to_do() {
                 Left::Step
             } else if work.applier.is_maintaining() {
@@ -114,7 +114,8 @@ impl Core {
     /// Shortens the next opening. There are no writers any more.
     pub(crate) fn checkpoint_for_opening(&self) -> Result<(), Error> {
         self.at_work(|work| {
-            let state = &mut || STAMP.to_vec();
+            let stamp = work.format.stamp();
+            let state = &mut || stamp.to_vec();
             Ok(work.applier.checkpoint_for_opening(state)?)
         })?
     }

@@ -22,7 +22,7 @@ use engine::{Applier, Batch, Change, Engine, KeyChange, Recovered, Revision, Sna
 
 use crate::held::Held;
 use crate::pair::{self, Pair};
-use crate::stamp::TERM;
+use crate::stamp::{Format, TERM};
 use crate::{Error, stamp};
 
 /// Largest frame of several operations; a batch that is larger has a frame of its own.
@@ -56,6 +56,7 @@ pub(crate) enum Operation {
 #[derive(Debug)]
 pub(crate) struct Work {
     pub applier: Applier,
+    pub format: Format,
     held: Arc<Held>,
     directory: PathBuf,
     /// Revision of the last write.
@@ -132,7 +133,8 @@ impl Operation {
         }
     }
 
-    fn log_bytes(&self) -> u64 {
+    /// Upper limit of the bytes that it takes in the log.
+    fn log_bytes_max(&self) -> u64 {
         let edits = self.edits().iter();
         edits
             .map(|edit| KeyChange::log_bytes_of(edit.pair.kv.len()))
@@ -145,6 +147,7 @@ impl Work {
     /// can be held.
     pub(crate) fn new(
         mut applier: Applier,
+        format: Format,
         recovered: &Recovered,
         held: Arc<Held>,
         directory: &Path,
@@ -156,6 +159,7 @@ impl Work {
         let segment_bytes = applier.engine().batch_log_bytes_max();
         Work {
             applier,
+            format,
             held,
             directory: directory.to_owned(),
             frame_bytes_max: FRAME_BYTES_MAX.min(segment_bytes).min(batch_bytes_max),
@@ -167,7 +171,7 @@ impl Work {
 
     /// Writes the stamp of a new directory.
     pub(crate) fn stamp(&mut self) -> Result<(), Error> {
-        let batch = stamp::first_batch();
+        let batch = stamp::first_batch(self.format);
         let engine = self.applier.engine();
         let body = batch.encode()?;
         engine.check(&batch, &body)?;
@@ -243,7 +247,8 @@ impl Work {
         };
         let engine = self.applier.engine();
         let refused = |error| Error::of_write(error, &self.directory);
-        let appended = engine.append(&batch).map_err(refused)?;
+        let headers = self.format.headers();
+        let appended = engine.append_with(&batch, headers).map_err(refused)?;
         engine.wait_durable(appended.sequence)?;
         let applier = &mut self.applier;
         self.held.with_oldest(|oldest| match oldest {
@@ -252,7 +257,7 @@ impl Work {
         });
         self.index = batch.index;
         self.revision = revision;
-        self.bytes_since_upkeep += batch.keys().map(KeyChange::log_bytes).sum::<u64>();
+        self.bytes_since_upkeep += appended.record_bytes().sum::<u64>();
         Ok(())
     }
 
@@ -289,7 +294,7 @@ impl Work {
 fn frame_length(operations: &[Operation], bytes_max: u64) -> usize {
     let mut bytes = 0;
     let fitting = operations.iter().take_while(|operation| {
-        bytes += operation.log_bytes();
+        bytes += operation.log_bytes_max();
         bytes <= bytes_max
     });
     fitting.count().max(1)

@@ -92,6 +92,11 @@ impl Body {
         record::split(&self.0)
     }
 
+    /// Bytes of each record, its header and its zeros included.
+    pub fn record_bytes(&self) -> impl Iterator<Item = u64> {
+        record::walk(&self.0).map(|(_, _, record)| record.len() as u64)
+    }
+
     /// Where each record starts in the body.
     pub(crate) fn offsets(&self) -> impl Iterator<Item = usize> {
         record::walk(&self.0).map(|(at, _, _)| at)

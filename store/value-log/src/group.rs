@@ -13,8 +13,27 @@ pub struct Appended {
     /// A place in that frame, its start when the group is one of its own:
     /// [`crate::Log::groups`] from here begins with it.
     pub start: Position,
-    /// One per record, in order.
+    /// One per record, in order. They lie one behind the other.
     pub positions: Vec<Position>,
+    /// Where the last record ends in its segment.
+    pub end_offset: u64,
+}
+
+impl Appended {
+    /// Bytes of each record in the log, its header and its zeros included.
+    pub fn record_bytes(&self) -> impl Iterator<Item = u64> {
+        let starts = self.positions.iter().map(|position| position.offset());
+        let ends = starts.clone().skip(1).chain([self.end_offset]);
+        starts.zip(ends).map(|(start, end)| end - start)
+    }
+
+    /// Forgets all but the first `records` of the records.
+    pub fn truncate(&mut self, records: usize) {
+        if let Some(next) = self.positions.get(records) {
+            self.end_offset = next.offset();
+            self.positions.truncate(records);
+        }
+    }
 }
 
 /// A group as recovery shows it: borrowed, verified.

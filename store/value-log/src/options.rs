@@ -128,6 +128,17 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Sets when a group counts as done, and how many segments are made ahead for that. Where
+    /// no group waits for a flush, a segment is only reserved and never recycled, so one
+    /// is enough, and a second would be room on the disk for nothing.
+    pub fn set_durability(&mut self, durability: Durability) {
+        self.durability = durability;
+        self.spare_segments = match durability {
+            Durability::Durable => Options::default().spare_segments,
+            Durability::Os => 1,
+        };
+    }
+
     /// Refuses what cannot work, naming the option.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let bytes = self.segment_bytes;
@@ -153,5 +164,27 @@ impl Options {
             });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_without_flushes_has_one_segment_ready_and_one_with_them_its_usual_number() {
+        let mut options = Options::default();
+        let usual = options.spare_segments;
+        options.set_durability(Durability::Os);
+        assert_eq!(
+            (options.durability, options.spare_segments),
+            (Durability::Os, 1)
+        );
+        options.set_durability(Durability::Durable);
+        assert_eq!(
+            (options.durability, options.spare_segments),
+            (Durability::Durable, usual)
+        );
+        options.check().unwrap();
     }
 }

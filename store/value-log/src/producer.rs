@@ -45,6 +45,7 @@ impl LogState {
             sequence: slot.sequence,
             start: place(0),
             positions,
+            end_offset: first + body as u64,
         };
         self.hand_over(slot);
         Ok(appended)
@@ -78,6 +79,7 @@ impl LogState {
             sequence,
             start,
             positions,
+            end_offset: first,
         })
     }
 

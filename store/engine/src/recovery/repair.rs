@@ -14,7 +14,7 @@
 
 use super::{Recovery, log_options, refuse_foreign, segments, take_lock};
 use crate::checkpoint::files;
-use crate::format::{KIND_HARD_STATE, KIND_KEY};
+use crate::format::KIND_HARD_STATE;
 use crate::inspect::{Contents, contents};
 use crate::{Error, HardState, Options, Replayed};
 use environment::Disk;
@@ -311,7 +311,7 @@ impl Behind<'_> {
 
     fn take(&mut self, group: &mut LostGroup, record: &FrameRecord) {
         match contents(record.kind, &record.payload) {
-            Contents::Key(stored) if record.kind == KIND_KEY => {
+            Contents::Key(stored) => {
                 if group.keys.len() < KEYS_MAX {
                     let key = stored.key.to_vec();
                     group.keys.push((key, stored.revision.main));

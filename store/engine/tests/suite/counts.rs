@@ -107,7 +107,7 @@ fn counts_are_right_however_many_turns_were_forgotten() {
     let mut early = None;
     for round in 0..300 {
         let births = births(&store, round, KEYS_EACH);
-        let appended = store.engine.append(&births).unwrap();
+        let appended = store.append(&births).unwrap();
         store.engine.wait_durable(appended.sequence).unwrap();
         store.applier.apply(&births, &appended);
         if round == 10 {

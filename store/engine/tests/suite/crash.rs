@@ -102,7 +102,7 @@ fn burst(store: &mut Store, story: &mut Story, round: u8) -> Result<(), Error> {
     for number in 0..3u8 {
         let writes = writes(round, number, &store.model);
         let batch = store.batch(&writes);
-        let outcome = store.engine.append(&batch);
+        let outcome = store.append(&batch);
         store.index = batch.index;
         store.model.apply(&batch);
         // Even a failed append may have reached the disk.

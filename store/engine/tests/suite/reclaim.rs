@@ -180,7 +180,7 @@ fn a_checkpoint_between_append_and_apply_replays_what_was_not_applied() {
     store.compact(store.model.revision).unwrap();
     for defragment in [false, true, true] {
         let batch = store.batch(&[put("pending", format!("{defragment}"))]);
-        let appended = store.engine.append(&batch).unwrap();
+        let appended = store.append(&batch).unwrap();
         store.engine.wait_durable(appended.sequence).unwrap();
         if defragment {
             store.defragment().unwrap()

@@ -315,7 +315,7 @@ fn entries_that_were_never_committed_do_not_come_back() {
     receiver.check_everything();
     there.crash();
     let there = there.restart(Restart::power_loss());
-    let model = source.model.clone();
+    let model = source.picture().model;
     let mut receiver = Store::open(&there, quorum, model).unwrap();
     let recovered = &receiver.recovered;
     assert_eq!(recovered.base, (source.index, 1));

@@ -11,7 +11,7 @@ use store::{Store, Write, delete, options, put, seed};
 /// One transaction, applied without keeping what it replaces.
 fn supersede(store: &mut Store, writes: &[Write]) {
     let batch = store.batch(writes);
-    let appended = store.engine.append(&batch).unwrap();
+    let appended = store.append(&batch).unwrap();
     store.index = batch.index;
     store.engine.wait_durable(appended.sequence).unwrap();
     store.applier.apply_and_compact(&batch, &appended);

@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Model {
     pub revision: i64,
     pub compacted: i64,
+    /// Last revision of a snapshot that was imported: versions up to it have long headers.
+    pub imported: i64,
     /// What etcd's backend holds, in revision order.
     stored: BTreeMap<Revision, KeyChange>,
 }
@@ -18,6 +20,7 @@ impl Default for Model {
         Model {
             revision: 1,
             compacted: -1,
+            imported: 0,
             stored: BTreeMap::new(),
         }
     }

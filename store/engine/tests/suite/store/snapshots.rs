@@ -17,8 +17,10 @@ pub struct Picture {
 
 impl Store {
     pub fn picture(&self) -> Picture {
+        let mut model = self.model.clone();
+        model.imported = model.revision;
         Picture {
-            model: self.model.clone(),
+            model,
             index: self.index,
             compacted: self.compacted,
         }
