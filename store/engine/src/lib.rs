@@ -104,6 +104,7 @@ mod live;
 mod log_view;
 mod maintenance;
 mod mend;
+mod moves;
 mod options;
 mod overruled;
 mod parts;

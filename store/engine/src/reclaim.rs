@@ -21,15 +21,15 @@
 use crate::Error;
 use crate::apply::Index;
 use crate::directory;
-use crate::history_key;
-use crate::live::{Live, SegmentLife};
+use crate::live::SegmentLife;
+use crate::moves::{Moves, Slice};
 use crate::parts::Parts;
 use crate::read::Records;
 use crate::record::is_key_version;
 use crate::record_pointer::RecordPointer;
-use crate::trees::{CURRENT, HISTORY, OF_VERSIONS, VersionEntry};
-use ordered_index::{IndexEntry, Writer};
-use std::collections::BTreeSet;
+use crate::trees::{OF_VERSIONS, VersionEntry};
+use ordered_index::IndexEntry;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::time::Duration;
 use value_log::{Record, Relocation, SegmentInfo, SegmentKind};
@@ -193,71 +193,6 @@ fn usable_bytes(segment_bytes: u64) -> u64 {
     segment_bytes - segment_bytes / 32
 }
 
-/// A record that was copied.
-#[derive(Debug)]
-struct Move {
-    tree: usize,
-    key: Vec<u8>,
-    old: IndexEntry,
-    new: IndexEntry,
-}
-
-/// Copies that the index does not know yet.
-#[derive(Debug, Default)]
-pub(crate) struct Moves {
-    /// Moves that are left, the next one last.
-    rest: Vec<Move>,
-    /// Sorted segments that were filled.
-    filled: Vec<u32>,
-    /// The victims that nothing points into once all places are swapped.
-    emptied: BTreeSet<u32>,
-}
-
-impl Moves {
-    /// The sorted segments that hold the copies.
-    pub(crate) fn filled(&self) -> &[u32] {
-        &self.filled
-    }
-
-    /// The segments that nothing points into once all places are swapped.
-    pub(crate) fn emptied(&self) -> &BTreeSet<u32> {
-        &self.emptied
-    }
-
-    /// Swaps at most `at_most` places; true when none is left.
-    pub(crate) fn swap(&mut self, writer: &mut Writer, live: &mut Live, at_most: usize) -> bool {
-        self.filled
-            .drain(..)
-            .for_each(|segment| live.enter(segment));
-        let kept = self.rest.len().saturating_sub(at_most);
-        for moved in self.rest.drain(kept..).rev() {
-            if moved.swap(writer) {
-                live.born(VersionEntry::from(moved.new).pointer);
-                live.died(VersionEntry::from(moved.old).pointer);
-            }
-        }
-        self.rest.is_empty()
-    }
-}
-
-impl Move {
-    /// Points the entry to the copy; false if it is gone. Since it was copied, the version
-    /// may have been superseded (then it is in HISTORY) or compacted (then the copy is garbage).
-    fn swap(&self, writer: &mut Writer) -> bool {
-        if writer.replace_value(self.tree, &self.key, self.old, self.new) {
-            return true;
-        }
-        let main = VersionEntry::from(self.old).main as u64;
-        self.tree == CURRENT
-            && writer.replace_value(
-                HISTORY,
-                &history_key::encode(&self.key, main),
-                self.old,
-                self.new,
-            )
-    }
-}
-
 /// Copies the survivors of the plan's victims to sorted segments and makes
 /// them durable. `throttled`: at the pace of the options.
 pub(crate) fn copy(parts: &Parts, plan: Plan, throttled: bool) -> Result<Moves, Error> {
@@ -267,7 +202,7 @@ pub(crate) fn copy(parts: &Parts, plan: Plan, throttled: bool) -> Result<Moves, 
         parts,
         victims: &plan.victims,
         relocation: records.log_view.log.relocate(checkpoint_bytes)?,
-        moves: Vec::new(),
+        moves: VecDeque::new(),
         spoiled: BTreeSet::new(),
         unpaced_bytes: 0,
         throttled,
@@ -280,21 +215,15 @@ pub(crate) fn copy(parts: &Parts, plan: Plan, throttled: bool) -> Result<Moves, 
         return Ok(Moves::default());
     }
     let filled = copy.relocation.finish()?;
-    let mut rest = copy.moves;
-    rest.reverse();
     let emptied = &plan.victims - &copy.spoiled;
-    Ok(Moves {
-        rest,
-        filled,
-        emptied,
-    })
+    Ok(Moves::new(copy.moves, filled, emptied))
 }
 
 struct Copy<'a> {
     parts: &'a Parts,
     victims: &'a BTreeSet<u32>,
     relocation: Relocation,
-    moves: Vec<Move>,
+    moves: VecDeque<Slice>,
     /// Victims with a record that is damaged: they are not emptied.
     spoiled: BTreeSet<u32>,
     unpaced_bytes: u64,
@@ -306,9 +235,13 @@ impl Copy<'_> {
         let mut start = None;
         loop {
             let (survivors, next) = self.survivors(tree, start.as_deref());
+            let mut slice = Slice::of_tree(tree);
             for (key, entry) in survivors {
-                self.copy_record(tree, key, entry)?;
+                if let Some(copy) = self.copy_record(entry)? {
+                    slice.push(&key, entry, copy);
+                }
             }
+            self.moves.extend(slice.complete());
             if self.parts.records.lifecycle.is_cancelled() {
                 return Ok(());
             }
@@ -348,7 +281,8 @@ impl Copy<'_> {
         (survivors, None)
     }
 
-    fn copy_record(&mut self, tree: usize, key: Vec<u8>, old: IndexEntry) -> Result<(), Error> {
+    /// The entry of the copy; `None` for a damaged record, which stays where it is.
+    fn copy_record(&mut self, old: IndexEntry) -> Result<Option<IndexEntry>, Error> {
         let version = VersionEntry::from(old);
         let record_bytes = version.pointer.record_bytes();
         let position = version.pointer.position();
@@ -360,7 +294,10 @@ impl Copy<'_> {
             .read(position, record_bytes as usize)
         {
             Ok(record) => record,
-            Err(error) => return self.pass_over(version, error.into()),
+            Err(error) => {
+                self.pass_over(version, error.into())?;
+                return Ok(None);
+            }
         };
         let kind = record.kind;
         assert!(is_key_version(kind), "the index points at a key version");
@@ -373,15 +310,9 @@ impl Copy<'_> {
             ..version
         }
         .entry();
-        self.moves.push(Move {
-            tree,
-            key,
-            old,
-            new,
-        });
         self.parts.counters.relocated_bytes.add(record_bytes);
         self.pace(record_bytes);
-        Ok(())
+        Ok(Some(new))
     }
 
     /// Leaves a damaged record and its segment alone; other errors end the copy.

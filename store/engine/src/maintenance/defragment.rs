@@ -13,7 +13,8 @@
 use super::{Done, Maintenance};
 use crate::Error;
 use crate::applied::Applied;
-use crate::reclaim::{Moves, Plan};
+use crate::moves::Moves;
+use crate::reclaim::Plan;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
