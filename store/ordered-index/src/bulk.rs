@@ -6,7 +6,7 @@
 
 use crate::IndexEntry;
 use crate::fanout::Fanout;
-use crate::keys::{self, Keys};
+use crate::keys::{self, KeyRun, Keys};
 use crate::link::{Link, Unpublished};
 use crate::node::{Inner, Leaf, NodeBody};
 use crate::tree::Tree;
@@ -36,15 +36,36 @@ impl std::error::Error for OutOfOrder {}
 #[derive(Debug, Default)]
 pub struct BulkLoad {
     fanout: Fanout,
-    /// The key pushed last; meaningless before the first.
-    last: Vec<u8>,
     accepted: u64,
-    /// The leaf that keys are added to, until it is as full as a bulk load fills leaves.
-    open: Leaf,
+    /// The leaf that keys are added to, until it is as full as a bulk load fills leaves. It has
+    /// the last key: it is closed only when another comes.
+    open: OpenLeaf,
     /// Separator on the left of `open`; empty for the first leaf.
     open_separator: Vec<u8>,
     leaves: Vec<(Vec<u8>, Leaf)>,
     leaves_bytes: u64,
+}
+
+/// The content of a leaf, in memory that all leaves are gathered in. A leaf is allocated once,
+/// at its exact size.
+#[derive(Debug, Default)]
+struct OpenLeaf {
+    keys: KeyRun,
+    /// Same order as `keys`.
+    entries: Vec<IndexEntry>,
+}
+
+impl OpenLeaf {
+    /// The leaf with this content, which is gone from here.
+    fn close(&mut self) -> Leaf {
+        let leaf = Leaf {
+            keys: Keys::of_run(&self.keys),
+            entries: self.entries.as_slice().to_vec(),
+        };
+        self.keys.clear();
+        self.entries.clear();
+        leaf
+    }
 }
 
 /// A finished node, the separator on its left and the keys below it.
@@ -85,19 +106,17 @@ impl BulkLoad {
 
     /// Adds a key greater than all before. A refused key changes nothing.
     pub fn push(&mut self, key: &[u8], entry: IndexEntry) -> Result<(), OutOfOrder> {
-        if self.accepted > 0 && key <= self.last.as_slice() {
+        let last = self.open.keys.last();
+        if last.is_some_and(|last| key <= last) {
             return Err(OutOfOrder {
                 accepted: self.accepted,
             });
         }
         if self.open.entries.len() == Fanout::loaded(self.fanout.leaf) {
-            self.close_leaf();
-            self.open_separator = keys::separator(&self.last, key);
+            self.close_leaf(key);
         }
         self.open.keys.push(key);
         self.open.entries.push(entry);
-        self.last.clear();
-        self.last.extend_from_slice(key);
         self.accepted += 1;
         Ok(())
     }
@@ -118,15 +137,14 @@ impl BulkLoad {
         self.accepted == 0
     }
 
-    fn close_leaf(&mut self) {
-        let open = mem::take(&mut self.open);
-        let mut entries = open.entries;
-        entries.shrink_to_fit();
-        let keys = Keys::gather(&[(&open.keys, 0..entries.len())]);
-        let leaf = Leaf { keys, entries };
+    /// Closes the open leaf in front of `next`, the first key of another.
+    fn close_leaf(&mut self, next: &[u8]) {
+        let last = self.open.keys.last().expect("a leaf that is full");
+        let separator = keys::separator(last, next);
+        let leaf = self.open.close();
         self.leaves_bytes += leaf.node_bytes();
         self.leaves
-            .push((mem::take(&mut self.open_separator), leaf));
+            .push((mem::replace(&mut self.open_separator, separator), leaf));
     }
 
     /// The leaves alone; `separator` stands on the left of the first.
@@ -136,7 +154,8 @@ impl BulkLoad {
         batch: &mut Unpublished,
     ) -> Vec<Placed> {
         if !self.open.entries.is_empty() {
-            self.close_leaf();
+            let last = self.open.close();
+            self.leaves.push((self.open_separator, last));
         }
         if let Some((first, _)) = self.leaves.first_mut() {
             *first = separator;

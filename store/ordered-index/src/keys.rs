@@ -20,9 +20,11 @@
 //! is the first eight bytes after the prefix, padded with zeros; order is
 //! (head, tail, length), which equals byte order of the whole keys.
 
+mod key_run;
 mod tail_pointer;
 
 use crate::capacity::refill;
+pub(crate) use key_run::KeyRun;
 use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
@@ -237,14 +239,7 @@ impl Keys {
             .iter()
             .map(|part| inline_bytes(part, prefix.len()))
             .sum();
-        let mut gathered = Keys {
-            heads: Vec::with_capacity(slots),
-            pointers: Vec::with_capacity(slots),
-            bytes: Vec::with_capacity(prefix.len() + tails),
-            prefix_bytes: prefix.len(),
-            ..Keys::default()
-        };
-        gathered.bytes.extend_from_slice(prefix);
+        let mut gathered = Keys::with_room(prefix, slots, tails);
         let mut key = Vec::new();
         for (keys, slots) in parts {
             slots
@@ -253,6 +248,34 @@ impl Keys {
         }
         assert_eq!(gathered.len(), slots, "keys were lost in a rebuild");
         gathered
+    }
+
+    /// A tight block of the keys of a run.
+    pub(crate) fn of_run(run: &KeyRun) -> Keys {
+        let prefix = run.prefix();
+        let tail_bytes = |key: &[u8]| key.len().saturating_sub(prefix.len() + HEAD_BYTES);
+        let tails: usize = run.iter().map(|key| inline_room(tail_bytes(key))).sum();
+        let mut packed = Keys::with_room(prefix, run.len(), tails);
+        for key in run.iter() {
+            let suffix = &key[prefix.len()..];
+            let pointer = packed.store_tail(suffix);
+            packed.heads.push(head_of(suffix));
+            packed.pointers.push(pointer);
+        }
+        packed
+    }
+
+    /// An empty block with exactly the room for `slots` keys and `tails` bytes of inline tails.
+    fn with_room(prefix: &[u8], slots: usize, tails: usize) -> Keys {
+        let mut bytes = Vec::with_capacity(prefix.len() + tails);
+        bytes.extend_from_slice(prefix);
+        Keys {
+            heads: Vec::with_capacity(slots),
+            pointers: Vec::with_capacity(slots),
+            bytes,
+            prefix_bytes: prefix.len(),
+            ..Keys::default()
+        }
     }
 
     /// Under an unchanged prefix a key keeps its head, and a long tail is shared, not copied.
@@ -376,11 +399,16 @@ fn inline_bytes((keys, slots): &Part<'_>, prefix_bytes: usize) -> usize {
     let tail_bytes = |pointer: &TailPointer| {
         (keys.prefix_bytes + keys.suffix_bytes(*pointer)).saturating_sub(prefix_bytes + HEAD_BYTES)
     };
-    let inline = keys.pointers[slots.clone()].iter().map(tail_bytes);
-    inline
-        .filter(|&bytes| (1..=INLINE_TAIL_BYTES_MAX).contains(&bytes))
-        .map(|bytes| 1 + bytes)
-        .sum()
+    let tails = keys.pointers[slots.clone()].iter().map(tail_bytes);
+    tails.map(inline_room).sum()
+}
+
+/// Room that a tail takes in the bytes of a block: a length byte and itself, if it is inline.
+fn inline_room(tail_bytes: usize) -> usize {
+    match tail_bytes {
+        1..=INLINE_TAIL_BYTES_MAX => 1 + tail_bytes,
+        _ => 0,
+    }
 }
 
 /// The common prefix of all keys of `parts`. One key alone keeps the prefix it had: the
