@@ -4,7 +4,7 @@
 //! has one. Linux keeps the first 15 bytes.
 
 use std::io;
-use std::thread::{Builder, JoinHandle};
+use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
 /// A tenth of the weight of a thread with the usual priority.
 #[cfg(target_os = "linux")]
@@ -16,13 +16,31 @@ where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
+    named(name).spawn(body).map_err(cannot_start(name))
+}
+
+/// Starts a thread called `name` that ends before `scope` does.
+pub fn spawn_scoped<'scope, 'env, T, F>(
+    scope: &'scope Scope<'scope, 'env>,
+    name: &str,
+    body: F,
+) -> io::Result<ScopedJoinHandle<'scope, T>>
+where
+    T: Send + 'scope,
+    F: FnOnce() -> T + Send + 'scope,
+{
+    named(name)
+        .spawn_scoped(scope, body)
+        .map_err(cannot_start(name))
+}
+
+fn named(name: &str) -> Builder {
     assert!(!name.is_empty(), "a thread needs a name");
-    Builder::new()
-        .name(name.to_owned())
-        .spawn(body)
-        .map_err(|error| {
-            io::Error::new(error.kind(), format!("cannot start thread {name}: {error}"))
-        })
+    Builder::new().name(name.to_owned())
+}
+
+fn cannot_start(name: &str) -> impl FnOnce(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("cannot start thread {name}: {error}"))
 }
 
 /// Lowers the priority of the calling thread, so that it takes about a tenth of a core while other
@@ -48,5 +66,16 @@ mod tests {
             thread.unwrap().join().unwrap().as_deref(),
             Some("log-flush")
         );
+    }
+
+    #[test]
+    fn a_scoped_thread_knows_its_name_and_may_borrow() {
+        let expected = String::from("borrower");
+        std::thread::scope(|scope| {
+            let thread = spawn_scoped(scope, "borrower", || {
+                std::thread::current().name() == Some(&expected)
+            });
+            assert!(thread.unwrap().join().unwrap());
+        });
     }
 }
