@@ -2,7 +2,7 @@
 //!
 //! Nodes are filled to 95 %, so that the first inserts after a restart do not
 //! split every one of them. The leaves are built without the writer: the trees
-//! of an index can be loaded in parallel.
+//! of an index can be loaded in parallel, and parts of one tree too ([`BulkLoad::append`]).
 
 use crate::IndexEntry;
 use crate::fanout::Fanout;
@@ -10,6 +10,7 @@ use crate::keys::{self, KeyRun, Keys};
 use crate::link::{Link, Unpublished};
 use crate::node::{Inner, Leaf, NodeBody};
 use crate::tree::Tree;
+use std::borrow::Cow;
 use std::fmt;
 use std::mem;
 
@@ -119,6 +120,47 @@ impl BulkLoad {
         self.open.entries.push(entry);
         self.accepted += 1;
         Ok(())
+    }
+
+    /// Adds the keys of `later`, which was built aside and has nodes of the same width. All of
+    /// them must be greater than all before; if not, nothing changes.
+    pub fn append(&mut self, later: BulkLoad) -> Result<(), OutOfOrder> {
+        assert_eq!(self.fanout, later.fanout, "leaves of two widths");
+        let (Some(last), Some(next)) = (self.open.keys.last(), later.first_key()) else {
+            if self.is_empty() {
+                *self = later;
+            }
+            return Ok(());
+        };
+        if *next <= *last {
+            return Err(OutOfOrder {
+                accepted: self.accepted,
+            });
+        }
+        self.close_leaf(&next);
+        self.take_leaves(later);
+        Ok(())
+    }
+
+    /// Adds the leaves of `later` behind a leaf that was just closed.
+    fn take_leaves(&mut self, mut later: BulkLoad) {
+        let separator = mem::take(&mut self.open_separator);
+        match later.leaves.first_mut() {
+            Some((on_the_left, _)) => *on_the_left = separator,
+            None => later.open_separator = separator,
+        }
+        self.leaves.append(&mut later.leaves);
+        self.leaves_bytes += later.leaves_bytes;
+        self.open = later.open;
+        self.open_separator = later.open_separator;
+        self.accepted += later.accepted;
+    }
+
+    fn first_key(&self) -> Option<Cow<'_, [u8]>> {
+        match self.leaves.first() {
+            Some((_, leaf)) => Some(leaf.keys.key(0).into()),
+            None => self.open.keys.first().map(Cow::from),
+        }
     }
 
     /// Keys accepted so far.

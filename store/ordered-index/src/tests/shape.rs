@@ -131,6 +131,57 @@ fn a_bulk_load_of_any_size_equals_inserts() {
 }
 
 #[test]
+fn a_bulk_load_in_parts_equals_inserts() {
+    let mut random = Random::from_seed(12);
+    let fanout = Fanout { leaf: 8, inner: 8 };
+    let parts_of = [&[0][..], &[0, 5, 0], &[7, 1, 1], &[20, 0, 7, 8], &[1, 50]];
+    for part_sizes in parts_of {
+        let size: usize = part_sizes.iter().sum();
+        let mut model = BTreeMap::new();
+        while model.len() < size {
+            model.insert(any_key(&mut random), entry(model.len() as u64));
+        }
+        let mut pairs = model.iter();
+        let mut load = BulkLoad::with_fanout(fanout);
+        for &part_size in part_sizes {
+            let mut part = BulkLoad::with_fanout(fanout);
+            for (key, &entry) in pairs.by_ref().take(part_size) {
+                part.push(key, entry).unwrap();
+            }
+            load.append(part).unwrap();
+        }
+        assert_eq!(load.len(), size as u64);
+        let (mut writer, _) = with_fanout(1, fanout);
+        writer.install(0, load);
+        check(&writer);
+        check_content(&writer, 0, &model);
+    }
+}
+
+#[test]
+fn a_part_out_of_order_is_refused_and_changes_nothing() {
+    let load_of = |numbers: std::ops::Range<u64>| {
+        let mut load = BulkLoad::new();
+        numbers.for_each(|number| load.push(&numbered(number), entry(number)).unwrap());
+        load
+    };
+    let mut load = load_of(0..200);
+    for first in [0, 150, 199] {
+        // One with an open leaf alone, and one with a full leaf.
+        for size in [1, 150] {
+            let refused = load.append(load_of(first..first + size));
+            assert_eq!(refused, Err(OutOfOrder { accepted: 200 }));
+        }
+    }
+    load.append(load_of(200..300)).unwrap();
+    let (mut writer, _) = new(1);
+    writer.install(0, load);
+    check(&writer);
+    let model = (0..300).map(|number| (numbered(number), entry(number)));
+    check_content(&writer, 0, &model.collect());
+}
+
+#[test]
 fn a_loaded_tree_takes_changes_like_any_other() {
     let (mut writer, _) = new(1);
     let mut model: BTreeMap<Vec<u8>, IndexEntry> = (0..KEYS)
