@@ -28,11 +28,16 @@
 //! checkpoint that points nowhere into them has become durable.
 
 pub(crate) mod block;
+mod builder;
 pub(crate) mod entries;
 pub(crate) mod files;
 pub(crate) mod format;
 pub(crate) mod incoming;
 pub(crate) mod load;
+mod portions;
+mod segment_sums;
+mod tables;
+mod unusable;
 pub(crate) mod write;
 
 pub(crate) use write::Job;

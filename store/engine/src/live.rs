@@ -29,11 +29,13 @@ pub(crate) struct Live {
 
 impl Live {
     pub(crate) fn born(&mut self, pointer: RecordPointer) {
-        self.segments
-            .entry(pointer.segment())
-            .or_default()
-            .live_bytes += pointer.record_bytes();
-        self.live_bytes += pointer.record_bytes();
+        self.born_in(pointer.segment(), pointer.record_bytes());
+    }
+
+    /// Counts records of one segment that were summed elsewhere.
+    pub(crate) fn born_in(&mut self, segment: u32, bytes: u64) {
+        self.segments.entry(segment).or_default().live_bytes += bytes;
+        self.live_bytes += bytes;
     }
 
     pub(crate) fn died(&mut self, pointer: RecordPointer) {

@@ -33,8 +33,8 @@ use crate::state_hash::Sums;
 use crate::transfer::Transfers;
 use crate::trees::{EMPTY_REVISION, NEVER_COMPACTED, TREES};
 use crate::{
-    Batch, Commitment, Entry, Error, HardState, LogOptions, Options, Replayed, Unapplied, entry,
-    record, whole_log,
+    Batch, Commitment, Entry, Error, HardState, LogOptions, Options, Replayed, Unapplied, Worker,
+    entry, record, whole_log,
 };
 use environment::{DirectoryLock, Disk};
 use ordered_index::Reader;
@@ -181,6 +181,7 @@ struct Recovery<'a> {
     checkpoint_main: i64,
     log_floor: i64,
     last: LastCheckpoint,
+    worker: Worker,
     commitment: Commitment,
     /// Read from the log, not known to be committed.
     unapplied: VecDeque<Unapplied>,
@@ -218,6 +219,7 @@ impl<'a> Recovery<'a> {
                 bytes: 0,
                 applied: Position::NONE,
             },
+            worker: options.log.worker,
             commitment: options.commitment,
             unapplied: VecDeque::new(),
             mended: Vec::new(),
@@ -235,7 +237,7 @@ impl<'a> Recovery<'a> {
         self.last.number = numbers.first().copied().unwrap_or(0);
         for number in &numbers {
             let path = files::path(self.directory, *number);
-            match load::load(disk, &path, &present) {
+            match load::load(disk, &path, &present, self.worker) {
                 Ok(loaded) => {
                     self.install(loaded, replay)?;
                     return Ok(());
