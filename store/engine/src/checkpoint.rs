@@ -33,6 +33,7 @@ pub(crate) mod entries;
 pub(crate) mod files;
 pub(crate) mod format;
 pub(crate) mod incoming;
+mod key_hasher;
 pub(crate) mod load;
 mod portions;
 mod segment_sums;

@@ -2,6 +2,7 @@
 
 use super::entries::read_entries;
 use super::format::Foot;
+use super::key_hasher::KeyHasher;
 use super::portions::{Portion, Portions};
 use super::segment_sums::SegmentSums;
 use super::unusable::Unusable;
@@ -25,6 +26,7 @@ pub(super) struct Builder {
     pub(super) seen: Foot,
     /// Sum over the keys of CURRENT.
     pub(super) keys: u64,
+    hasher: KeyHasher,
     pub(super) live: SegmentSums,
 }
 
@@ -35,6 +37,7 @@ impl Builder {
             built: Vec::new(),
             seen: Foot::default(),
             keys: 0,
+            hasher: KeyHasher::default(),
             live: SegmentSums::new(present),
         };
         let mut portion = Portion::default();
@@ -81,7 +84,7 @@ impl Builder {
             return Err("a key of its hidden versions is malformed".into());
         }
         if tree == CURRENT {
-            let element = state_hash::of_key(key, version.main);
+            let element = state_hash::of_hashed_key(self.hasher.hash(key), version.main);
             self.keys = self.keys.wrapping_add(element);
         }
         self.seen.count(tree, entry);
