@@ -93,7 +93,7 @@ pub(crate) fn of_key(key: &[u8], main: i64) -> u64 {
     of_hashed_key(crc64(key), main)
 }
 
-/// The same for a key whose CRC-64 is known.
+/// The same for a key with this CRC-64.
 pub(crate) fn of_hashed_key(key: u64, main: i64) -> u64 {
     mix(key ^ mix(main as u64))
 }

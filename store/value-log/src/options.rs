@@ -128,7 +128,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Sets when a group counts as done, and how many segments are made ahead for that. Where
+    /// Sets when a group counts as done, and how many segments are made ahead for that, which
+    /// replaces a number that was set before. Where
     /// no group waits for a flush, a segment is only reserved and never recycled, so one
     /// is enough, and a second would be room on the disk for nothing.
     pub fn set_durability(&mut self, durability: Durability) {

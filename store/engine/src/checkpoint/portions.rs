@@ -1,7 +1,7 @@
 //! A checkpoint in portions: some blocks of entries that one thread takes.
 //!
 //! One thread at a time reads the next portion, and verifies it; so the file is read from its
-//! beginning to its end, whatever the number of threads, and the tables in it are taken in
+//! beginning to its end with any number of threads, and the tables in it are taken in
 //! their order.
 
 use super::block::BlockReader;

@@ -4,7 +4,7 @@ use crate::live::Live;
 use crate::record_pointer::RecordPointer;
 use std::collections::BTreeSet;
 
-/// Segments whose places are remembered.
+/// Number of segments with a place that is remembered.
 const RECENT: usize = 256;
 
 /// The sums of one thread. Neighbouring keys point into any of the segments, so the
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_with_equal_low_bits_are_told_apart() {
+    fn segments_with_equal_low_bits_do_not_mix() {
         let present = BTreeSet::from([1, 1 + RECENT as u32, 7, 1 + 2 * RECENT as u32]);
         let mut sums = SegmentSums::new(&present);
         for _ in 0..3 {
