@@ -9,7 +9,7 @@ use engine::{Batch, Change, HardState, Headers, Recovered, Replayed};
 
 /// Of state records. Those of members begin at 1.
 const KIND: u8 = b'm';
-/// What stamps of all versions begin with.
+/// Stamps of all versions begin with this.
 const ANY_STAMP: &[u8] = b"ordered-map ";
 
 /// Of all entries: there are no elections here.

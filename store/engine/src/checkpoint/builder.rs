@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 /// Trees, or parts of them, under construction.
 pub(super) type Loads = [BulkLoad; OF_VERSIONS.len()];
 
-/// What one thread has made of the portions that it took.
+/// The share of one thread: all that it has made of the portions that it took.
 #[derive(Debug)]
 pub(super) struct Builder {
     /// Parts of the trees, by the number of the portion.

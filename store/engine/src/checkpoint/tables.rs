@@ -1,4 +1,4 @@
-//! What a checkpoint holds besides entries: the blob and the tables.
+//! The parts of a checkpoint besides entries: the blob and the tables.
 
 use super::format::{Kind, rows};
 use super::unusable::Unusable;
