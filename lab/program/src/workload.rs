@@ -134,6 +134,14 @@ pub enum KeyKind {
     #[default]
     #[serde(rename = "u64be")]
     U64BigEndian,
+    /// Eight bytes that are a permutation of all numbers: keys in ascending order of their
+    /// numbers are in random order.
+    #[serde(rename = "u64-random")]
+    U64Random,
+    /// Names of pods as Kubernetes keeps them: ten in each of fifty deployments of a namespace,
+    /// with its random-looking parts. 66 bytes for up to 100,000,000 keys.
+    #[serde(rename = "kubernetes")]
+    Kubernetes,
     /// A zigzag varint, as etcd's benchmark writes them.
     #[serde(rename = "etcd-varint")]
     EtcdVarint,

@@ -12,7 +12,7 @@ macro_rules! workloads {
     };
 }
 
-const ALL: [(&str, &str); 22] = workloads![
+const ALL: [(&str, &str); 24] = workloads![
     "put",
     "get",
     "mixed",
@@ -35,6 +35,8 @@ const ALL: [(&str, &str); 22] = workloads![
     "churn",
     "churn-zipf",
     "cold",
+    "keys-random",
+    "keys-kubernetes",
 ];
 
 #[derive(clap::Args)]
@@ -52,7 +54,7 @@ pub fn run(options: &Options) -> super::Outcome {
         }
         None => {
             for (name, _) in ALL {
-                print_line!("{name:14} {}", find(name)?.description);
+                print_line!("{name:15} {}", find(name)?.description);
             }
         }
     }

@@ -217,7 +217,12 @@ impl KeyKind {
     pub fn bytes_min(self, keys: u64) -> usize {
         let last = keys.saturating_sub(1);
         match self {
-            KeyKind::U64BigEndian => 8,
+            KeyKind::U64BigEndian | KeyKind::U64Random => 8,
+            KeyKind::Kubernetes => {
+                let deployment = (last / 10).to_string().len();
+                let namespace = (last / 500).to_string().len();
+                54 + namespace.max(5) + deployment.max(7)
+            }
             // Zigzag doubles the number; seven bits in each byte.
             KeyKind::EtcdVarint => {
                 let bits = 64 - (last.saturating_mul(2)).leading_zeros();

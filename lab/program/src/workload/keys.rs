@@ -18,6 +18,8 @@ impl KeySpec {
         key.clear();
         match self.kind {
             KeyKind::U64BigEndian => key.extend_from_slice(&number.to_be_bytes()),
+            KeyKind::U64Random => key.extend_from_slice(&mixed(number).to_be_bytes()),
+            KeyKind::Kubernetes => pod(number, key),
             KeyKind::EtcdVarint => varint(number, key),
             KeyKind::DbBench => {
                 write!(key, "{number:016}").expect("a vector takes everything");
@@ -33,6 +35,27 @@ impl KeySpec {
         if key.len() < self.size {
             key.resize(self.size, 0);
         }
+    }
+}
+
+/// Appends the name of a pod.
+fn pod(number: u64, key: &mut Vec<u8>) {
+    /// Kubernetes ends the names that it makes with letters and digits that form no words.
+    const SUFFIX_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+    const SUFFIXES: u64 = 27_u64.pow(5);
+    /// Has no divisor in common with the number of suffixes, so neighbours differ.
+    const STRIDE: u64 = 8_191_013;
+    let deployment = number / 10;
+    let (namespace, replica_set) = (deployment / 50, mixed(deployment) >> 24);
+    write!(
+        key,
+        "/registry/pods/namespace-{namespace:05}/deployment-{deployment:07}-{replica_set:010x}-"
+    )
+    .expect("a vector takes everything");
+    let mut rest = number % SUFFIXES * STRIDE % SUFFIXES;
+    for _ in 0..5 {
+        key.push(SUFFIX_LETTERS[(rest % 27) as usize]);
+        rest /= 27;
     }
 }
 
@@ -65,6 +88,15 @@ mod tests {
         );
         assert_eq!(key(KeyKind::DbBench, 0, 42), b"0000000000000042");
         assert_eq!(key(KeyKind::Series, 0, 42), b"series-42");
+        assert_eq!(
+            key(KeyKind::U64Random, 0, 42),
+            13_679_457_532_755_275_413_u64.to_be_bytes()
+        );
+        let pod = String::from_utf8(key(KeyKind::Kubernetes, 0, 12_345)).unwrap();
+        assert_eq!(
+            pod,
+            "/registry/pods/namespace-00024/deployment-0001234-bb0cf61b2f-fcqqd"
+        );
         assert_eq!(key(KeyKind::Ycsb, 0, 42), b"user13679457532755275413");
     }
 
@@ -80,6 +112,8 @@ mod tests {
     fn distinct_numbers_are_distinct_keys() {
         for kind in [
             KeyKind::U64BigEndian,
+            KeyKind::U64Random,
+            KeyKind::Kubernetes,
             KeyKind::EtcdVarint,
             KeyKind::DbBench,
             KeyKind::Series,
