@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn a_tree_that_was_replaced_goes_without_another_publish() {
         let (mut writer, reader) = ordered_index::new(TREES);
-        for number in 0..50_000_u64 {
+        for number in 0..500_000_u64 {
             writer.insert(CURRENT, &number.to_be_bytes(), IndexEntry::default());
         }
         writer.publish(1);

@@ -5,6 +5,7 @@
 //! of an index can be loaded in parallel, and parts of one tree too ([`BulkLoad::append`]).
 
 use crate::IndexEntry;
+use crate::entries::{self, Entries, EntryRow};
 use crate::fanout::Fanout;
 use crate::keys::{self, KeyRun, Keys};
 use crate::link::{Link, Unpublished};
@@ -53,7 +54,7 @@ pub struct BulkLoad {
 struct OpenLeaf {
     keys: KeyRun,
     /// Same order as `keys`.
-    entries: Vec<IndexEntry>,
+    entries: Vec<EntryRow>,
 }
 
 impl OpenLeaf {
@@ -61,7 +62,7 @@ impl OpenLeaf {
     fn close(&mut self) -> Leaf {
         let leaf = Leaf {
             keys: Keys::of_run(&self.keys),
-            entries: self.entries.as_slice().to_vec(),
+            entries: Entries::of(&self.entries),
         };
         self.keys.clear();
         self.entries.clear();
@@ -117,7 +118,7 @@ impl BulkLoad {
             self.close_leaf(key);
         }
         self.open.keys.push(key);
-        self.open.entries.push(entry);
+        self.open.entries.push(entries::row(&entry));
         self.accepted += 1;
         Ok(())
     }

@@ -17,12 +17,13 @@ pub(crate) fn refill<T: Copy>(copy: &mut Vec<T>, items: &[T], capacity: usize) {
 
 /// Gives an empty vector room for `capacity` items and little more.
 pub(crate) fn reserve_about<T>(empty: &mut Vec<T>, capacity: usize) {
-    if !fits(empty.capacity(), capacity) {
+    if !fits(empty.capacity(), capacity, SLOTS_IN_CLASS) {
         *empty = Vec::with_capacity(capacity);
     }
 }
 
-/// Whether a capacity of `has` serves for `wanted` and wastes little.
-pub(crate) fn fits(has: usize, wanted: usize) -> bool {
-    has >= wanted && has - wanted <= wanted / 8 + SLOTS_IN_CLASS
+/// Whether a capacity of `has` serves for `wanted` and wastes little: an eighth and
+/// `tolerated` more.
+pub(crate) fn fits(has: usize, wanted: usize, tolerated: usize) -> bool {
+    has >= wanted && has - wanted <= wanted / 8 + tolerated
 }

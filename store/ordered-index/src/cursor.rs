@@ -71,14 +71,14 @@ impl<'a> Cursor<'a> {
     pub fn next(&mut self) -> Option<(&[u8], IndexEntry)> {
         let (leaf, slot) = self.step()?;
         leaf.keys.write_key(slot, &mut self.key);
-        Some((&self.key, leaf.entries[slot]))
+        Some((&self.key, leaf.entries.get(slot)))
     }
 
     /// The entry of the smallest key not yet seen. Its key is not copied, so the step costs the
     /// same whatever its length.
     pub fn next_entry(&mut self) -> Option<IndexEntry> {
         let (leaf, slot) = self.step()?;
-        Some(leaf.entries[slot])
+        Some(leaf.entries.get(slot))
     }
 
     /// Crosses the smallest key not yet seen.
@@ -105,7 +105,7 @@ impl<'a> Cursor<'a> {
         let (leaf, slot) = path.step_back();
         self.high -= 1;
         leaf.keys.write_key(slot, &mut self.key);
-        Some((&self.key, leaf.entries[slot]))
+        Some((&self.key, leaf.entries.get(slot)))
     }
 
     /// Keys not yet seen; known without a walk.

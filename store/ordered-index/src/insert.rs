@@ -85,7 +85,7 @@ fn insert_in_leaf(
     batch: &mut Unpublished,
 ) -> Inserted {
     match leaf.keys.search(key) {
-        Ok(slot) => Inserted::Replaced(mem::replace(&mut leaf.entries[slot], entry)),
+        Ok(slot) => Inserted::Replaced(leaf.entries.replace(slot, entry)),
         Err(slot) => {
             leaf.insert(slot, key, entry);
             if leaf.entries.len() <= batch.fanout.leaf {
@@ -136,10 +136,10 @@ fn split_leaf(leaf: &mut Leaf, inserted: usize, batch: &mut Unpublished) -> Plac
     let separator = leaf.keys.separator_before(at);
     let upper = Leaf {
         keys: Keys::gather(&[(&leaf.keys, at..slots)]),
-        entries: leaf.entries.split_off(at),
+        entries: leaf.entries.part(at..slots),
     };
     leaf.keys = Keys::gather(&[(&leaf.keys, 0..at)]);
-    leaf.entries.shrink_to_fit();
+    leaf.entries = leaf.entries.part(0..at);
     Placed::new(separator, NodeBody::Leaf(upper), batch)
 }
 

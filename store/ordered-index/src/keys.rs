@@ -7,10 +7,10 @@
 //!                                  tails   "-1" "-2" (none)    behind 4-byte pointers
 //! ```
 //!
-//! A search is a binary search over an array of integers and looks at a tail
-//! only where heads are equal. New tails are appended wherever there is room,
-//! so an insert moves 12 bytes per later key and no tail; a removal leaves a
-//! hole, which the next rebuild closes.
+//! Heads and pointers are rows of numbers (`rows`), which store what they share once.
+//! A search compares integers and looks at a tail only where heads are equal.
+//! New tails are appended wherever there is room, so an insert moves a row of at most
+//! 12 bytes per later key and no tail; a removal leaves a hole, which the next rebuild closes.
 //!
 //! Trade-off: a key that does not share the prefix forces a rebuild of the
 //! node. It happens when a node's range widens, which is rare and costs about
@@ -23,7 +23,8 @@
 mod key_run;
 mod tail_pointer;
 
-use crate::capacity::refill;
+use crate::capacity::{SLOTS_IN_CLASS, fits, refill};
+use crate::rows::Rows;
 pub(crate) use key_run::KeyRun;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -32,8 +33,6 @@ use tail_pointer::{Rest, TailPointer};
 
 /// Bytes of a key that are compared as one integer.
 pub(crate) const HEAD_BYTES: usize = 8;
-/// Heads in a cache line.
-const HEADS_IN_LINE: usize = 64 / size_of::<u64>();
 /// Longer tails get an allocation of their own, shared by all copies of the node.
 const INLINE_TAIL_BYTES_MAX: usize = 256;
 /// Longest prefix: what keys share beyond it stays in their tails, so that a copy of a node
@@ -49,32 +48,50 @@ const BYTES_STEP: usize = 16;
 /// Two reference counts in front of a shared tail.
 const SHARED_HEADER_BYTES: usize = 16;
 
+/// The numbers of a key's row.
+const HEAD: usize = 0;
+const POINTER: usize = 1;
+type Row = [u64; 2];
+
 /// A run of one block's slots.
 pub(crate) type Part<'a> = (&'a Keys, Range<usize>);
 
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
-    /// First eight bytes after the prefix; ascending.
-    heads: Vec<u64>,
-    /// Where each key goes on after its head; same slots as `heads`.
-    pointers: Vec<TailPointer>,
+    /// For each key its head, the first eight bytes after the prefix, and where it goes on
+    /// (the bits of a [`TailPointer`]). Heads ascend.
+    rows: Rows<2>,
     /// The prefix, then length byte + tail of the keys that need one, in order of arrival.
     bytes: Vec<u8>,
     /// Leading part of `bytes` that all keys share.
-    prefix_bytes: usize,
+    prefix_bytes: u32,
     /// Bytes of removed tails; they stay in `bytes` until a rebuild.
-    hole_bytes: usize,
+    hole_bytes: u32,
     /// Tails too long for `bytes`, in no order.
     long: Vec<Arc<[u8]>>,
 }
 
 impl Keys {
     pub(crate) fn len(&self) -> usize {
-        self.heads.len()
+        self.rows.len()
     }
 
     fn prefix(&self) -> &[u8] {
-        &self.bytes[..self.prefix_bytes]
+        &self.bytes[..self.prefix_bytes()]
+    }
+
+    fn prefix_bytes(&self) -> usize {
+        self.prefix_bytes as usize
+    }
+
+    #[inline]
+    fn head(&self, slot: usize) -> u64 {
+        self.rows.number(slot, HEAD)
+    }
+
+    #[inline]
+    fn pointer(&self, slot: usize) -> TailPointer {
+        TailPointer::from_bits(self.rows.number(slot, POINTER))
     }
 
     /// The slot of `key`, or the slot where it belongs.
@@ -84,15 +101,18 @@ impl Keys {
             return Err(if key < self.prefix() { 0 } else { self.len() });
         };
         let head = head_of(suffix);
-        let low = first_not_below(&self.heads, head);
-        let equal = self.heads[low..]
-            .iter()
-            .take_while(|&&other| other == head)
-            .count();
-        self.pointers[low..low + equal]
-            .binary_search_by(|&pointer| self.compare_rest(pointer, suffix))
-            .map(|slot| low + slot)
-            .map_err(|slot| low + slot)
+        let low = self.rows.first_not_below(head);
+        let equal = (low..self.len()).take_while(|&slot| self.head(slot) == head);
+        let (mut from, mut to) = (low, low + equal.count());
+        while from < to {
+            let middle = usize::midpoint(from, to);
+            match self.compare_rest(self.pointer(middle), suffix) {
+                Ordering::Less => from = middle + 1,
+                Ordering::Equal => return Ok(middle),
+                Ordering::Greater => to = middle,
+            }
+        }
+        Err(from)
     }
 
     fn compare_rest(&self, pointer: TailPointer, suffix: &[u8]) -> Ordering {
@@ -123,8 +143,8 @@ impl Keys {
     /// Replaces the content of `out` by the whole key of `slot`.
     #[inline]
     pub(crate) fn write_key(&self, slot: usize, out: &mut Vec<u8>) {
-        let pointer = self.pointers[slot];
-        let head = self.heads[slot].to_be_bytes();
+        let [head, pointer] = self.rows.row(slot);
+        let (head, pointer) = (head.to_be_bytes(), TailPointer::from_bits(pointer));
         out.clear();
         out.extend_from_slice(self.prefix());
         match pointer.rest() {
@@ -161,18 +181,21 @@ impl Keys {
             key.starts_with(self.prefix()),
             "{key:?} does not begin with the prefix"
         );
-        let suffix = &key[self.prefix_bytes..];
-        make_room(&mut self.heads);
-        make_room(&mut self.pointers);
+        let row = self.store_key(key);
+        self.rows.insert(slot, &row);
+    }
+
+    /// Stores the tail of a key with the prefix; returns the key's row.
+    fn store_key(&mut self, key: &[u8]) -> Row {
+        let suffix = &key[self.prefix_bytes()..];
         let pointer = self.store_tail(suffix);
-        self.heads.insert(slot, head_of(suffix));
-        self.pointers.insert(slot, pointer);
+        [head_of(suffix), pointer.to_bits()]
     }
 
     /// Whether all heads are equal, so that every search would look at tails.
     fn shares_head(&self) -> bool {
-        let could_grow = self.prefix_bytes + HEAD_BYTES <= PREFIX_BYTES_MAX;
-        could_grow && self.len() > 1 && self.heads.first() == self.heads.last()
+        let could_grow = self.prefix_bytes() + HEAD_BYTES <= PREFIX_BYTES_MAX;
+        could_grow && self.len() > 1 && self.head(0) == self.head(self.len() - 1)
     }
 
     pub(crate) fn push(&mut self, key: &[u8]) {
@@ -206,13 +229,13 @@ impl Keys {
     }
 
     pub(crate) fn remove(&mut self, slot: usize) {
-        self.heads.remove(slot);
-        match self.pointers.remove(slot).rest() {
+        let [_, pointer] = self.rows.remove(slot);
+        match TailPointer::from_bits(pointer).rest() {
             Rest::InHead(_) => {}
-            Rest::Inline(offset) => self.hole_bytes += 2 + usize::from(self.bytes[offset]),
+            Rest::Inline(offset) => self.hole_bytes += 2 + u32::from(self.bytes[offset]),
             Rest::Long(number) => self.remove_long(number),
         }
-        if self.hole_bytes > HOLE_BYTES_TOLERATED.max(self.bytes.len() / 2) {
+        if self.hole_bytes as usize > HOLE_BYTES_TOLERATED.max(self.bytes.len() / 2) {
             *self = Keys::gather_under(self.prefix(), &[(self, 0..self.len())]);
         }
     }
@@ -220,11 +243,11 @@ impl Keys {
     /// The last long tail moves to the freed number; its one pointer must follow.
     fn remove_long(&mut self, number: usize) {
         self.long.swap_remove(number);
-        let moved = self.long.len();
-        for pointer in &mut self.pointers {
-            if pointer.rest() == Rest::Long(moved) {
-                *pointer = TailPointer::new(Rest::Long(number));
-            }
+        let moved = Rest::Long(self.long.len());
+        let slot = (0..self.len()).find(|&slot| self.pointer(slot).rest() == moved);
+        if let Some(slot) = slot {
+            let pointer = TailPointer::new(Rest::Long(number));
+            self.rows.set(slot, &[self.head(slot), pointer.to_bits()]);
         }
     }
 
@@ -239,13 +262,13 @@ impl Keys {
             .iter()
             .map(|part| inline_bytes(part, prefix.len()))
             .sum();
-        let mut gathered = Keys::with_room(prefix, slots, tails);
-        let mut key = Vec::new();
+        let mut gathered = Keys::with_room(prefix, tails);
+        let (mut rows, mut key) = (Vec::with_capacity(slots), Vec::new());
         for (keys, slots) in parts {
-            slots
-                .clone()
-                .for_each(|slot| gathered.push_from(keys, slot, &mut key));
+            let of_part = slots.clone();
+            rows.extend(of_part.map(|slot| gathered.store_from(keys, slot, &mut key)));
         }
+        gathered.rows = Rows::of(&rows, slots);
         assert_eq!(gathered.len(), slots, "keys were lost in a rebuild");
         gathered
     }
@@ -255,48 +278,43 @@ impl Keys {
         let prefix = run.prefix();
         let tail_bytes = |key: &[u8]| key.len().saturating_sub(prefix.len() + HEAD_BYTES);
         let tails: usize = run.iter().map(|key| inline_room(tail_bytes(key))).sum();
-        let mut packed = Keys::with_room(prefix, run.len(), tails);
-        for key in run.iter() {
-            let suffix = &key[prefix.len()..];
-            let pointer = packed.store_tail(suffix);
-            packed.heads.push(head_of(suffix));
-            packed.pointers.push(pointer);
-        }
+        let mut packed = Keys::with_room(prefix, tails);
+        let rows: Vec<Row> = run.iter().map(|key| packed.store_key(key)).collect();
+        packed.rows = Rows::of(&rows, rows.len());
         packed
     }
 
-    /// An empty block with exactly the room for `slots` keys and `tails` bytes of inline tails.
-    fn with_room(prefix: &[u8], slots: usize, tails: usize) -> Keys {
+    /// An empty block with exactly the room for `tails` bytes of inline tails.
+    fn with_room(prefix: &[u8], tails: usize) -> Keys {
         let mut bytes = Vec::with_capacity(prefix.len() + tails);
         bytes.extend_from_slice(prefix);
         Keys {
-            heads: Vec::with_capacity(slots),
-            pointers: Vec::with_capacity(slots),
             bytes,
-            prefix_bytes: prefix.len(),
+            prefix_bytes: prefix.len() as u32,
             ..Keys::default()
         }
     }
 
-    /// Under an unchanged prefix a key keeps its head, and a long tail is shared, not copied.
-    fn push_from(&mut self, other: &Keys, slot: usize, key: &mut Vec<u8>) {
+    /// Stores the tail of another block's key, which begins with this one's prefix; returns the
+    /// key's row. Under an equal prefix a key keeps its head, and a long tail is shared, not
+    /// copied.
+    fn store_from(&mut self, other: &Keys, slot: usize, key: &mut Vec<u8>) -> Row {
         if other.prefix_bytes != self.prefix_bytes {
             other.write_key(slot, key);
-            return self.insert_under_prefix(self.len(), key);
+            return self.store_key(key);
         }
-        let pointer = match other.pointers[slot].rest() {
+        let pointer = other.pointer(slot);
+        let rest = match pointer.rest() {
             Rest::InHead(bytes) => Rest::InHead(bytes),
-            Rest::Inline(_) => self.store_inline(other.tail(other.pointers[slot])),
+            Rest::Inline(_) => self.store_inline(other.tail(pointer)),
             Rest::Long(number) => self.store_long(Arc::clone(&other.long[number])),
         };
-        self.heads.push(other.heads[slot]);
-        self.pointers.push(TailPointer::new(pointer));
+        [other.head(slot), TailPointer::new(rest).to_bits()]
     }
 
     /// Replaces the content of `copy` by this one's, with room for about `capacity` keys.
     pub(crate) fn copy_to(&self, copy: &mut Keys, capacity: usize) {
-        refill(&mut copy.heads, &self.heads, capacity);
-        refill(&mut copy.pointers, &self.pointers, capacity);
+        self.rows.copy_to(&mut copy.rows, capacity);
         refill(&mut copy.bytes, &self.bytes, self.bytes_wanted(capacity));
         copy.prefix_bytes = self.prefix_bytes;
         copy.hole_bytes = self.hole_bytes;
@@ -307,15 +325,17 @@ impl Keys {
 
     /// Bytes that a copy with `capacity` slots reserves. If there are tails, more of
     /// them are expected.
-    pub(crate) fn bytes_wanted(&self, capacity: usize) -> usize {
+    fn bytes_wanted(&self, capacity: usize) -> usize {
         let bytes = self.bytes.len();
-        let is_to_grow = capacity > self.len() && bytes > self.prefix_bytes;
+        let is_to_grow = capacity > self.len() && bytes > self.prefix_bytes();
         let room = if is_to_grow { TAIL_ROOM_BYTES } else { 0 };
         (bytes + room).next_multiple_of(BYTES_STEP)
     }
 
-    pub(crate) fn bytes_capacity(&self) -> usize {
-        self.bytes.capacity()
+    /// Whether a copy with room for about `capacity` keys fits into the memory of `old`.
+    pub(crate) fn fits_into(&self, old: &Keys, capacity: usize) -> bool {
+        let bytes = (old.bytes.capacity(), self.bytes_wanted(capacity));
+        self.rows.fits_into(&old.rows, capacity) && fits(bytes.0, bytes.1, SLOTS_IN_CLASS)
     }
 
     /// Whether a tail has an allocation of its own.
@@ -335,8 +355,7 @@ impl Keys {
             .iter()
             .map(|tail| tail.len() + SHARED_HEADER_BYTES)
             .sum();
-        self.heads.capacity() * size_of::<u64>()
-            + self.pointers.capacity() * size_of::<TailPointer>()
+        self.rows.heap_bytes()
             + self.bytes.capacity()
             + self.long.capacity() * size_of::<Arc<[u8]>>()
             + long
@@ -354,20 +373,6 @@ pub(crate) fn make_room<T>(items: &mut Vec<T>) {
     if items.len() == items.capacity() {
         items.reserve_exact((items.len() / 16).max(4));
     }
-}
-
-/// The first of `heads` that is not below `head`.
-///
-/// Looks at one head of each cache line, and then into one line. These loads do not depend
-/// on each other, so they wait for memory together, where each step of a binary search
-/// waits for the one before.
-#[inline]
-fn first_not_below(heads: &[u64], head: u64) -> usize {
-    let below = |heads: &[u64]| heads.iter().filter(|&&other| other < head).count();
-    let lines = heads.chunks_exact(HEADS_IN_LINE);
-    let passed = lines.filter(|line| line[HEADS_IN_LINE - 1] < head).count() * HEADS_IN_LINE;
-    let line = &heads[passed..heads.len().min(passed + HEADS_IN_LINE)];
-    passed + below(line)
 }
 
 #[inline]
@@ -396,11 +401,11 @@ fn common<'a>(left: &'a [u8], right: &[u8]) -> &'a [u8] {
 
 /// Room that a part's inline tails need under a prefix of `prefix_bytes`.
 fn inline_bytes((keys, slots): &Part<'_>, prefix_bytes: usize) -> usize {
-    let tail_bytes = |pointer: &TailPointer| {
-        (keys.prefix_bytes + keys.suffix_bytes(*pointer)).saturating_sub(prefix_bytes + HEAD_BYTES)
+    let tail_bytes = |slot| {
+        let suffix_bytes = keys.suffix_bytes(keys.pointer(slot));
+        (keys.prefix_bytes() + suffix_bytes).saturating_sub(prefix_bytes + HEAD_BYTES)
     };
-    let tails = keys.pointers[slots.clone()].iter().map(tail_bytes);
-    tails.map(inline_room).sum()
+    slots.clone().map(tail_bytes).map(inline_room).sum()
 }
 
 /// Room that a tail takes in the bytes of a block: a length byte and itself, if it is inline.

@@ -43,15 +43,18 @@
 mod bulk;
 mod capacity;
 mod cursor;
+mod entries;
 mod entry;
 mod fanout;
 mod insert;
 mod keys;
 mod link;
 mod node;
+mod packing;
 mod reader;
 mod remove;
 mod returned;
+mod rows;
 mod sorted;
 mod spare;
 #[cfg(test)]

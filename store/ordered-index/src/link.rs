@@ -167,7 +167,7 @@ fn copy_body(node: &TreeNode, copy: &mut NodeBody, capacity: usize) {
     match (&node.body, copy) {
         (NodeBody::Leaf(leaf), NodeBody::Leaf(copy)) => {
             leaf.keys.copy_to(&mut copy.keys, capacity);
-            refill(&mut copy.entries, &leaf.entries, capacity);
+            leaf.entries.copy_to(&mut copy.entries, capacity);
         }
         (NodeBody::Inner(inner), NodeBody::Inner(copy)) => {
             inner.separators.copy_to(&mut copy.separators, capacity);

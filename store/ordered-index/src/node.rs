@@ -9,6 +9,8 @@
 //! The counts make `rank`, `count` and `nth` one walk from the root to a leaf.
 
 use crate::IndexEntry;
+use crate::capacity::{SLOTS_IN_CLASS, fits};
+use crate::entries::Entries;
 use crate::keys::{Keys, make_room};
 use crate::link::Link;
 
@@ -29,7 +31,7 @@ pub(crate) enum NodeBody {
 pub(crate) struct Leaf {
     pub(crate) keys: Keys,
     /// Same slots as `keys`.
-    pub(crate) entries: Vec<IndexEntry>,
+    pub(crate) entries: Entries,
 }
 
 #[derive(Debug, Default)]
@@ -51,11 +53,20 @@ impl NodeBody {
         }
     }
 
-    /// Slots for which there is room.
-    pub(crate) fn capacity(&self) -> usize {
-        match self {
-            NodeBody::Leaf(leaf) => leaf.entries.capacity(),
-            NodeBody::Inner(inner) => inner.children.capacity(),
+    /// Whether a copy with `capacity` slots fits into the memory of `old`, which is of the same
+    /// kind.
+    pub(crate) fn fits_into(&self, old: &NodeBody, capacity: usize) -> bool {
+        match (self, old) {
+            (NodeBody::Leaf(leaf), NodeBody::Leaf(old)) => {
+                leaf.keys.fits_into(&old.keys, capacity)
+                    && leaf.entries.fits_into(&old.entries, capacity)
+            }
+            (NodeBody::Inner(inner), NodeBody::Inner(old)) => {
+                inner.separators.fits_into(&old.separators, capacity)
+                    && fits(old.children.capacity(), capacity, SLOTS_IN_CLASS)
+                    && fits(old.counts.capacity(), capacity, SLOTS_IN_CLASS)
+            }
+            _ => false,
         }
     }
 
@@ -94,13 +105,12 @@ impl TreeNode {
 impl Leaf {
     /// Bytes on the heap of a node that holds this.
     pub(crate) fn node_bytes(&self) -> u64 {
-        let content = self.keys.heap_bytes() + self.entries.capacity() * size_of::<IndexEntry>();
+        let content = self.keys.heap_bytes() + self.entries.heap_bytes();
         (size_of::<TreeNode>() + content) as u64
     }
 
     pub(crate) fn insert(&mut self, slot: usize, key: &[u8], entry: IndexEntry) {
         self.keys.insert(slot, key);
-        make_room(&mut self.entries);
         self.entries.insert(slot, entry);
         assert_eq!(
             self.keys.len(),

@@ -112,20 +112,19 @@ fn merge(inner: &mut Inner, left: usize, batch: &mut Unpublished) {
 pub(crate) fn absorb(left: &mut Link, right: Link, separator: &[u8], batch: &mut Unpublished) {
     let right = right.take(batch);
     left.edit(batch, 0, |node, _| match (&mut node.body, right) {
-        (NodeBody::Leaf(left), NodeBody::Leaf(right)) => absorb_leaf(left, right),
+        (NodeBody::Leaf(left), NodeBody::Leaf(right)) => absorb_leaf(left, &right),
         (NodeBody::Inner(left), NodeBody::Inner(right)) => absorb_inner(left, right, separator),
         (left, right) => panic!("siblings of different kinds: {left:?} and {right:?}"),
     });
 }
 
-fn absorb_leaf(left: &mut Leaf, right: Leaf) {
+fn absorb_leaf(left: &mut Leaf, right: &Leaf) {
     let parts = [
         (&left.keys, 0..left.keys.len()),
         (&right.keys, 0..right.keys.len()),
     ];
     left.keys = Keys::gather(&parts);
-    left.entries.reserve_exact(right.entries.len());
-    left.entries.extend(right.entries);
+    left.entries = left.entries.followed_by(&right.entries);
 }
 
 /// Moves the children of `right` into `left`. The separator of the two nodes becomes one

@@ -89,12 +89,12 @@ fn change_leaf(
     let mut copy = |from, to, load: &mut BulkLoad| {
         for slot in from..to {
             leaf.keys.write_key(slot, &mut key);
-            load.push(&key, leaf.entries[slot]).expect(ASCEND);
+            load.push(&key, leaf.entries.get(slot)).expect(ASCEND);
         }
     };
     for change in changes {
         let (slot, found) = match leaf.keys.search(change.key) {
-            Ok(slot) => (slot, Some(leaf.entries[slot])),
+            Ok(slot) => (slot, Some(leaf.entries.get(slot))),
             Err(slot) => (slot, None),
         };
         copy(copied, slot, load);

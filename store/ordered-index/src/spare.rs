@@ -11,15 +11,15 @@
 //! several times what the copying costs.
 //!
 //! Trade-off: some hundred KiB stay on the heap, and some MiB ([`KEPT_BYTES_MAX`], twice)
-//! when many changes are published together; `Writer::spare_bytes` says how much. A copy
-//! takes only a node of the class it would allocate, so that a tree of recycled nodes is as
-//! tight as one of new ones.
+//! when many changes are published together; `Writer::spare_bytes` says how much. A block
+//! of a spare node that does not fit the copy is not used, so that a tree of recycled nodes
+//! is as tight as one of new ones.
 #![expect(
     clippy::vec_box,
     reason = "what is kept goes back into a tree as the box it is"
 )]
 
-use crate::capacity::{SLOTS_IN_CLASS, fits};
+use crate::capacity::{SLOTS_IN_CLASS, capacity_for};
 use crate::node::{NodeBody, TreeNode};
 
 /// The last class holds every wider node.
@@ -34,7 +34,7 @@ pub(crate) const KEPT_BYTES_MAX: u64 = 4 << 20;
 const BATCHES_KEPT: u64 = 8;
 /// The remembered size of the largest batch shrinks by this part with each smaller batch.
 const BATCHES_REMEMBERED: u64 = 64;
-/// Number of spare nodes that are searched for one with fitting bytes.
+/// Number of spare nodes that are searched for one with fitting blocks.
 const LOOKED_AT_MAX: usize = 8;
 /// Deliveries after which spare nodes are freed that were not used since.
 const DELIVERIES_WAITED: u64 = 8;
@@ -48,12 +48,13 @@ struct Class {
 }
 
 impl Class {
-    /// Takes a node with fitting bytes if it is among the last few, otherwise the last.
-    fn take(&mut self, bytes: usize) -> Option<Box<TreeNode>> {
+    /// Takes a node that a copy of `like` fits into if one is among the last few, otherwise the
+    /// last.
+    fn take(&mut self, like: &NodeBody, capacity: usize) -> Option<Box<TreeNode>> {
         let last = self.nodes.len().checked_sub(1)?;
         let mut looked_at = self.nodes.iter().enumerate().rev().take(LOOKED_AT_MAX);
         let fitting = looked_at
-            .find(|(_, node)| fits(node.body.keys().bytes_capacity(), bytes))
+            .find(|(_, node)| like.fits_into(&node.body, capacity))
             .map(|(position, _)| position);
         let node = self.nodes.swap_remove(fitting.unwrap_or(last));
         self.unused = self.unused.min(self.nodes.len());
@@ -114,8 +115,7 @@ impl Spare {
 
     /// A node of the kind of `like`, for `capacity` slots; its content is old.
     pub(crate) fn node(&mut self, like: &NodeBody, capacity: usize) -> Option<Box<TreeNode>> {
-        let bytes = like.keys().bytes_wanted(capacity);
-        let node = self.classes.of(like, capacity).take(bytes)?;
+        let node = self.classes.of(like, capacity).take(like, capacity)?;
         self.bytes -= node.heap_bytes();
         Some(node)
     }
@@ -134,7 +134,8 @@ impl Spare {
                 continue;
             }
             self.bytes += bytes;
-            let capacity = node.body.capacity();
+            // What a copy of it would ask for, to insert a key.
+            let capacity = capacity_for(node.body.slots() + 1);
             self.classes.of(&node.body, capacity).nodes.push(node);
         }
         self.delivery = delivery;

@@ -13,10 +13,21 @@ use environment::randomness::Random;
 /// Miri runs the same stories, a hundred times shorter.
 const STEPS: u64 = if cfg!(miri) { 300 } else { 30_000 };
 
+/// Entries with all of their bits in use, and others that differ in few.
 fn entry(number: u64) -> IndexEntry {
-    IndexEntry {
-        value: number,
-        stamp: !number,
+    match number % 5 {
+        0 => IndexEntry {
+            value: number << 48 | number,
+            stamp: number,
+        },
+        1 => IndexEntry {
+            value: number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            stamp: 1 << 63 | number,
+        },
+        _ => IndexEntry {
+            value: number,
+            stamp: !number,
+        },
     }
 }
 

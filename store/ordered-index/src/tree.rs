@@ -44,7 +44,7 @@ impl Tree {
     pub(crate) fn get(&self, key: &[u8]) -> Option<IndexEntry> {
         let leaf = self.leaf_of(key);
         let slot = leaf.keys.search(key).ok()?;
-        Some(leaf.entries[slot])
+        Some(leaf.entries.get(slot))
     }
 
     pub(crate) fn rank(&self, key: &[u8]) -> Rank {
@@ -83,7 +83,7 @@ impl Tree {
         loop {
             match &link.body {
                 NodeBody::Leaf(leaf) => {
-                    return Some((leaf.keys.key(n as usize), leaf.entries[n as usize]));
+                    return Some((leaf.keys.key(n as usize), leaf.entries.get(n as usize)));
                 }
                 NodeBody::Inner(inner) => {
                     let (child, rest) = inner.child_at(n);

@@ -32,7 +32,7 @@ fn receiver(disk: &SimulatedDisk) -> Store {
 fn a_snapshot_with_an_index_beyond_the_limit_is_refused_and_changes_nothing() {
     let (here, there) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
     let mut source = source(&here, seed(1));
-    for batch in 0..5 {
+    for batch in 0..10 {
         let key = |number| format!("many{batch}{number}");
         let writes: Vec<_> = (0..100).map(|number| put(key(number), "v")).collect();
         source.write(&writes).unwrap();

@@ -48,6 +48,14 @@ impl TailPointer {
         TailPointer((payload as u32) << KIND_BITS | kind)
     }
 
+    pub(crate) fn from_bits(bits: u64) -> TailPointer {
+        TailPointer(bits as u32)
+    }
+
+    pub(crate) fn to_bits(self) -> u64 {
+        self.0.into()
+    }
+
     #[inline]
     pub(crate) fn rest(self) -> Rest {
         let payload = (self.0 >> KIND_BITS) as usize;

@@ -78,7 +78,7 @@ fn a_long_tail_is_shared_by_copies_and_survives_the_removal_of_another() {
 fn the_prefix_is_bounded_so_that_a_node_stays_cheap_to_copy() {
     let long = |last: u8| [vec![7; 100_000], vec![last]].concat();
     let gathered = Keys::gather(&[(&block(&[&long(1), &long(2)]), 0..2)]);
-    assert_eq!(gathered.prefix_bytes, PREFIX_BYTES_MAX);
+    assert_eq!(gathered.prefix_bytes(), PREFIX_BYTES_MAX);
     assert_eq!(all(&gathered), [long(1), long(2)]);
 }
 
@@ -115,22 +115,6 @@ fn holes_of_removed_tails_are_closed() {
 fn the_separator_is_the_shortest_one() {
     assert_eq!(separator(b"pods/a", b"pods/c-long-name"), b"pods/c");
     assert_eq!(separator(b"pods", b"pods/a"), b"pods/");
-}
-
-#[test]
-fn the_first_head_not_below_is_the_one_a_binary_search_finds() {
-    for length in 0..70u64 {
-        // Every second head twice, as keys with the same first bytes have them.
-        let heads: Vec<u64> = (0..length).map(|slot| slot / 2 * 3).collect();
-        for head in (0..=2 * length).chain([u64::MAX]) {
-            let expected = heads.partition_point(|&other| other < head);
-            assert_eq!(
-                first_not_below(&heads, head),
-                expected,
-                "{head} of {length}"
-            );
-        }
-    }
 }
 
 #[test]

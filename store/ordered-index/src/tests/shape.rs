@@ -20,10 +20,38 @@ fn ascending_keys_leave_full_leaves() {
     }
     let found = check(&writer);
     assert_eq!(found[0].leaves, KEYS.div_ceil(128));
-    let bytes_per_key = writer.memory_bytes() / KEYS;
+}
+
+/// Positions of records of one length, and revisions, in the order of arrival.
+fn in_a_log(number: u64) -> IndexEntry {
+    IndexEntry {
+        value: 23 << 48 | 7 << 24 | number * 23,
+        stamp: number,
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes many keys to be about full leaves")]
+fn what_the_keys_of_a_leaf_and_their_entries_share_takes_no_memory() {
+    let mut random = Random::from_seed(5);
+    let per_key = |key: &mut dyn FnMut(u64) -> Vec<u8>| {
+        let (mut writer, _) = new(1);
+        for number in 0..KEYS {
+            writer.insert(0, &key(number), in_a_log(number));
+        }
+        writer.memory_bytes() / KEYS
+    };
+    let in_order = per_key(&mut |number| numbered(number));
+    let random = per_key(&mut |_| random.next_u64().to_be_bytes().to_vec());
+    // The entries of this many keys take 3 bytes for the position and 2 for the revision, and the random
+    // keys 7 behind what all of a leaf share.
     assert!(
-        bytes_per_key < 40,
-        "{bytes_per_key} bytes for a 32-byte key and its entry"
+        in_order <= 11,
+        "{in_order} bytes for a 32-byte key and its entry"
+    );
+    assert!(
+        random <= 19,
+        "{random} bytes for a random 8-byte key and its entry"
     );
 }
 

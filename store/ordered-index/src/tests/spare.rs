@@ -64,7 +64,7 @@ fn more_is_kept_while_batches_are_large_and_less_again_when_they_are_small() {
     let least_bytes = 2 * KEPT_BYTES_MIN;
     let mut most_bytes = 0;
     for mark in 0..40 {
-        (0..20_000).for_each(|number| _ = writer.insert(0, &name(number), entry(mark)));
+        (0..60_000).for_each(|number| _ = writer.insert(0, &name(number), entry(mark)));
         writer.publish(mark);
         collect(&mut writer);
         most_bytes = most_bytes.max(writer.spare_bytes());
