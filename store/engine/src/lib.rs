@@ -117,6 +117,7 @@ mod reclaim;
 mod record;
 mod record_pointer;
 mod recovery;
+mod replay;
 mod revision_marks;
 mod runs;
 mod salvage;

@@ -22,19 +22,19 @@ use crate::counters::Counters;
 use crate::damage::Damage;
 use crate::damaged_group;
 use crate::directory::{self, Directory};
-use crate::format::KIND_HARD_STATE;
 use crate::lifecycle::Lifecycle;
 use crate::log_view::LogView;
 use crate::maintenance::{LastCheckpoint, Maintenance};
 use crate::parts::Parts;
 use crate::published::Published;
 use crate::read::Records;
+use crate::replay::{self, Content, DecodedGroup, Decoder, Put};
 use crate::state_hash::Sums;
 use crate::transfer::Transfers;
 use crate::trees::{EMPTY_REVISION, NEVER_COMPACTED, TREES};
 use crate::{
     Batch, Commitment, Entry, Error, HardState, LogOptions, Options, Replayed, Unapplied, Worker,
-    entry, record, whole_log,
+    whole_log,
 };
 use environment::{DirectoryLock, Disk};
 use ordered_index::Reader;
@@ -325,91 +325,62 @@ impl<'a> Recovery<'a> {
         options: &Options,
         replay: Replay<'_>,
     ) -> Result<Log, Error> {
-        let (directory, replay_from) = (self.directory, self.replay_from);
-        let mut refused = None;
-        let mut visit = |group: &Group<'_>| {
-            self.replay_group(group, replay).map_err(|error| {
-                let text = value_log::Error::visit(io::Error::other(error.to_string()));
-                refused = Some(error);
-                text
-            })
+        let decoder = self.decoder();
+        let (log_options, replay_from) = (log_options(options), self.replay_from);
+        let read = |put: &mut Put<'_>| replay::read(disk, decoder, log_options, replay_from, put);
+        let has_two_threads = has_two_threads(self.worker);
+        let take = |group| self.take(group, replay);
+        let walked = if has_two_threads {
+            replay::on_two_threads(read, take)
+        } else {
+            replay::on_one_thread(read, take)
         };
-        let opened = Log::open(
-            disk,
-            directory,
-            log_options(options),
-            replay_from,
-            &mut visit,
-        );
-        match (opened, refused) {
-            (_, Some(error)) => Err(error),
-            (Err(error), None) => Err(of_replay(error)),
-            (Ok((log, recovered)), None) => {
-                self.found.opening = recovered.epoch;
-                self.found.torn = recovered.torn;
-                self.found.clean = recovered.clean;
-                Ok(log)
-            }
+        let (log, recovered) = walked??.open().map_err(replay::of_log)?;
+        self.found.opening = recovered.epoch;
+        self.found.torn = recovered.torn;
+        self.found.clean = recovered.clean;
+        Ok(log)
+    }
+
+    fn decoder(&self) -> Decoder<'a> {
+        Decoder {
+            directory: self.directory,
+            applied_index: self.index.applied_index,
         }
     }
 
     fn replay_group(&mut self, group: &Group<'_>, replay: Replay<'_>) -> Result<(), Error> {
-        let mended = self.mended_in(group)?;
-        self.mended.extend(mended.iter().map(|(number, payload)| {
-            let (position, kind, _) = group.records[*number];
-            (position, kind, payload.clone())
-        }));
-        if group.tag.index == 0 {
-            self.read_hard_state(group)?;
-            return self.apply_committed(replay);
-        }
-        let (term, index) = (group.tag.term, group.tag.index);
-        let (body, state) = entry::without_hard_state(group.body_with(&mended));
-        self.enter(Entry {
-            index,
-            term,
-            start: group.start,
-            body_bytes: body.bytes().len() as u64,
-        })?;
-        if let Some(state) = state {
-            self.accounting.hard_state.lock().absorb(state);
-        }
-        if index <= self.index.applied_index {
-            return Ok(());
-        }
-        let batch = Batch::decode(term, index, &body)?;
-        let records = group.records.iter().take(batch.changes.len());
-        let positions: Vec<Position> = records.map(|record| record.0).collect();
-        let records_start = positions.first().map_or(0, |first| first.offset());
-        let appended = Appended {
-            sequence: group.sequence,
-            start: group.start,
-            positions,
-            end_offset: records_start + body.bytes().len() as u64,
-        };
-        self.unapplied.push_back(Unapplied {
-            batch,
-            appended,
-            body,
-        });
-        if self.commitment == Commitment::Alone {
-            self.accounting.hard_state.lock().commit = index;
-        }
-        self.apply_committed(replay)
+        let decoded = self.decoder().decode(group)?;
+        self.take(decoded, replay)
     }
 
-    fn read_hard_state(&mut self, group: &Group<'_>) -> Result<(), Error> {
-        for &(position, kind, payload) in &group.records {
-            let state = HardState::decode(payload).filter(|_| kind == KIND_HARD_STATE);
-            let state = state.ok_or_else(|| {
-                record::unreadable(
-                    position,
-                    "a record outside of a batch that is no hard state",
-                )
-            })?;
-            self.accounting.hard_state.lock().absorb(state);
+    fn take(&mut self, group: DecodedGroup, replay: Replay<'_>) -> Result<(), Error> {
+        self.mended.extend(group.mended);
+        match group.content {
+            Content::HardStates(states) => {
+                let mut state = self.accounting.hard_state.lock();
+                states.into_iter().for_each(|newer| state.absorb(newer));
+            }
+            Content::Entry {
+                entry,
+                state,
+                change,
+            } => {
+                self.enter(entry)?;
+                let mut hard_state = self.accounting.hard_state.lock();
+                if let Some(state) = state {
+                    hard_state.absorb(state);
+                }
+                let Some(change) = change.filter(|_| entry.index > self.index.applied_index) else {
+                    return Ok(());
+                };
+                if self.commitment == Commitment::Alone {
+                    hard_state.commit = entry.index;
+                }
+                self.unapplied.push_back(*change);
+            }
         }
-        Ok(())
+        self.apply_committed(replay)
     }
 
     /// Adds an entry to the list; it overrules entries of its index and later ones.
@@ -497,18 +468,6 @@ impl<'a> Recovery<'a> {
             }),
             _ => Ok(()),
         }
-    }
-
-    /// Damaged records of a group that are proved. Of a group that the checkpoint holds only
-    /// the hard state is needed, which comes last.
-    fn mended_in(&self, group: &Group<'_>) -> Result<Vec<(usize, Vec<u8>)>, Error> {
-        let index = group.tag.index;
-        let is_applied = index != 0 && index <= self.index.applied_index;
-        let last = group.records.len().wrapping_sub(1);
-        if group.damaged.is_empty() || (is_applied && !group.damaged.contains(&last)) {
-            return Ok(Vec::new());
-        }
-        damaged_group::of(self.directory, group)
     }
 
     /// The checkpoint knows only what was applied, so the log had it.
@@ -607,14 +566,10 @@ impl<'a> Recovery<'a> {
     }
 }
 
-/// Damage that a restart meets, with a remedy that this crate knows.
-fn of_replay(error: value_log::Error) -> Error {
-    match error {
-        value_log::Error::Damaged {
-            file, offset, what, ..
-        } => Error::LogDamaged { file, offset, what },
-        other => other.into(),
-    }
+/// Whether a thread may read the log while this one applies, and there is a core for it.
+fn has_two_threads(worker: Worker) -> bool {
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    worker != Worker::Caller && cores() > 1
 }
 
 /// The log's options, with what this crate relies on.

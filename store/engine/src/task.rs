@@ -4,7 +4,12 @@
 use crate::{Error, Worker};
 use environment::threads;
 use std::io;
+use std::path::Path;
 use std::thread::JoinHandle;
+
+pub(crate) fn cannot_start(name: &str) -> impl FnOnce(io::Error) -> Error {
+    Error::disk("start the thread", Path::new(name))
+}
 
 /// Work that was started.
 #[derive(Debug)]
@@ -23,15 +28,10 @@ impl<T: Send + 'static> Task<T> {
         name: &str,
         body: impl FnOnce() -> Result<T, Error> + Send + 'static,
     ) -> Result<Task<T>, Error> {
-        let failed = |source: io::Error| Error::Disk {
-            file: name.into(),
-            doing: "start the thread",
-            source,
-        };
         match worker {
             Worker::Threads | Worker::CallerWithPool => threads::spawn(name, body)
                 .map(|thread| Task(TaskState::Thread(thread)))
-                .map_err(failed),
+                .map_err(cannot_start(name)),
             Worker::Caller => Ok(Task(TaskState::Done(body()))),
         }
     }

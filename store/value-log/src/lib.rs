@@ -101,6 +101,7 @@ pub use error::Error;
 pub use group::{Appended, Group, GroupBuffer};
 pub use groups::Groups;
 pub use log::{Log, Notice};
+pub use open::WalkedLog;
 pub use options::{Durability, Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Seal, Worker};
 pub use position::{Position, SEGMENT_MAX, Sequence};
 pub use record::{Record, RecordBuffer};

@@ -14,7 +14,7 @@ use crate::relocation::Relocation;
 use crate::segment_pool::SortedRoom;
 use crate::{
     Appended, Body, Error, Group, Options, Position, Record, Recovered, Seal, SegmentInfo,
-    Sequence, Status, Tag, open, record,
+    Sequence, Status, Tag, WalkedLog, record,
 };
 
 /// Runs on the flush thread after each flush, and once on failure. It must be
@@ -55,7 +55,19 @@ impl Log {
         replay_from: Option<Position>,
         visit: &mut dyn FnMut(&Group<'_>) -> Result<(), Error>,
     ) -> Result<(Log, Recovered), Error> {
-        open::open(disk, directory, options, replay_from, visit)
+        Log::walk(disk, directory, options, replay_from, visit)?.open()
+    }
+
+    /// The first half of [`Log::open`]: reads the log and changes nothing. With an answer in
+    /// hand the caller can still refuse to open it.
+    pub fn walk(
+        disk: Arc<dyn Disk>,
+        directory: &Path,
+        options: Options,
+        replay_from: Option<Position>,
+        visit: &mut dyn FnMut(&Group<'_>) -> Result<(), Error>,
+    ) -> Result<WalkedLog, Error> {
+        WalkedLog::walk(disk, directory, options, replay_from, visit)
     }
 
     pub(crate) fn running(shared: Arc<LogState>, threads: Option<Threads>) -> Log {

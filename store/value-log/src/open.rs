@@ -1,7 +1,7 @@
 //! Opening: read the directory, walk the log, continue behind its end.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -24,33 +24,63 @@ use crate::{Blocks, Error, Group, Options, Position, Recovered, Sequence, Worker
 /// The epoch of the first opening.
 const FIRST_EPOCH: u32 = 1;
 
-pub(crate) fn open(
+/// A log that was read to its end ([`Log::walk`]) and has not been changed by that.
+#[derive(Debug)]
+pub struct WalkedLog {
     disk: Arc<dyn Disk>,
-    path: &Path,
-    options: Options,
-    replay_from: Option<Position>,
-    visit: &mut Visit<'_>,
-) -> Result<(Log, Recovered), Error> {
-    options.check()?;
-    let contents = directory::read(&*disk, path)?;
-    let replay_from = replay_from.filter(|&from| from != Position::NONE);
-    if contents.log.is_empty() {
-        return create(disk, path, options, contents, replay_from);
-    }
-    let mut show = |group: &Group<'_>| visit(group);
-    let walked =
-        Walker::begin(&*disk, path, &contents, replay_from, &options, &mut show)?.walk()?;
-    resume(disk, path, options, contents, walked)
-}
-
-/// Makes a new log.
-fn create(
-    disk: Arc<dyn Disk>,
-    path: &Path,
+    path: PathBuf,
     options: Options,
     contents: Contents,
-    replay_from: Option<Position>,
-) -> Result<(Log, Recovered), Error> {
+    /// `None` if there is no log yet.
+    walked: Option<Walked>,
+}
+
+impl WalkedLog {
+    pub(crate) fn walk(
+        disk: Arc<dyn Disk>,
+        path: &Path,
+        options: Options,
+        replay_from: Option<Position>,
+        visit: &mut Visit<'_>,
+    ) -> Result<WalkedLog, Error> {
+        options.check()?;
+        let contents = directory::read(&*disk, path)?;
+        let replay_from = replay_from.filter(|&from| from != Position::NONE);
+        let mut show = |group: &Group<'_>| visit(group);
+        let walked = if contents.log.is_empty() {
+            check_new(path, &contents, replay_from)?;
+            None
+        } else {
+            let walker = Walker::begin(&*disk, path, &contents, replay_from, &options, &mut show);
+            Some(walker?.walk()?)
+        };
+        Ok(WalkedLog {
+            disk,
+            path: path.into(),
+            options,
+            contents,
+            walked,
+        })
+    }
+
+    /// Opens it, behind the end that was found.
+    pub fn open(self) -> Result<(Log, Recovered), Error> {
+        let WalkedLog {
+            disk,
+            path,
+            options,
+            contents,
+            walked,
+        } = self;
+        match walked {
+            Some(walked) => resume(disk, &path, options, contents, walked),
+            None => create(disk, &path, options, contents),
+        }
+    }
+}
+
+/// Checks that nothing speaks for a log where there is none.
+fn check_new(path: &Path, contents: &Contents, replay_from: Option<Position>) -> Result<(), Error> {
     if let Some(from) = replay_from {
         return Err(Error::damaged(
             path,
@@ -65,6 +95,16 @@ fn create(
             "there are sorted segments but no log",
         ));
     }
+    Ok(())
+}
+
+/// Makes a new log.
+fn create(
+    disk: Arc<dyn Disk>,
+    path: &Path,
+    options: Options,
+    contents: Contents,
+) -> Result<(Log, Recovered), Error> {
     let segment_bytes = options.segment_bytes;
     let new = (0, Growth::new(options.starts_small));
     let state = state(&*disk, path, segment_bytes, &contents, None, new)?;

@@ -1,0 +1,266 @@
+//! Groups of the log on their way into the index.
+//!
+//! ```text
+//!   engine-replay    log ──► Group ──► DecodedGroup ──┐  some hundred at a time,
+//!   the caller       index ◄── take ◄─────────────────┘  a few such portions ahead
+//! ```
+//!
+//! Reading, checking and decoding a group takes about as long as applying it, so two threads
+//! halve the time of an opening. The one that reads is never far ahead: what waits is bounded.
+
+use crate::damaged_group;
+use crate::format::KIND_HARD_STATE;
+use crate::task::cannot_start;
+use crate::{Batch, Entry, Error, HardState, LogOptions, Unapplied, entry, record};
+use environment::{Disk, threads};
+use std::io;
+use std::mem;
+use std::panic::resume_unwind;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use value_log::{Appended, Group, Log, Position, WalkedLog};
+
+const THREAD: &str = "engine-replay";
+/// Most groups in a portion.
+const PORTION_GROUPS: usize = 256;
+/// A portion with this many bytes of records is full.
+const PORTION_BYTES: usize = 256 << 10;
+/// Portions that wait for the thread that applies.
+const PORTIONS_AHEAD: usize = 4;
+
+/// What a group of the log says.
+#[derive(Debug)]
+pub(crate) struct DecodedGroup {
+    /// Damaged records of it that are proved: place, kind and payload.
+    pub(crate) mended: Vec<(Position, u8, Vec<u8>)>,
+    pub(crate) content: Content,
+}
+
+#[derive(Debug)]
+pub(crate) enum Content {
+    HardStates(Vec<HardState>),
+    Entry {
+        entry: Entry,
+        /// That was written with it.
+        state: Option<HardState>,
+        /// `None` where the checkpoint has applied it.
+        change: Option<Box<Unapplied>>,
+    },
+}
+
+impl DecodedGroup {
+    fn bytes(&self) -> usize {
+        match &self.content {
+            Content::Entry { entry, .. } => entry.body_bytes as usize,
+            Content::HardStates(_) => 0,
+        }
+    }
+}
+
+/// Decodes the groups behind a checkpoint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decoder<'a> {
+    pub(crate) directory: &'a Path,
+    /// Index of the last entry that the checkpoint has applied.
+    pub(crate) applied_index: u64,
+}
+
+impl Decoder<'_> {
+    pub(crate) fn decode(&self, group: &Group<'_>) -> Result<DecodedGroup, Error> {
+        let mended = self.mended_in(group)?;
+        let content = if group.tag.index == 0 {
+            Content::HardStates(hard_states(group)?)
+        } else {
+            self.entry(group, &mended)?
+        };
+        let place = |(number, payload): (usize, Vec<u8>)| {
+            let (position, kind, _) = group.records[number];
+            (position, kind, payload)
+        };
+        Ok(DecodedGroup {
+            mended: mended.into_iter().map(place).collect(),
+            content,
+        })
+    }
+
+    fn entry(&self, group: &Group<'_>, mended: &[(usize, Vec<u8>)]) -> Result<Content, Error> {
+        let (term, index) = (group.tag.term, group.tag.index);
+        let (body, state) = entry::without_hard_state(group.body_with(mended));
+        let entry = Entry {
+            index,
+            term,
+            start: group.start,
+            body_bytes: body.bytes().len() as u64,
+        };
+        let mut change = None;
+        if index > self.applied_index {
+            let batch = Batch::decode(term, index, &body)?;
+            let appended = appended(group, batch.changes.len(), entry.body_bytes);
+            change = Some(Box::new(Unapplied {
+                batch,
+                appended,
+                body,
+            }));
+        }
+        Ok(Content::Entry {
+            entry,
+            state,
+            change,
+        })
+    }
+
+    /// Damaged records of a group that are proved. Of a group that the checkpoint holds only
+    /// the hard state is needed, which comes last.
+    fn mended_in(&self, group: &Group<'_>) -> Result<Vec<(usize, Vec<u8>)>, Error> {
+        let index = group.tag.index;
+        let is_applied = index != 0 && index <= self.applied_index;
+        let last = group.records.len().wrapping_sub(1);
+        if group.damaged.is_empty() || (is_applied && !group.damaged.contains(&last)) {
+            return Ok(Vec::new());
+        }
+        damaged_group::of(self.directory, group)
+    }
+}
+
+fn hard_states(group: &Group<'_>) -> Result<Vec<HardState>, Error> {
+    let decode = |&(position, kind, payload): &(Position, u8, &[u8])| {
+        let state = HardState::decode(payload).filter(|_| kind == KIND_HARD_STATE);
+        state.ok_or_else(|| {
+            record::unreadable(
+                position,
+                "a record outside of a batch that is no hard state",
+            )
+        })
+    };
+    group.records.iter().map(decode).collect()
+}
+
+/// Where the records of a batch lie, which are the first of their group.
+fn appended(group: &Group<'_>, records: usize, body_bytes: u64) -> Appended {
+    let records = group.records.iter().take(records);
+    let positions: Vec<Position> = records.map(|record| record.0).collect();
+    let records_start = positions.first().map_or(0, |first| first.offset());
+    Appended {
+        sequence: group.sequence,
+        start: group.start,
+        positions,
+        end_offset: records_start + body_bytes,
+    }
+}
+
+/// Reads the log from `replay_from` on, and puts each of its groups.
+pub(crate) fn read(
+    disk: Arc<dyn Disk>,
+    decoder: Decoder<'_>,
+    options: LogOptions,
+    replay_from: Option<Position>,
+    put: &mut Put<'_>,
+) -> Result<WalkedLog, Error> {
+    let mut refused = None;
+    let mut visit = |group: &Group<'_>| {
+        let decoded = decoder.decode(group).map_err(|error| {
+            let text = error.to_string();
+            refused = Some(error);
+            text
+        });
+        let put = decoded.and_then(|group| put(group).map_err(|Ended| "it is refused".into()));
+        put.map_err(|text| value_log::Error::visit(io::Error::other(text)))
+    };
+    let walked = Log::walk(disk, decoder.directory, options, replay_from, &mut visit);
+    match refused {
+        Some(error) => Err(error),
+        None => walked.map_err(of_log),
+    }
+}
+
+/// Damage that a restart meets, with a remedy that this crate knows.
+pub(crate) fn of_log(error: value_log::Error) -> Error {
+    match error {
+        value_log::Error::Damaged {
+            file, offset, what, ..
+        } => Error::LogDamaged { file, offset, what },
+        other => other.into(),
+    }
+}
+
+/// Where a reader puts groups.
+pub(crate) type Put<'a> = dyn FnMut(DecodedGroup) -> Result<(), Ended> + 'a;
+
+/// The other thread takes no more groups: it has refused one.
+#[derive(Debug)]
+pub(crate) struct Ended;
+
+/// Lets `read` run on a thread of its own and `take` on this one, which gets all groups in the
+/// order in which they were put. The first group that `take` refuses ends both, and its error
+/// counts more than what `read` says then.
+pub(crate) fn on_two_threads<R: Send>(
+    read: impl FnOnce(&mut Put<'_>) -> R + Send,
+    mut take: impl FnMut(DecodedGroup) -> Result<(), Error>,
+) -> Result<R, Error> {
+    let (sender, receiver) = sync_channel::<Vec<DecodedGroup>>(PORTIONS_AHEAD);
+    std::thread::scope(|scope| {
+        let reader = threads::spawn_scoped(scope, THREAD, || {
+            let mut portion = Portion::new(sender);
+            let result = read(&mut |group| portion.put(group));
+            // With `Ended` the taker has an error, which counts more.
+            let _ = portion.send();
+            result
+        });
+        let reader = reader.map_err(cannot_start(THREAD))?;
+        // The receiver is dropped with the first error, and so the reader does not wait.
+        let taken = receiver.into_iter().flatten().try_for_each(&mut take);
+        let result = reader.join().unwrap_or_else(|panic| resume_unwind(panic));
+        taken.map(|()| result)
+    })
+}
+
+/// The same on this thread alone: each group is taken when it is put.
+pub(crate) fn on_one_thread<R>(
+    read: impl FnOnce(&mut Put<'_>) -> R,
+    mut take: impl FnMut(DecodedGroup) -> Result<(), Error>,
+) -> Result<R, Error> {
+    let mut refused = None;
+    let result = read(&mut |group| {
+        take(group).map_err(|error| {
+            refused = Some(error);
+            Ended
+        })
+    });
+    refused.map_or(Ok(result), Err)
+}
+
+/// Groups that are sent together.
+struct Portion {
+    sender: SyncSender<Vec<DecodedGroup>>,
+    groups: Vec<DecodedGroup>,
+    bytes: usize,
+}
+
+impl Portion {
+    fn new(sender: SyncSender<Vec<DecodedGroup>>) -> Portion {
+        Portion {
+            sender,
+            groups: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    fn put(&mut self, group: DecodedGroup) -> Result<(), Ended> {
+        self.bytes += group.bytes();
+        self.groups.push(group);
+        if self.groups.len() < PORTION_GROUPS && self.bytes < PORTION_BYTES {
+            return Ok(());
+        }
+        self.send()
+    }
+
+    fn send(&mut self) -> Result<(), Ended> {
+        self.bytes = 0;
+        let full = mem::replace(&mut self.groups, Vec::with_capacity(PORTION_GROUPS));
+        self.sender.send(full).map_err(|_| Ended)
+    }
+}
+
+#[cfg(test)]
+mod tests;
