@@ -179,6 +179,8 @@ struct Recovery<'a> {
     lost_segment: Option<String>,
     /// Greatest main revision the checkpoint has seen.
     checkpoint_main: i64,
+    /// Index of the last entry that the checkpoint has applied.
+    checkpoint_index: u64,
     log_floor: i64,
     last: LastCheckpoint,
     worker: Worker,
@@ -213,6 +215,7 @@ impl<'a> Recovery<'a> {
             replay_from: None,
             lost_segment: None,
             checkpoint_main: 0,
+            checkpoint_index: 0,
             log_floor: 0,
             last: LastCheckpoint {
                 number: 0,
@@ -309,6 +312,7 @@ impl<'a> Recovery<'a> {
             Accounting::new(loaded.live, loaded.marks, loaded.overruled, head.hard_state);
         self.replay_from = Some(head.replay_position).filter(|&from| from != Position::NONE);
         self.checkpoint_main = loaded.last_main;
+        self.checkpoint_index = head.applied_index;
         self.last.bytes = loaded.file_bytes;
         self.last.applied = loaded.head.applied_position;
         self.log_floor = head.log_floor;
@@ -345,7 +349,7 @@ impl<'a> Recovery<'a> {
     fn decoder(&self) -> Decoder<'a> {
         Decoder {
             directory: self.directory,
-            applied_index: self.index.applied_index,
+            applied_index: self.checkpoint_index,
         }
     }
 

@@ -6,26 +6,26 @@
 //! ```
 //!
 //! Reading, checking and decoding a group takes about as long as applying it, so two threads
-//! halve the time of an opening. The one that reads is never far ahead: what waits is bounded.
+//! take little more than half of the time. The one that reads is never far ahead: some MiB, or
+//! one large group besides the one that is applied.
 
 use crate::damaged_group;
 use crate::format::KIND_HARD_STATE;
-use crate::task::cannot_start;
-use crate::{Batch, Entry, Error, HardState, LogOptions, Unapplied, entry, record};
-use environment::{Disk, threads};
-use std::io;
+use crate::{Batch, Change, Entry, Error, HardState, LogOptions, Unapplied, entry, record};
+use environment::{Disk, Mutex, threads};
 use std::mem;
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::{io, iter};
 use value_log::{Appended, Group, Log, Position, WalkedLog};
 
 const THREAD: &str = "engine-replay";
 /// Most groups in a portion.
 const PORTION_GROUPS: usize = 256;
-/// A portion with this many bytes of records is full.
-const PORTION_BYTES: usize = 256 << 10;
+/// A portion with this many bytes is full.
+const PORTION_BYTES: usize = 512 << 10;
 /// Portions that wait for the thread that applies.
 const PORTIONS_AHEAD: usize = 4;
 
@@ -50,10 +50,17 @@ pub(crate) enum Content {
 }
 
 impl DecodedGroup {
+    /// About what it takes in memory.
     fn bytes(&self) -> usize {
         match &self.content {
-            Content::Entry { entry, .. } => entry.body_bytes as usize,
-            Content::HardStates(_) => 0,
+            Content::Entry {
+                change: Some(change),
+                ..
+            } => {
+                let each = size_of::<Change>() + size_of::<Position>();
+                change.body.bytes().len() + change.batch.changes.len() * each
+            }
+            Content::Entry { change: None, .. } | Content::HardStates(_) => 0,
         }
     }
 }
@@ -193,21 +200,29 @@ pub(crate) struct Ended;
 
 /// Lets `read` run on a thread of its own and `take` on this one, which gets all groups in the
 /// order in which they were put. The first group that `take` refuses ends both, and its error
-/// counts more than what `read` says then.
+/// counts more than what `read` says then. Where no thread can be started, this one does both.
 pub(crate) fn on_two_threads<R: Send>(
     read: impl FnOnce(&mut Put<'_>) -> R + Send,
     mut take: impl FnMut(DecodedGroup) -> Result<(), Error>,
 ) -> Result<R, Error> {
+    let read = Mutex::new(Some(read));
+    let the_read = || read.lock().take().expect("it is taken once");
     let (sender, receiver) = sync_channel::<Vec<DecodedGroup>>(PORTIONS_AHEAD);
     std::thread::scope(|scope| {
         let reader = threads::spawn_scoped(scope, THREAD, || {
             let mut portion = Portion::new(sender);
-            let result = read(&mut |group| portion.put(group));
+            let result = the_read()(&mut |group| portion.put(group));
             // With `Ended` the taker has an error, which counts more.
             let _ = portion.send();
             result
         });
-        let reader = reader.map_err(cannot_start(THREAD))?;
+        let reader = match reader {
+            Ok(reader) => reader,
+            Err(error) => {
+                tracing::warn!(%error, "the log is read and applied by one thread");
+                return on_one_thread(the_read(), take);
+            }
+        };
         // The receiver is dropped with the first error, and so the reader does not wait.
         let taken = receiver.into_iter().flatten().try_for_each(&mut take);
         let result = reader.join().unwrap_or_else(|panic| resume_unwind(panic));
@@ -256,9 +271,15 @@ impl Portion {
     }
 
     fn send(&mut self) -> Result<(), Ended> {
-        self.bytes = 0;
         let full = mem::replace(&mut self.groups, Vec::with_capacity(PORTION_GROUPS));
-        self.sender.send(full).map_err(|_| Ended)
+        let places = (mem::take(&mut self.bytes) / PORTION_BYTES).clamp(1, PORTIONS_AHEAD + 1);
+        // A large portion takes several places, the largest all: behind such a one, empty ones
+        // make this thread wait until it is being taken.
+        let portions = iter::once(full).chain((1..places).map(|_| Vec::new()));
+        for portion in portions {
+            self.sender.send(portion).map_err(|_| Ended)?;
+        }
+        Ok(())
     }
 }
 

@@ -4,12 +4,7 @@
 use crate::{Error, Worker};
 use environment::threads;
 use std::io;
-use std::path::Path;
 use std::thread::JoinHandle;
-
-pub(crate) fn cannot_start(name: &str) -> impl FnOnce(io::Error) -> Error {
-    Error::disk("start the thread", Path::new(name))
-}
 
 /// Work that was started.
 #[derive(Debug)]
@@ -28,10 +23,15 @@ impl<T: Send + 'static> Task<T> {
         name: &str,
         body: impl FnOnce() -> Result<T, Error> + Send + 'static,
     ) -> Result<Task<T>, Error> {
+        let failed = |source: io::Error| Error::Disk {
+            file: name.into(),
+            doing: "start the thread",
+            source,
+        };
         match worker {
             Worker::Threads | Worker::CallerWithPool => threads::spawn(name, body)
                 .map(|thread| Task(TaskState::Thread(thread)))
-                .map_err(cannot_start(name)),
+                .map_err(failed),
             Worker::Caller => Ok(Task(TaskState::Done(body()))),
         }
     }

@@ -49,7 +49,7 @@
 //!
 //! # Trade-offs
 //!
-//! Every key is in memory (with about 32 bytes besides the key itself), values are on disk.
+//! Every key is in memory (with 10 to 16 bytes besides what a key does not share with its neighbours), values are on disk.
 //! Old revisions stay readable until [`Store::compact`] removes them; without compactions the
 //! disk fills up.
 

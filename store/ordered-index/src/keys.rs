@@ -3,8 +3,8 @@
 //! ```text
 //!   /registry/pods/blue/web-1      prefix  "/registry/pods/"   once per node
 //!   /registry/pods/blue/web-2      heads   "blue/web" "blue/web" "green/db"
-//!   /registry/pods/green/db                8 bytes each, big-endian: one integer compare
-//!                                  tails   "-1" "-2" (none)    behind 4-byte pointers
+//!   /registry/pods/green/db                8 bytes, big-endian: one integer compare
+//!                                  tails   "-1" "-2" (none)    behind pointers
 //! ```
 //!
 //! Heads and pointers are rows of numbers (`rows`), which store what they share once.

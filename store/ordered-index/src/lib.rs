@@ -30,11 +30,11 @@
 //! another. Nodes that a publish replaces are used again, or freed, once no snapshot
 //! can reach them.
 //!
-//! Trade-offs: a batch of one change copies a path (about three nodes, 10 KB);
+//! Trade-offs: a batch of one change copies a path (about three nodes, 8 KB);
 //! a snapshot that is held for long keeps replaced nodes on the heap; there is
 //! one writer, and that is enough because the log orders all writes anyway.
 //!
-//! Where to read on: `keys` (how keys are packed), `link` (ownership of nodes, and when
+//! Where to read on: `keys` and `rows` (how keys and entries are packed), `link` (ownership of nodes, and when
 //! they are freed: all `unsafe`), `spare` (memory that is used again), `insert` and `remove`,
 //! `sorted` (many changes at once), `cursor`.
 

@@ -58,7 +58,7 @@ impl Log {
         Log::walk(disk, directory, options, replay_from, visit)?.open()
     }
 
-    /// The first half of [`Log::open`]: reads the log and changes nothing. With an answer in
+    /// The first half of [`Log::open`]: reads the log and changes no segment. With an answer in
     /// hand the caller can still refuse to open it.
     pub fn walk(
         disk: Arc<dyn Disk>,

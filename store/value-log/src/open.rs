@@ -24,8 +24,9 @@ use crate::{Blocks, Error, Group, Options, Position, Recovered, Sequence, Worker
 /// The epoch of the first opening.
 const FIRST_EPOCH: u32 = 1;
 
-/// A log that was read to its end ([`Log::walk`]) and has not been changed by that.
+/// A log that was read to its end ([`Log::walk`]). No segment has been changed by that.
 #[derive(Debug)]
+#[must_use = "the log is not open yet"]
 pub struct WalkedLog {
     disk: Arc<dyn Disk>,
     path: PathBuf,

@@ -1,6 +1,7 @@
 use super::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
+use value_log::{Body, Record, Sequence};
 
 const GROUPS: u64 = 10 * PORTION_GROUPS as u64 + 7;
 
@@ -124,6 +125,62 @@ fn the_reader_waits_when_it_is_some_portions_ahead() {
         Ok(())
     });
     assert!(taken.unwrap().is_ok());
+}
+
+/// An entry with a body of about `bytes`.
+fn large_group(bytes: usize) -> DecodedGroup {
+    let batch = Batch {
+        term: 1,
+        index: 1,
+        changes: Vec::new(),
+    };
+    let position = Position::new(1, 4096);
+    let appended = Appended {
+        sequence: Sequence(1),
+        start: position,
+        positions: Vec::new(),
+        end_offset: 4096,
+    };
+    let payload = vec![7; bytes];
+    let body = Body::encode(&[Record {
+        kind: 9,
+        parts: &[&payload],
+    }]);
+    let change = Unapplied {
+        batch,
+        appended,
+        body,
+    };
+    DecodedGroup {
+        mended: Vec::new(),
+        content: Content::Entry {
+            entry: change.entry(),
+            state: None,
+            change: Some(Box::new(change)),
+        },
+    }
+}
+
+#[test]
+fn of_large_groups_one_waits_while_another_is_taken() {
+    let put = AtomicU64::new(0);
+    let read = |to: &mut Put<'_>| {
+        (0..20).try_for_each(|_| {
+            put.fetch_add(1, Ordering::SeqCst);
+            to(large_group((PORTIONS_AHEAD + 1) * PORTION_BYTES))
+        })
+    };
+    let mut taken = 0;
+    let read = on_two_threads(read, |_| {
+        // Gives the reader the time to run ahead.
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        taken += 1;
+        let ahead = put.load(Ordering::SeqCst) - taken;
+        assert!(ahead <= 1, "{ahead} more have been put");
+        Ok(())
+    });
+    assert!(read.unwrap().is_ok());
+    assert_eq!(taken, 20);
 }
 
 #[test]

@@ -56,10 +56,10 @@ struct Member {
     state: HardState,
 }
 
-fn options() -> Options {
+fn options(worker: Worker) -> Options {
     Options {
         log: engine::LogOptions {
-            worker: Worker::Caller,
+            worker,
             ..store::options().log
         },
         commitment: Commitment::Quorum,
@@ -68,15 +68,16 @@ fn options() -> Options {
     }
 }
 
+/// Opens the directory, after an opening of a copy with threads has found the same.
 fn open(disk: &SimulatedDisk) -> (Engine, Applier, Recovered) {
-    let disk = Arc::new(disk.clone());
-    Engine::open(
-        disk,
-        Path::new(store::DIRECTORY),
-        options(),
-        &mut |_| Ok(()),
-    )
-    .unwrap()
+    let open = |disk: SimulatedDisk, worker| {
+        let (directory, options) = (Path::new(store::DIRECTORY), options(worker));
+        Engine::open(Arc::new(disk), directory, options, &mut |_| Ok(())).unwrap()
+    };
+    let with_threads = open(disk.fork(), Worker::Threads).2;
+    let opened = open(disk.clone(), Worker::Caller);
+    assert_eq!(format!("{:?}", opened.2), format!("{with_threads:?}"));
+    opened
 }
 
 impl Member {

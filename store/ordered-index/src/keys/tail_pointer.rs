@@ -1,4 +1,4 @@
-//! Where the rest of a key lies when its head has been cut off: 4 bytes a key.
+//! Where the rest of a key lies when its head has been cut off: a number of 32 bits.
 //!
 //! ```text
 //!  bit 31                4 3    0
@@ -16,7 +16,7 @@ const KIND_MASK: u32 = (1 << KIND_BITS) - 1;
 const KIND_INLINE: u32 = 9;
 const KIND_LONG: u32 = 10;
 
-/// The packed form; 4 bytes in every slot of every node.
+/// The packed form.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TailPointer(u32);
 

@@ -1,0 +1,68 @@
+//! A change that is published alone finds the memory of nodes that earlier ones replaced. One
+//! test, because the counting allocator sees the whole process.
+
+use environment::randomness::Random;
+use ordered_index::{IndexEntry, Writer, new};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is handed to the system allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const KEYS: u64 = 100_000;
+const CHANGES: u64 = 20_000;
+/// A copied path has three nodes with three or four blocks each.
+const BLOCKS_OF_A_PATH: u64 = 10;
+
+/// Trees with keys and entries as current keys and superseded versions have them: fields of
+/// several widths.
+fn change(writer: &mut Writer, random: &mut Random, mark: u64) {
+    let number = random.below(KEYS);
+    let entry = IndexEntry {
+        value: (20 + number % 3) << 48 | (mark * 40),
+        stamp: mark,
+    };
+    writer.insert(0, format!("/registry/pods/{number:08}").as_bytes(), entry);
+    let superseded = [&number.to_be_bytes()[..], &(!mark).to_be_bytes()].concat();
+    writer.insert(1, &superseded, entry);
+    writer.insert(2, b"one key alone", entry);
+    writer.publish(mark);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes many thousands of changes")]
+fn most_blocks_of_a_copied_path_are_recycled() {
+    let (mut writer, _reader) = new(3);
+    let mut random = Random::from_seed(0);
+    let mut mark = 0;
+    let mut changes = |count: u64| {
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        for _ in 0..count {
+            mark += 1;
+            change(&mut writer, &mut random, mark);
+        }
+        ALLOCATIONS.load(Ordering::Relaxed) - before
+    };
+    changes(KEYS);
+    let each = changes(CHANGES) as f64 / CHANGES as f64;
+    let without = (3 * BLOCKS_OF_A_PATH) as f64;
+    assert!(each < without / 4.0, "{each} allocations for each change");
+}
