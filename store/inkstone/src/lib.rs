@@ -49,8 +49,8 @@
 //!
 //! # Trade-offs
 //!
-//! Every key is in memory (with 10 to 16 bytes besides what a key does not share with its neighbours), values are on disk.
-//! Old revisions stay readable until [`Store::compact`] removes them; without compactions the
+//! Every key is in memory (10 to 16 bytes each, and of the key what it does not share with its
+//! neighbours), values are on disk. Old revisions stay readable until [`Store::compact`] removes them; without compactions the
 //! disk fills up.
 
 #![warn(missing_docs)]

@@ -35,10 +35,10 @@
 //! or replicas: crate `inkstone` has those, on the same engine
 //! (docs/decisions/0016-the-engine-alone.md).
 //!
-//! All keys live in memory (10 to 16 bytes each, and of the key what it does not share with its neighbours); values live in the log, where
-//! they were written once. Overwritten and deleted values are dropped at once, unless a
-//! snapshot or a range is open: then everything written since the oldest of them was made is
-//! kept until that is dropped.
+//! All keys live in memory (10 to 16 bytes each, and of the key what it does not share with its
+//! neighbours); values live in the log, where they were written once. Overwritten and deleted
+//! values are dropped at once, unless a snapshot or a range is open: then everything written
+//! since the oldest of them was made is kept until that is dropped.
 
 #![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]

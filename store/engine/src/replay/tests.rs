@@ -173,7 +173,7 @@ fn of_large_groups_one_waits_while_another_is_taken() {
     let mut taken = 0;
     let read = on_two_threads(read, |_| {
         // Gives the reader the time to run ahead.
-        std::thread::sleep(std::time::Duration::from_millis(2));
+        std::thread::yield_now();
         taken += 1;
         let ahead = put.load(Ordering::SeqCst) - taken;
         assert!(ahead <= 1, "{ahead} more have been put");

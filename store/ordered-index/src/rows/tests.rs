@@ -7,7 +7,7 @@ fn number(random: &mut Random, range: u64) -> u64 {
     match range {
         0 => 7 << 40,
         1 => drawn % 200,
-        2 => 1 << 50 | drawn % (1 << 30) << 10,
+        2 => (1 << 50) | ((drawn % (1 << 30)) << 10),
         _ => drawn,
     }
 }

@@ -25,7 +25,7 @@ fn ascending_keys_leave_full_leaves() {
 /// Positions of records of one length, and revisions, in the order of arrival.
 fn in_a_log(number: u64) -> IndexEntry {
     IndexEntry {
-        value: 23 << 48 | 7 << 24 | number * 23,
+        value: (23 << 48) | (7 << 24) | (number * 23),
         stamp: number,
     }
 }
