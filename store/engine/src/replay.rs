@@ -171,7 +171,7 @@ pub(crate) fn read(
             refused = Some(error);
             text
         });
-        let put = decoded.and_then(|group| put(group).map_err(|Ended| "it is refused".into()));
+        let put = decoded.and_then(|group| put(group).map_err(|TakerEnded| "it is refused".into()));
         put.map_err(|text| value_log::Error::visit(io::Error::other(text)))
     };
     let walked = Log::walk(disk, decoder.directory, options, replay_from, &mut visit);
@@ -192,11 +192,11 @@ pub(crate) fn of_log(error: value_log::Error) -> Error {
 }
 
 /// Where a reader puts groups.
-pub(crate) type Put<'a> = dyn FnMut(DecodedGroup) -> Result<(), Ended> + 'a;
+pub(crate) type Put<'a> = dyn FnMut(DecodedGroup) -> Result<(), TakerEnded> + 'a;
 
 /// The other thread takes no more groups: it has refused one.
 #[derive(Debug)]
-pub(crate) struct Ended;
+pub(crate) struct TakerEnded;
 
 /// Lets `read` run on a thread of its own and `take` on this one, which gets all groups in the
 /// order in which they were put. The first group that `take` refuses ends both, and its error
@@ -212,7 +212,7 @@ pub(crate) fn on_two_threads<R: Send>(
         let reader = threads::spawn_scoped(scope, THREAD, || {
             let mut portion = Portion::new(sender);
             let result = the_read()(&mut |group| portion.put(group));
-            // With `Ended` the taker has an error, which counts more.
+            // With `TakerEnded` the taker has an error, which counts more.
             let _ = portion.send();
             result
         });
@@ -239,7 +239,7 @@ pub(crate) fn on_one_thread<R>(
     let result = read(&mut |group| {
         take(group).map_err(|error| {
             refused = Some(error);
-            Ended
+            TakerEnded
         })
     });
     refused.map_or(Ok(result), Err)
@@ -261,7 +261,7 @@ impl Portion {
         }
     }
 
-    fn put(&mut self, group: DecodedGroup) -> Result<(), Ended> {
+    fn put(&mut self, group: DecodedGroup) -> Result<(), TakerEnded> {
         self.bytes += group.bytes();
         self.groups.push(group);
         if self.groups.len() < PORTION_GROUPS && self.bytes < PORTION_BYTES {
@@ -270,14 +270,14 @@ impl Portion {
         self.send()
     }
 
-    fn send(&mut self) -> Result<(), Ended> {
+    fn send(&mut self) -> Result<(), TakerEnded> {
         let full = mem::replace(&mut self.groups, Vec::with_capacity(PORTION_GROUPS));
         let places = (mem::take(&mut self.bytes) / PORTION_BYTES).clamp(1, PORTIONS_AHEAD + 1);
         // A large portion takes several places, the largest all: behind such a one, empty ones
         // make this thread wait until it is being taken.
         let portions = iter::once(full).chain((1..places).map(|_| Vec::new()));
         for portion in portions {
-            self.sender.send(portion).map_err(|_| Ended)?;
+            self.sender.send(portion).map_err(|_| TakerEnded)?;
         }
         Ok(())
     }

@@ -20,8 +20,6 @@ use value_log::Log;
 
 /// Bytes written between two pauses of a paced checkpoint.
 const PAUSE_BYTES: u64 = 1 << 20;
-/// Entries walked under one pin.
-const SLICE_ENTRIES: usize = 8 << 10;
 
 /// A checkpoint that has begun: all it needs from the applying thread.
 #[derive(Debug)]
@@ -154,7 +152,8 @@ impl Job {
         let mut entries = EntriesWriter::new(tree);
         let mut done = false;
         while !done {
-            done = self.write_slice(blocks, tree, &mut entries, foot)?;
+            done = self.fill_block(tree, &mut entries, foot);
+            entries.flush(blocks)?;
             if self.parts.records.lifecycle.is_cancelled() {
                 return Err(io::Error::new(
                     io::ErrorKind::Interrupted,
@@ -169,7 +168,7 @@ impl Job {
                 self.pause(blocks)?;
             }
         }
-        entries.flush(blocks)
+        Ok(())
     }
 
     fn is_late(&self) -> bool {
@@ -186,27 +185,21 @@ impl Job {
         Ok(())
     }
 
-    /// True at the end of the tree.
-    fn write_slice(
-        &self,
-        blocks: &mut BlockWriter,
-        tree: usize,
-        entries: &mut EntriesWriter,
-        foot: &mut Foot,
-    ) -> io::Result<bool> {
+    /// Gathers the entries of the next block. True at the end of the tree.
+    ///
+    /// The index is pinned for that alone and not while the block is written, because what puts
+    /// replace stays in memory until then, and a write may wait for the device.
+    fn fill_block(&self, tree: usize, entries: &mut EntriesWriter, foot: &mut Foot) -> bool {
         let trees = self.parts.records.index.reader.pin();
         let mut cursor = trees.cursor(tree, entries.rest(), Bound::Unbounded);
-        for _ in 0..SLICE_ENTRIES {
+        while !entries.is_full() {
             let Some((key, entry)) = cursor.next() else {
-                return Ok(true);
+                return true;
             };
             foot.count(tree, entry);
             entries.push(key, entry);
-            if entries.is_full() {
-                entries.flush(blocks)?;
-            }
         }
-        Ok(false)
+        false
     }
 }
 

@@ -42,7 +42,7 @@ fn run<R: Send>(
     }
 }
 
-fn put_all(put: &mut Put<'_>) -> Result<(), Ended> {
+fn put_all(put: &mut Put<'_>) -> Result<(), TakerEnded> {
     (0..GROUPS).try_for_each(|number| put(group(number)))
 }
 
