@@ -323,8 +323,9 @@ impl Engine {
     /// Walks the keys of the index, and compares them with the sum that apply has kept
     /// ([`StateHash::keys`]): a fault of the memory changes the one and not the other. If they
     /// differ, the header of each newest record is read. The index frees no memory during the
-    /// walk. `goes_on` is asked every few thousand keys; `None` if it returned false, or if the
-    /// sum of the walked state is not known.
+    /// walk. `goes_on` is asked every few thousand keys; `None` if it returned false, if the
+    /// sum of the walked state is not known, or if more than 64 MiB and a quarter of the index
+    /// waited to be freed.
     pub fn check_keys(&self, goes_on: &mut dyn FnMut() -> bool) -> Option<KeyWalk> {
         key_walk::check(&self.0.records, goes_on)
     }

@@ -15,6 +15,7 @@
 use crate::apply::Index;
 use crate::damage::ChangedEntry;
 use crate::mend::shown;
+use crate::published::Published;
 use crate::read::Records;
 use crate::record;
 use crate::record_pointer::RecordPointer;
@@ -26,6 +27,8 @@ use std::ops::Bound;
 
 /// Keys that are walked between two questions whether the walk goes on.
 const SLICE_KEYS: usize = 4096;
+/// A walk ends when more bytes than this, and than a quarter of the index, wait for its end.
+const GARBAGE_BYTES_TOLERATED: u64 = 64 << 20;
 /// Most entries that are corrected; more than these are no fault of a memory cell.
 const CHANGED_MAX: usize = 1024;
 
@@ -42,11 +45,12 @@ pub enum KeyWalk {
 }
 
 /// Compares the keys in the index with the sum that apply has kept. `None` if `goes_on`, which
-/// is asked between slices of the walk, returned false, or if the index was changed too fast to
-/// know the sum of its present state.
+/// is asked between slices of the walk, returned false, or if the index is changed too fast: to
+/// know the sum of its present state, or to keep all that is replaced until the walk's end.
 pub(crate) fn check(records: &Records, goes_on: &mut dyn FnMut() -> bool) -> Option<KeyWalk> {
     let snapshot = records.index.snapshot();
     let kept = records.index.hashes.keys_at(snapshot.revision())?;
+    let goes_on = &mut || goes_on() && garbage_is_tolerable(&records.index);
     let mut sum = 0_u64;
     walk(&snapshot.trees, goes_on, |key, entry| {
         sum = sum.wrapping_add(of_key(key, entry.main));
@@ -75,6 +79,10 @@ pub(crate) fn check(records: &Records, goes_on: &mut dyn FnMut() -> bool) -> Opt
     let count = changed.len();
     records.damage.changed_entries.note(changed);
     Some(KeyWalk::Correctable(count))
+}
+
+fn garbage_is_tolerable(index: &Published) -> bool {
+    index.reader.garbage_bytes() <= GARBAGE_BYTES_TOLERATED.max(index.index_bytes() / 4)
 }
 
 fn walk(

@@ -8,9 +8,13 @@ pub use value_log::{Durability, Options as LogOptions, Worker};
 /// What decides that a batch is committed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Commitment {
-    /// This log alone: every batch in it is committed.
+    /// This log alone: every batch in it is committed as soon as it is there. For logs in which
+    /// no batch ever overrules another.
     #[default]
     Alone,
+    /// This log, which is the last of what was a quorum: it may have batches that others
+    /// overrule, and what it ends with is committed.
+    SoleVoter,
     /// A quorum of logs: an opening applies only what the last hard state calls
     /// committed and returns the rest ([`crate::Recovered::unapplied`]).
     Quorum,

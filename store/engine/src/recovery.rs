@@ -114,6 +114,7 @@ pub(crate) fn open(
     recovery.load_checkpoint(&*disk, &names, replay)?;
     let log = recovery.replay_log(Arc::clone(&disk), &options, replay)?;
     recovery.apply_what_was_applied(replay)?;
+    recovery.apply_what_a_sole_voter_has(replay)?;
     recovery.check_end()?;
     Ok(recovery.finish(log, disk, options, lock))
 }
@@ -425,6 +426,18 @@ impl<'a> Recovery<'a> {
             self.apply(&first.batch, &first.appended, replay)?;
         }
         Ok(())
+    }
+
+    /// Applies the entries that the log ends with, if they are all that a quorum has.
+    fn apply_what_a_sole_voter_has(&mut self, replay: Replay<'_>) -> Result<(), Error> {
+        let last = self.unapplied.back().map(|entry| entry.batch.index);
+        match (self.commitment, last) {
+            (Commitment::SoleVoter, Some(index)) => {
+                self.accounting.hard_state.lock().commit = index;
+                self.apply_committed(replay)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Applies the entries that the checkpoint has seen: they were applied before, so they are

@@ -56,6 +56,7 @@ fn main() {
         for (kind, key) in [
             ("8-byte random", short_key as KeyOf),
             ("32-byte /tNNNNN/", long_key),
+            ("66-byte names of pods", pod),
         ] {
             measure(kind, keys, key);
         }
@@ -77,6 +78,16 @@ fn long_key(random: &mut Random) -> Vec<u8> {
         random.next_u64() as u32,
     );
     format!("/t{table:05}/{high:016x}{low:08x}").into_bytes()
+}
+
+/// As Kubernetes keeps pods: about ten of each of 100,000 deployments, and fifty of these in a
+/// namespace.
+fn pod(random: &mut Random) -> Vec<u8> {
+    let deployment = random.below(100_000);
+    let (namespace, suffix) = (deployment / 50, random.below(1 << 20));
+    let replica_set = Random::from_seed(deployment).next_u64() >> 24;
+    format!("/registry/pods/namespace-{namespace:05}/deployment-{deployment:07}-{replica_set:010x}-{suffix:05x}")
+        .into_bytes()
 }
 
 /// Nanoseconds per step of `work`.
@@ -197,10 +208,12 @@ fn ours(keys: &[Vec<u8>], random: &mut Random) -> (Writer, Reader, Cost) {
     )
 }
 
+/// As the engine's: the length and the place of a record in a log, and a revision.
 fn entry(number: usize) -> IndexEntry {
+    let number = number as u64;
     IndexEntry {
-        value: number as u64,
-        stamp: number as u64,
+        value: (20 << 48) | (1 << 24) | (number * 20),
+        stamp: number,
     }
 }
 
@@ -246,7 +259,9 @@ fn bulk(keys: &[Vec<u8>]) {
     sorted.dedup();
     let (mut writer, _) = ordered_index::new(1);
     let ns = timed(sorted.len(), || {
-        let pairs = sorted.iter().map(|key| (key, IndexEntry::default()));
+        let scattered = |place| entry(place * 7_777_777 % sorted.len());
+        let keys = sorted.iter().enumerate();
+        let pairs = keys.map(|(place, key)| (key, scattered(place)));
         writer
             .bulk_load(0, pairs)
             .expect("the keys are sorted and distinct");

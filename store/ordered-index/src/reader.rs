@@ -29,6 +29,12 @@ impl Reader {
             state: self.current.pin(),
         }
     }
+
+    /// Heap bytes of replaced nodes that are not freed yet: the same as
+    /// [`Writer::garbage_bytes`](crate::Writer::garbage_bytes).
+    pub fn garbage_bytes(&self) -> u64 {
+        self.current.garbage_bytes()
+    }
 }
 
 /// All trees as one publish left them. Bound to its thread; may outlive writer and readers.

@@ -96,7 +96,7 @@ impl Machine {
             None => Random::from_system().map_err(Error::randomness)?,
         };
         let pace = Pace::new(options.lease_revocations_per_second, clock.now());
-        let alone = options.engine.commitment == Commitment::Alone;
+        let alone = options.engine.commitment != Commitment::Quorum;
         let last = recovered.entries.last().map(|entry| entry.index);
         let shared = Arc::new(MachineState::new(engine, applied, options));
         let mut machine = Machine {

@@ -151,7 +151,7 @@ fn open(directory: &Path) -> Result<(Machine, Reader, usize), revisions::Error> 
     // Its log alone is a majority.
     machine.close()?;
     drop((machine, reader));
-    open_with(directory, Commitment::Alone)
+    open_with(directory, Commitment::SoleVoter)
 }
 
 fn open_with(

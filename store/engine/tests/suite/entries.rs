@@ -56,24 +56,26 @@ struct Member {
     state: HardState,
 }
 
-fn options(worker: Worker) -> Options {
+fn options(worker: Worker, commitment: Commitment) -> Options {
     Options {
         log: engine::LogOptions {
             worker,
             ..store::options().log
         },
-        commitment: Commitment::Quorum,
+        commitment,
         checkpoint_bytes: 48 << 10,
         ..store::options()
     }
 }
 
+fn open_with(disk: SimulatedDisk, options: Options) -> (Engine, Applier, Recovered) {
+    let directory = Path::new(store::DIRECTORY);
+    Engine::open(Arc::new(disk), directory, options, &mut |_| Ok(())).unwrap()
+}
+
 /// Opens the directory, after an opening of a copy with threads has found the same.
 fn open(disk: &SimulatedDisk) -> (Engine, Applier, Recovered) {
-    let open = |disk: SimulatedDisk, worker| {
-        let (directory, options) = (Path::new(store::DIRECTORY), options(worker));
-        Engine::open(Arc::new(disk), directory, options, &mut |_| Ok(())).unwrap()
-    };
+    let open = |disk: SimulatedDisk, worker| open_with(disk, options(worker, Commitment::Quorum));
     let with_threads = open(disk.fork(), Worker::Threads).2;
     let opened = open(disk.clone(), Worker::Caller);
     assert_eq!(format!("{:?}", opened.2), format!("{with_threads:?}"));
@@ -219,18 +221,30 @@ impl Member {
     /// All that is applied, by a walk along the history.
     fn check_history(&self) {
         let entries = view(&self.frames).entries;
-        let applied = entries.iter().take(self.applied as usize);
-        let expected: Vec<_> = applied
-            .flat_map(Batch::keys)
-            .map(|change| (change.revision, change.kv.clone()))
-            .collect();
-        let history = self.engine.history(2).unwrap();
-        let found: Vec<_> = history
-            .flat_map(|changes| changes.unwrap().versions)
-            .map(|stored| (stored.revision, stored.kv))
-            .collect();
-        assert_eq!(found, expected);
+        check_history(&self.engine, &entries[..self.applied as usize]);
     }
+}
+
+fn check_history(engine: &Engine, applied: &[Batch]) {
+    let changes = applied.iter().flat_map(Batch::keys);
+    let expected: Vec<_> = changes
+        .map(|change| (change.revision, change.kv.clone()))
+        .collect();
+    let history = engine.history(2).unwrap();
+    let found: Vec<_> = history
+        .flat_map(|changes| changes.unwrap().versions)
+        .map(|stored| (stored.revision, stored.kv))
+        .collect();
+    assert_eq!(found, expected);
+}
+
+/// Where no other voter is left, all entries are committed that the log ends with, and none
+/// that another has overruled.
+fn check_sole_voter(disk: &SimulatedDisk, entries: &[Batch]) {
+    let options = options(Worker::Caller, Commitment::SoleVoter);
+    let (engine, _applier, recovered) = open_with(disk.fork(), options);
+    assert!(recovered.unapplied.is_empty());
+    check_history(&engine, entries);
 }
 
 /// The number of frames that the log has kept.
@@ -279,6 +293,7 @@ fn run(seed: u64) {
         assert!(recovered.applied_index <= applied, "{story}: {recovered:?}");
         drop((engine, applier));
         let frames = member.frames[..count].to_vec();
+        check_sole_voter(&after, &view(&frames).entries);
         member = Member::start(&after, member.random.clone(), frames);
         member.check_history();
         disk = after;
