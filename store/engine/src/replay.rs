@@ -29,7 +29,7 @@ const PORTION_BYTES: usize = 512 << 10;
 /// Portions that wait for the thread that applies.
 const PORTIONS_AHEAD: usize = 4;
 
-/// What a group of the log says.
+/// A group of the log with its records decoded.
 #[derive(Debug)]
 pub(crate) struct DecodedGroup {
     /// Damaged records of it that are proved: place, kind and payload.

@@ -11,7 +11,7 @@
 /// The most bytes of a packed number.
 const WIDTH_MAX: u8 = size_of::<u64>() as u8;
 
-/// What the numbers of a field have in common, and how many bytes the rest takes.
+/// The part that the numbers of a field have in common, and the width of the rest.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Packing {
     /// Not above any of them.
@@ -24,7 +24,8 @@ pub(crate) struct Packing {
     pub(crate) offset: u8,
 }
 
-/// What decides how numbers are packed. Adding a number does not need the others.
+/// The properties of some numbers that decide how they are packed. Adding a number does not
+/// need the others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spread {
     first: u64,
@@ -53,9 +54,9 @@ impl Spread {
 }
 
 impl Packing {
-    /// The packing in as few bytes as these numbers need. What the bytes leave free is divided
-    /// between numbers below and above, so that ascending or descending ones soon need no
-    /// other packing.
+    /// The packing in as few bytes as these numbers need. If these bytes can hold a wider range,
+    /// the packing takes as many other numbers below as above, so that ascending or descending
+    /// ones soon need no other packing.
     pub(crate) fn of(spread: &Spread) -> Packing {
         if spread.differing == 0 {
             return Packing {

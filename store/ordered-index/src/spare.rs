@@ -134,7 +134,7 @@ impl Spare {
                 continue;
             }
             self.bytes += bytes;
-            // What a copy of it would ask for, to insert a key.
+            // As many as a copy of it asks for that is to take another key.
             let capacity = capacity_for(node.body.slots() + 1);
             self.classes.of(&node.body, capacity).nodes.push(node);
         }

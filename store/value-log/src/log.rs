@@ -58,8 +58,8 @@ impl Log {
         Log::walk(disk, directory, options, replay_from, visit)?.open()
     }
 
-    /// The first half of [`Log::open`]: reads the log and changes no segment. With an answer in
-    /// hand the caller can still refuse to open it.
+    /// The first half of [`Log::open`], which only reads segments. A caller that does not like
+    /// what it is shown can leave the log as it is.
     pub fn walk(
         disk: Arc<dyn Disk>,
         directory: &Path,

@@ -20,7 +20,7 @@ fn check(rows: &Rows<3>, model: &[[u64; 3]]) {
 #[test]
 fn rows_under_random_changes_equal_a_vector() {
     let (seeds, steps) = if cfg!(miri) { (3, 60) } else { (200, 300) };
-    // What an earlier seed has left: other widths, more or fewer rows, or none.
+    // The rows of an earlier seed: with other widths, more or fewer, or none.
     let mut old = Rows::default();
     for seed in 0..seeds {
         let mut random = Random::from_seed(seed);
