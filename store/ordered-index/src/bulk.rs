@@ -5,7 +5,7 @@
 //! of an index can be loaded in parallel, and parts of one tree too ([`BulkLoad::append`]).
 
 use crate::IndexEntry;
-use crate::entries::{self, Entries, EntryRow};
+use crate::entries::Entries;
 use crate::fanout::Fanout;
 use crate::keys::{self, KeyRun, Keys};
 use crate::link::{Link, Unpublished};
@@ -54,14 +54,16 @@ pub struct BulkLoad {
 struct OpenLeaf {
     keys: KeyRun,
     /// Same order as `keys`.
-    entries: Vec<EntryRow>,
+    entries: Vec<IndexEntry>,
+    /// Memory for the rows of `keys` while the leaf is closed.
+    key_rows: Vec<keys::Row>,
 }
 
 impl OpenLeaf {
     /// The leaf with this content, which is gone from here.
     fn close(&mut self) -> Leaf {
         let leaf = Leaf {
-            keys: Keys::of_run(&self.keys),
+            keys: Keys::of_run(&self.keys, &mut self.key_rows),
             entries: Entries::of(&self.entries),
         };
         self.keys.clear();
@@ -118,7 +120,7 @@ impl BulkLoad {
             self.close_leaf(key);
         }
         self.open.keys.push(key);
-        self.open.entries.push(entries::row(&entry));
+        self.open.entries.push(entry);
         self.accepted += 1;
         Ok(())
     }

@@ -14,12 +14,12 @@ const LOW: u64 = (1 << LOW_BITS) - 1;
 pub(crate) struct Entries(Rows<4>);
 
 /// An entry as the numbers that are packed.
-pub(crate) type EntryRow = [u64; 4];
+type EntryRow = [u64; 4];
 
 impl Entries {
     /// A tight block of these entries.
-    pub(crate) fn of(entries: &[EntryRow]) -> Entries {
-        Entries(Rows::of(entries, entries.len()))
+    pub(crate) fn of(entries: &[IndexEntry]) -> Entries {
+        Entries(Rows::of(entries.iter().map(row), entries.len()))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -56,13 +56,16 @@ impl Entries {
 
     /// A tight block of some of them.
     pub(crate) fn part(&self, slots: Range<usize>) -> Entries {
-        Entries::of(&self.0.rows(slots).collect::<Vec<_>>())
+        let rows = self.0.rows(slots);
+        let len = rows.len();
+        Entries(Rows::of(rows, len))
     }
 
     /// A tight block of them and those of `right` behind them.
     pub(crate) fn followed_by(&self, right: &Entries) -> Entries {
         let (left, right) = (self.0.rows(0..self.len()), right.0.rows(0..right.len()));
-        Entries::of(&left.chain(right).collect::<Vec<_>>())
+        let all: Vec<EntryRow> = left.chain(right).collect();
+        Entries(Rows::of(all.iter().copied(), all.len()))
     }
 
     /// Whether a copy with room for `capacity` entries fits into the memory of `old`.
@@ -77,7 +80,7 @@ impl Entries {
 }
 
 #[inline]
-pub(crate) fn row(entry: &IndexEntry) -> EntryRow {
+fn row(entry: &IndexEntry) -> EntryRow {
     let IndexEntry { value, stamp } = *entry;
     [
         value & LOW,

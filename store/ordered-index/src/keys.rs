@@ -51,7 +51,7 @@ const SHARED_HEADER_BYTES: usize = 16;
 /// The numbers of a key's row.
 const HEAD: usize = 0;
 const POINTER: usize = 1;
-type Row = [u64; 2];
+pub(crate) type Row = [u64; 2];
 
 /// A run of one block's slots.
 pub(crate) type Part<'a> = (&'a Keys, Range<usize>);
@@ -268,19 +268,21 @@ impl Keys {
             let of_part = slots.clone();
             rows.extend(of_part.map(|slot| gathered.store_from(keys, slot, &mut key)));
         }
-        gathered.rows = Rows::of(&rows, slots);
+        gathered.rows = Rows::of(rows.iter().copied(), slots);
         assert_eq!(gathered.len(), slots, "keys were lost in a rebuild");
         gathered
     }
 
-    /// A tight block of the keys of a run.
-    pub(crate) fn of_run(run: &KeyRun) -> Keys {
+    /// A tight block of the keys of a run. The content of `rows` is replaced; its memory serves
+    /// for one block after another.
+    pub(crate) fn of_run(run: &KeyRun, rows: &mut Vec<Row>) -> Keys {
         let prefix = run.prefix();
         let tail_bytes = |key: &[u8]| key.len().saturating_sub(prefix.len() + HEAD_BYTES);
         let tails: usize = run.iter().map(|key| inline_room(tail_bytes(key))).sum();
         let mut packed = Keys::with_room(prefix, tails);
-        let rows: Vec<Row> = run.iter().map(|key| packed.store_key(key)).collect();
-        packed.rows = Rows::of(&rows, rows.len());
+        rows.clear();
+        rows.extend(run.iter().map(|key| packed.store_key(key)));
+        packed.rows = Rows::of(rows.iter().copied(), rows.len());
         packed
     }
 

@@ -120,6 +120,13 @@ impl Packing {
         (is_exact && packed <= self.mask()).then_some(packed)
     }
 
+    /// The packed form of a number that this packing was made for.
+    #[inline]
+    pub(crate) fn pack_one_that_fits(&self, number: u64) -> u64 {
+        debug_assert!(self.pack(number).is_some(), "{number} in {self:?}");
+        (number - self.base) >> self.shift
+    }
+
     /// The least packed number that stands for a number not below this one; it may be greater
     /// than any that is stored.
     #[inline]

@@ -41,18 +41,22 @@ impl<const FIELDS: usize> Default for Rows<FIELDS> {
 
 impl<const FIELDS: usize> Rows<FIELDS> {
     /// These rows, with room for `capacity` of them.
-    pub(crate) fn of(rows: &[[u64; FIELDS]], capacity: usize) -> Self {
-        let Some((first, others)) = rows.split_first() else {
+    pub(crate) fn of(
+        rows: impl ExactSizeIterator<Item = [u64; FIELDS]> + Clone,
+        capacity: usize,
+    ) -> Self {
+        let mut others = rows.clone();
+        let Some(first) = others.next() else {
             return Rows::default();
         };
         let mut spreads = first.map(Spread::of);
         for row in others {
-            for (spread, &number) in spreads.iter_mut().zip(row) {
+            for (spread, number) in spreads.iter_mut().zip(row) {
                 spread.add(number);
             }
         }
         let fields = spreads.each_ref().map(Packing::of);
-        Self::packed_as(fields, rows.iter().copied(), capacity)
+        Self::packed_as(fields, rows, capacity)
     }
 
     /// Rows that fit these packings.
@@ -74,9 +78,14 @@ impl<const FIELDS: usize> Rows<FIELDS> {
         };
         packed.bytes = Vec::with_capacity(packed.bytes_of(capacity.max(rows.len())));
         packed.bytes.resize(packed.bytes_of(rows.len()), 0);
-        for (slot, row) in rows.enumerate() {
-            let row = packed.pack(&row).expect(FITS);
-            packed.store(slot, &row);
+        // Each word is stored whole: what stands behind its number is stored after it.
+        let (mut start, row_bytes) = (0, usize::from(row_bytes));
+        for row in rows {
+            for (field, number) in fields.iter().zip(row) {
+                let at = start + usize::from(field.offset);
+                put(&mut packed.bytes, at, field.pack_one_that_fits(number));
+            }
+            start += row_bytes;
         }
         packed
     }
@@ -116,7 +125,10 @@ impl<const FIELDS: usize> Rows<FIELDS> {
     }
 
     /// The rows of these slots, in order.
-    pub(crate) fn rows(&self, slots: Range<usize>) -> impl ExactSizeIterator<Item = [u64; FIELDS]> {
+    pub(crate) fn rows(
+        &self,
+        slots: Range<usize>,
+    ) -> impl ExactSizeIterator<Item = [u64; FIELDS]> + Clone {
         slots.map(|slot| self.row(slot))
     }
 
@@ -141,7 +153,7 @@ impl<const FIELDS: usize> Rows<FIELDS> {
         let len = self.len();
         assert!(slot <= len, "row {slot} of {len}");
         if len == 0 {
-            *self = Rows::of(&[*row], capacity_for(1));
+            *self = Rows::of([*row].into_iter(), capacity_for(1));
             return;
         }
         let packed = self.pack_wide(row, capacity_for(len + 1));
@@ -226,8 +238,7 @@ impl<const FIELDS: usize> Rows<FIELDS> {
         for (field, packed) in self.fields.iter().zip(packed) {
             let at = at + usize::from(field.offset);
             let others = load(&self.bytes, at) & !field.mask();
-            let word = self.bytes[at..].first_chunk_mut();
-            *word.expect(ROOM_BEHIND) = (others | packed).to_le_bytes();
+            put(&mut self.bytes, at, others | packed);
         }
     }
 }
@@ -238,6 +249,11 @@ const ROOM_BEHIND: &str = "a word stands behind the rows";
 #[inline]
 fn load(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(*bytes[at..].first_chunk().expect(ROOM_BEHIND))
+}
+
+#[inline]
+fn put(bytes: &mut [u8], at: usize, word: u64) {
+    *bytes[at..].first_chunk_mut().expect(ROOM_BEHIND) = word.to_le_bytes();
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ fn rows_under_random_changes_equal_a_vector() {
             }
             check(&rows, &model);
         }
-        check(&Rows::of(&model, 0), &model);
+        check(&Rows::of(model.iter().copied(), 0), &model);
         rows.copy_to(&mut old, rows.len() + 8);
         check(&old, &model);
         let row = [1, 2, 3].map(|range| number(&mut random, range));
@@ -63,7 +63,7 @@ fn the_first_row_not_below_is_the_one_a_binary_search_finds() {
         let numbers: Vec<[u64; 1]> = (0..length)
             .map(|slot| [(5 + slot / 2 * 3) * scale])
             .collect();
-        let rows = Rows::of(&numbers, 0);
+        let rows = Rows::of(numbers.iter().copied(), 0);
         let around = (0..=2 * length + 9).flat_map(|number| [number * scale, number * scale + 1]);
         for number in around.chain([u64::MAX]) {
             let expected = numbers.partition_point(|other| other[0] < number);
@@ -102,7 +102,7 @@ fn numbers_in_order_are_packed_again_a_few_times() {
 #[test]
 fn a_field_that_was_wide_enough_stays_so_whatever_is_replaced() {
     // One number goes up and down, and is alone in that; then all are replaced in turn.
-    let mut rows = Rows::<1>::of(&[[127], [128], [127], [128]], 0);
+    let mut rows = Rows::<1>::of([[127], [128], [127], [128]].into_iter(), 0);
     let mut count = 0;
     let flips = (0..1_000).map(|step| (0, [8, 380][step % 2]));
     let in_turn = (0..100_000).map(|step| (step % 4, 1 << 16 | step as u64));
@@ -123,16 +123,16 @@ fn a_field_that_was_wide_enough_stays_so_whatever_is_replaced() {
 
 #[test]
 fn what_is_removed_makes_room_in_rows_made_of_others_alone() {
-    let mut rows = Rows::<1>::of(&[[1], [1 << 40], [2]], 0);
+    let mut rows = Rows::<1>::of([[1], [1 << 40], [2]].into_iter(), 0);
     rows.remove(1);
-    let tight = Rows::of(&rows.rows(0..2).collect::<Vec<_>>(), 0);
+    let tight = Rows::of(rows.rows(0..2), 0);
     assert_eq!(rows.heap_bytes(), LOAD_BYTES + 3 * 5);
     assert_eq!(tight.heap_bytes(), LOAD_BYTES + 2);
 }
 
 #[test]
 fn rows_of_equal_numbers_take_no_bytes_each() {
-    let rows = Rows::of(&[[9, 1 << 60]; 1_000], 0);
+    let rows = Rows::of([[9, 1 << 60]; 1_000].into_iter(), 0);
     assert_eq!(rows.heap_bytes(), LOAD_BYTES);
     assert_eq!(rows.row(999), [9, 1 << 60]);
 }
@@ -140,5 +140,5 @@ fn rows_of_equal_numbers_take_no_bytes_each() {
 #[test]
 #[should_panic(expected = "row 2 of 2")]
 fn a_row_beyond_the_last_is_refused() {
-    Rows::of(&[[1], [2]], 8).number(2, 0);
+    Rows::of([[1], [2]].into_iter(), 8).number(2, 0);
 }

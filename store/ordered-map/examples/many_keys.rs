@@ -1,0 +1,129 @@
+//! What many keys cost: memory while they are loaded, overwritten and read again after a restart,
+//! and the time of opening. Keys are random and of 8 bytes, values of 128 bytes, and nothing
+//! is flushed.
+//!
+//! ```text
+//! cargo run --release -p ordered-map --example many_keys -- DIRECTORY load KEYS
+//! cargo run --release -p ordered-map --example many_keys -- DIRECTORY overwrite KEYS THREADS SECONDS
+//! cargo run --release -p ordered-map --example many_keys -- DIRECTORY open
+//! ```
+//!
+//! Each form opens the map first and says how long that took. With `abort` as the last argument
+//! it ends as a process does that is killed, otherwise with a clean stop.
+
+use environment::randomness::Random;
+use environment::real::RealClock;
+use environment::{Clock, threads};
+use ordered_map::{Durability, Error, Map, Options, WriteBatch};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+const VALUE_BYTES: usize = 128;
+const BATCH: u64 = 100;
+const SAMPLE: Duration = Duration::from_millis(50);
+const USAGE: &str = "DIRECTORY (load KEYS | overwrite KEYS THREADS SECONDS | open) [abort]";
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let abort = arguments.pop_if(|last| *last == "abort").is_some();
+    let (directory, work) = arguments.split_first().ok_or(USAGE)?;
+    let map = timed("open", || Options::new(directory).durability(Durability::Os).open())?;
+    println!("{} keys", map.len());
+    let mut work = work;
+    loop {
+        work = match work {
+            [] => break,
+            ["load", keys, rest @ ..] => {
+                let keys = keys.parse()?;
+                timed("load", || load(&map, keys))?;
+                rest
+            }
+            ["overwrite", keys, threads, seconds, rest @ ..] => {
+                let (keys, threads) = (keys.parse()?, threads.parse()?);
+                let time = Duration::from_secs(seconds.parse()?);
+                let puts = timed("overwrite", || overwrite(&map, keys, threads, time))?;
+                println!("{puts} puts");
+                rest
+            }
+            _ => return Err(USAGE.into()),
+        };
+        println!("index: {} MiB", map.status().index_bytes >> 20);
+    }
+    if abort {
+        std::process::abort();
+    }
+    timed("close", || Ok(drop(map)))?;
+    Ok(())
+}
+
+fn load(map: &Map, keys: u64) -> Result<(), Error> {
+    for first in (0..keys).step_by(BATCH as usize) {
+        let mut batch = WriteBatch::new();
+        for number in first..keys.min(first + BATCH) {
+            batch = batch.put(key(number).to_vec(), vec![7; VALUE_BYTES]);
+        }
+        map.write(batch)?;
+    }
+    Ok(())
+}
+
+/// Threads put values of random keys, one at a time. Returns the number of puts.
+fn overwrite(map: &Map, keys: u64, threads: u64, time: Duration) -> Result<u64, Error> {
+    let (ended, puts) = (AtomicBool::new(false), AtomicU64::new(0));
+    let put = &|seed| {
+        let mut random = Random::from_seed(seed);
+        while !ended.load(Ordering::Relaxed) {
+            map.put(key(random.below(keys)), [random.next_u64() as u8; VALUE_BYTES])?;
+            puts.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok::<(), Error>(())
+    };
+    std::thread::scope(|scope| {
+        let start = |seed| threads::spawn_scoped(scope, "put", move || put(seed)).expect("a thread");
+        let writers: Vec<_> = (0..threads).map(start).collect();
+        RealClock.sleep(time);
+        ended.store(true, Ordering::Relaxed);
+        let mut ends = writers.into_iter().map(|writer| writer.join());
+        ends.try_for_each(|end| end.expect("no panic"))
+    })?;
+    Ok(puts.into_inner())
+}
+
+fn key(number: u64) -> [u8; 8] {
+    Random::from_seed(number).next_u64().to_be_bytes()
+}
+
+/// Prints the time that something takes, and the anonymous memory behind it and at its peak.
+fn timed<T>(what: &str, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    let ended = AtomicBool::new(false);
+    let start = RealClock.now();
+    let (result, peak) = std::thread::scope(|scope| {
+        let sampler = threads::spawn_scoped(scope, "sampler", || {
+            let mut peak = 0;
+            while !ended.load(Ordering::Relaxed) {
+                peak = peak.max(anonymous_mebibytes());
+                RealClock.sleep(SAMPLE);
+            }
+            peak
+        });
+        let result = work();
+        ended.store(true, Ordering::Relaxed);
+        let peak = sampler.map_or(0, |sampler| sampler.join().expect("no panic"));
+        (result, peak)
+    });
+    let taken = RealClock.now().saturating_since(start);
+    let now = anonymous_mebibytes();
+    println!("{what}: {taken:.2?}, then {now} MiB, at the peak {} MiB", peak.max(now));
+    result
+}
+
+/// Of this process, as the system counts it; 0 where it does not say.
+fn anonymous_mebibytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let of_line = |line: &str| {
+        let kibibytes = line.strip_prefix("RssAnon:")?.trim().strip_suffix(" kB")?;
+        kibibytes.parse::<u64>().ok()
+    };
+    status.lines().find_map(of_line).unwrap_or(0) >> 10
+}
