@@ -10,7 +10,7 @@
 )]
 
 use environment::randomness::Random;
-use ordered_index::{IndexEntry, Reader, Writer};
+use ordered_index::{IndexEntry, Reader, Writer, heap_use};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -39,6 +39,11 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
+
+/// Bytes of the blocks in use, the nodes' and all others.
+fn live_bytes() -> i64 {
+    LIVE_BYTES.load(Ordering::Relaxed) + heap_use().bytes as i64
+}
 
 const LOOKUPS: usize = 500_000;
 /// Changes between two publishes while the index is filled.
@@ -137,14 +142,14 @@ struct Cost {
 }
 
 fn standard(keys: &[Vec<u8>], random: &mut Random) -> Cost {
-    let before = LIVE_BYTES.load(Ordering::Relaxed);
+    let before = live_bytes();
     let mut map: BTreeMap<Box<[u8]>, IndexEntry> = BTreeMap::new();
     let insert_ns = timed(keys.len(), || {
         for (number, key) in keys.iter().enumerate() {
             map.insert(key.as_slice().into(), entry(number));
         }
     });
-    let bytes = LIVE_BYTES.load(Ordering::Relaxed) - before;
+    let bytes = live_bytes() - before;
     let lookup_ns = timed(LOOKUPS, || {
         for _ in 0..LOOKUPS {
             black_box(map.get(random.pick(keys).as_slice()));
@@ -166,7 +171,7 @@ fn standard(keys: &[Vec<u8>], random: &mut Random) -> Cost {
 fn ours(keys: &[Vec<u8>], random: &mut Random) -> (Writer, Reader, Cost) {
     // The index measured before may still be waiting for the collector.
     collect_garbage();
-    let before = LIVE_BYTES.load(Ordering::Relaxed);
+    let before = live_bytes();
     let (mut writer, reader) = ordered_index::new(1);
     let insert_ns = timed(keys.len(), || {
         for (number, key) in keys.iter().enumerate() {
@@ -178,7 +183,7 @@ fn ours(keys: &[Vec<u8>], random: &mut Random) -> (Writer, Reader, Cost) {
         writer.publish(keys.len() as u64);
     });
     (0..100).for_each(|_| writer.collect());
-    let bytes = LIVE_BYTES.load(Ordering::Relaxed) - before;
+    let bytes = live_bytes() - before;
     println!(
         "  (memory_bytes says {}, spare_bytes {}, the allocator {bytes})",
         writer.memory_bytes(),

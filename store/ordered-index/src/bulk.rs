@@ -243,21 +243,23 @@ pub(crate) fn parents(children: Vec<Placed>, width: usize, batch: &mut Unpublish
 
 /// A node above these children. The first child's separator moves up, the others stay
 /// between the children.
-fn parent(first: Placed, others: impl Iterator<Item = Placed>, batch: &mut Unpublished) -> Placed {
+fn parent(
+    first: Placed,
+    others: impl ExactSizeIterator<Item = Placed>,
+    batch: &mut Unpublished,
+) -> Placed {
     let mut separators = Keys::default();
-    let mut inner = Inner {
-        children: vec![first.link],
-        counts: vec![first.len],
-        ..Inner::default()
-    };
+    let mut inner = Inner::default();
+    inner.children.reserve_exact(1 + others.len());
+    inner.counts.reserve_exact(1 + others.len());
+    inner.children.push(first.link);
+    inner.counts.push(first.len);
     for child in others {
         separators.push(&child.separator);
         inner.children.push(child.link);
         inner.counts.push(child.len);
     }
     inner.separators = Keys::gather(&[(&separators, 0..separators.len())]);
-    inner.children.shrink_to_fit();
-    inner.counts.shrink_to_fit();
     inner.assert_aligned();
     Placed::new(first.separator, NodeBody::Inner(inner), batch)
 }

@@ -1,5 +1,7 @@
 //! How much room copies of vectors get, so that recycled ones serve again.
 
+use crate::node_vec::{NodeVec, Plain};
+
 /// Slots by which capacities of copied nodes are rounded up.
 pub(crate) const SLOTS_IN_CLASS: usize = 8;
 
@@ -9,16 +11,16 @@ pub(crate) fn capacity_for(slots: usize) -> usize {
 }
 
 /// Fills `copy` with `items`, in the memory that it has if this is about `capacity` wide.
-pub(crate) fn refill<T: Copy>(copy: &mut Vec<T>, items: &[T], capacity: usize) {
+pub(crate) fn refill<T: Copy + Plain>(copy: &mut NodeVec<T>, items: &[T], capacity: usize) {
     copy.clear();
     reserve_about(copy, capacity);
     copy.extend_from_slice(items);
 }
 
 /// Gives an empty vector room for `capacity` items and little more.
-pub(crate) fn reserve_about<T>(empty: &mut Vec<T>, capacity: usize) {
+pub(crate) fn reserve_about<T: Plain>(empty: &mut NodeVec<T>, capacity: usize) {
     if !fits(empty.capacity(), capacity, SLOTS_IN_CLASS) {
-        *empty = Vec::with_capacity(capacity);
+        *empty = NodeVec::with_capacity(capacity);
     }
 }
 

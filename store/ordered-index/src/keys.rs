@@ -24,6 +24,7 @@ mod key_run;
 mod tail_pointer;
 
 use crate::capacity::{SLOTS_IN_CLASS, fits, refill};
+use crate::node_vec::{NodeVec, Plain};
 use crate::rows::Rows;
 pub(crate) use key_run::KeyRun;
 use std::cmp::Ordering;
@@ -62,7 +63,7 @@ pub(crate) struct Keys {
     /// (the bits of a [`TailPointer`]). Heads ascend.
     rows: Rows<2>,
     /// The prefix, then length byte + tail of the keys that need one, in order of arrival.
-    bytes: Vec<u8>,
+    bytes: NodeVec<u8>,
     /// Leading part of `bytes` that all keys share.
     prefix_bytes: u32,
     /// Bytes of removed tails; they stay in `bytes` until a rebuild.
@@ -288,7 +289,7 @@ impl Keys {
 
     /// An empty block with exactly the room for `tails` bytes of inline tails.
     fn with_room(prefix: &[u8], tails: usize) -> Keys {
-        let mut bytes = Vec::with_capacity(prefix.len() + tails);
+        let mut bytes = NodeVec::with_capacity(prefix.len() + tails);
         bytes.extend_from_slice(prefix);
         Keys {
             bytes,
@@ -371,7 +372,7 @@ pub(crate) fn separator(left: &[u8], right: &[u8]) -> Vec<u8> {
 }
 
 /// Adds capacity in small steps: doubling would leave a third of all memory unused.
-pub(crate) fn make_room<T>(items: &mut Vec<T>) {
+pub(crate) fn make_room<T: Plain>(items: &mut NodeVec<T>) {
     if items.len() == items.capacity() {
         items.reserve_exact((items.len() / 16).max(4));
     }

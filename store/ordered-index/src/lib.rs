@@ -35,8 +35,9 @@
 //! one writer, and that is enough because the log orders all writes anyway.
 //!
 //! Where to read on: `keys` and `rows` (how keys and entries are packed), `link` (ownership of nodes, and when
-//! they are freed: all `unsafe`), `spare` (memory that is used again), `insert` and `remove`,
-//! `sorted` (many changes at once), `cursor`.
+//! they are freed), `heap` and `node_vec` (where they are), `spare` (memory that is used again),
+//! `insert` and `remove`, `sorted` (many changes at once), `cursor`. All `unsafe` is in `link`, `heap` and
+//! `node_vec`.
 
 #![warn(missing_docs)]
 
@@ -46,10 +47,12 @@ mod cursor;
 mod entries;
 mod entry;
 mod fanout;
+mod heap;
 mod insert;
 mod keys;
 mod link;
 mod node;
+mod node_vec;
 mod packing;
 mod reader;
 mod remove;
@@ -66,6 +69,7 @@ pub use bulk::{BulkLoad, OutOfOrder};
 pub use cursor::Cursor;
 pub use entry::IndexEntry;
 pub use fanout::Fanout;
+pub use heap::{HeapUse, heap_use};
 pub use reader::{Reader, Snapshot};
 pub use sorted::Change;
 pub use writer::Writer;

@@ -1,4 +1,4 @@
-//! Ownership of nodes, and when they are freed: all `unsafe` of this crate.
+//! Ownership of nodes, and when they are freed.
 //!
 //! ```text
 //!     published state 7                working state (becomes 8)
@@ -22,7 +22,7 @@
 //! 4. The epoch collector releases a retired node after the state that
 //!    replaced it has been published and every reader pinned before that has
 //!    gone; a node of the running batch is freed at once when it is dropped.
-//! 5. A released node is owned, as a `Box`, before it is written to: no link
+//! 5. A released node is owned, as a box, before it is written to: no link
 //!    leads to a spare node and no spare node's links are followed. It becomes a
 //!    node of the running batch when it is filled again (rule 1).
 //!
@@ -35,6 +35,7 @@ mod state;
 use crate::capacity::{capacity_for, refill, reserve_about};
 use crate::fanout::Fanout;
 use crate::node::{NodeBody, TreeNode};
+use crate::node_vec::{NodeBox, NodeVec, Plain};
 use crate::spare::Spare;
 use participant::Participant;
 pub(crate) use state::{Current, Pinned, Published};
@@ -51,6 +52,8 @@ pub(crate) struct Link(NonNull<TreeNode>);
 unsafe impl Send for Link {}
 // SAFETY: as above.
 unsafe impl Sync for Link {}
+// SAFETY: a pointer, and without a drop.
+unsafe impl Plain for Link {}
 
 impl Deref for Link {
     type Target = TreeNode;
@@ -64,8 +67,8 @@ impl Deref for Link {
 }
 
 impl Link {
-    fn to(node: Box<TreeNode>) -> Link {
-        Link(NonNull::from(Box::leak(node)))
+    fn to(node: NodeBox<TreeNode>) -> Link {
+        Link(node.into_pointer())
     }
 
     /// A second link to the node.
@@ -79,9 +82,9 @@ impl Link {
 
     /// # Safety
     /// No other link to the node may be used from now on.
-    unsafe fn free(self) -> Box<TreeNode> {
-        // SAFETY: the pointer came from `Box::leak`; the caller holds the last link.
-        unsafe { Box::from_raw(self.0.as_ptr()) }
+    unsafe fn free(self) -> NodeBox<TreeNode> {
+        // SAFETY: the pointer is that of a box; the caller holds the last link.
+        unsafe { NodeBox::from_pointer(self.0) }
     }
 
     fn is_fresh(&self, batch: &Unpublished) -> bool {
@@ -134,7 +137,7 @@ impl Link {
     /// Takes this node and all nodes below it out of the working state.
     pub(crate) fn discard_all(self, batch: &mut Unpublished) {
         if let NodeBody::Inner(inner) = &self.body {
-            for child in &inner.children {
+            for child in inner.children.iter() {
                 // SAFETY: the parent that holds the other link is discarded below.
                 unsafe { child.share() }.discard_all(batch);
             }
@@ -150,7 +153,7 @@ impl Link {
         }
         // SAFETY: the caller's promise.
         let node = unsafe { self.free() };
-        if let NodeBody::Inner(inner) = node.body {
+        if let NodeBody::Inner(inner) = node.into_value().body {
             // SAFETY: the caller's promise covers the children.
             inner
                 .children
@@ -179,17 +182,12 @@ fn copy_body(node: &TreeNode, copy: &mut NodeBody, capacity: usize) {
 }
 
 /// Fills `copy` with second links to the same nodes.
-fn share_all(children: &[Link], copy: &mut Vec<Link>, capacity: usize) {
+fn share_all(children: &[Link], copy: &mut NodeVec<Link>, capacity: usize) {
     copy.clear();
     reserve_about(copy, capacity);
     assert!(copy.capacity() >= children.len(), "a copy without room");
-    // SAFETY: there is room; a link is a plain pointer; the callers of `copy_body`
-    // discard the node that holds the other links.
-    unsafe {
-        copy.as_mut_ptr()
-            .copy_from_nonoverlapping(children.as_ptr(), children.len());
-        copy.set_len(children.len());
-    }
+    // SAFETY: the callers of `copy_body` discard the node that holds the other links.
+    unsafe { copy.extend_with_copies(children) };
 }
 
 /// Nodes that one state holds and the next one does not.
@@ -241,7 +239,7 @@ impl Unpublished {
             body,
         };
         self.live_bytes += node.heap_bytes();
-        Link::to(Box::new(node))
+        Link::to(NodeBox::new(node))
     }
 
     /// A link to a copy with room for `more` slots. The caller discards the
@@ -252,7 +250,7 @@ impl Unpublished {
             .spare
             .node(&original.body, capacity)
             .unwrap_or_else(|| {
-                Box::new(TreeNode {
+                NodeBox::new(TreeNode {
                     born: 0,
                     body: original.body.empty_like(),
                 })

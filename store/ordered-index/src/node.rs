@@ -13,6 +13,7 @@ use crate::capacity::{SLOTS_IN_CLASS, fits};
 use crate::entries::Entries;
 use crate::keys::{Keys, make_room};
 use crate::link::Link;
+use crate::node_vec::NodeVec;
 
 #[derive(Debug)]
 pub(crate) struct TreeNode {
@@ -39,9 +40,9 @@ pub(crate) struct Inner {
     /// One less than children; separator i is greater than every key below
     /// child i and not greater than any below child i + 1.
     pub(crate) separators: Keys,
-    pub(crate) children: Vec<Link>,
+    pub(crate) children: NodeVec<Link>,
     /// Keys below each child; same slots as `children`.
-    pub(crate) counts: Vec<u64>,
+    pub(crate) counts: NodeVec<u64>,
 }
 
 impl NodeBody {

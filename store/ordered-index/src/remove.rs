@@ -136,9 +136,7 @@ fn absorb_inner(left: &mut Inner, right: Inner, separator: &[u8]) {
         (&right.separators, 0..right.separators.len()),
     ];
     left.separators = Keys::gather(&parts);
-    left.children.reserve_exact(right.children.len());
-    left.children.extend(right.children);
-    left.counts.reserve_exact(right.counts.len());
-    left.counts.extend(right.counts);
+    left.children.append(right.children);
+    left.counts.append(right.counts);
     left.assert_aligned();
 }

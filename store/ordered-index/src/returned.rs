@@ -7,6 +7,7 @@
 
 use crate::link::Published;
 use crate::node::TreeNode;
+use crate::node_vec::NodeBox;
 use crate::spare::Spare;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +28,7 @@ impl SpareStates {
 /// Unreachable nodes and states that the writer has not taken yet.
 #[derive(Debug, Default)]
 struct Pile {
-    nodes: Vec<Box<TreeNode>>,
+    nodes: Vec<NodeBox<TreeNode>>,
     states: Vec<Box<Published>>,
 }
 
@@ -54,7 +55,7 @@ impl Returned {
     }
 
     /// Keeps `nodes`, which have `bytes` heap bytes, or frees them.
-    pub(crate) fn put_nodes(&self, nodes: impl Iterator<Item = Box<TreeNode>>, bytes: u64) {
+    pub(crate) fn put_nodes(&self, nodes: impl Iterator<Item = NodeBox<TreeNode>>, bytes: u64) {
         // Freeing takes time, so it is done without the lock.
         if let Ok(mut pile) = self.pile.try_lock()
             && self.bytes() + bytes <= self.bytes_max.load(Ordering::Relaxed)

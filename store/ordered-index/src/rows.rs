@@ -12,6 +12,7 @@
 //! every number can be loaded as a whole word.
 
 use crate::capacity::{SLOTS_IN_CLASS, capacity_for, fits};
+use crate::node_vec::NodeVec;
 use crate::packing::{Packing, Spread};
 use std::ops::Range;
 
@@ -25,7 +26,7 @@ pub(crate) struct Rows<const FIELDS: usize> {
     fields: [Packing; FIELDS],
     len: u32,
     row_bytes: u8,
-    bytes: Vec<u8>,
+    bytes: NodeVec<u8>,
 }
 
 impl<const FIELDS: usize> Default for Rows<FIELDS> {
@@ -34,7 +35,7 @@ impl<const FIELDS: usize> Default for Rows<FIELDS> {
             fields: [Packing::default(); FIELDS],
             len: 0,
             row_bytes: 0,
-            bytes: Vec::new(),
+            bytes: NodeVec::new(),
         }
     }
 }
@@ -74,10 +75,10 @@ impl<const FIELDS: usize> Rows<FIELDS> {
             fields,
             len: rows.len() as u32,
             row_bytes,
-            bytes: Vec::new(),
+            bytes: NodeVec::new(),
         };
-        packed.bytes = Vec::with_capacity(packed.bytes_of(capacity.max(rows.len())));
-        packed.bytes.resize(packed.bytes_of(rows.len()), 0);
+        packed.bytes = NodeVec::with_capacity(packed.bytes_of(capacity.max(rows.len())));
+        packed.bytes.fill_to(packed.bytes_of(rows.len()));
         // Each word is stored whole: what stands behind its number is stored after it.
         let (mut start, row_bytes) = (0, usize::from(row_bytes));
         for row in rows {
@@ -163,7 +164,7 @@ impl<const FIELDS: usize> Rows<FIELDS> {
             // Small steps: doubling would leave a third of all memory unused.
             self.bytes.reserve_exact((len / 16).max(4) * row_bytes);
         }
-        self.bytes.resize(end + row_bytes, 0);
+        self.bytes.fill_to(end + row_bytes);
         self.bytes.copy_within(at..end, at + row_bytes);
         self.len += 1;
         self.store(slot, &packed);
@@ -195,7 +196,7 @@ impl<const FIELDS: usize> Rows<FIELDS> {
         if self.fits_into(copy, capacity) {
             copy.bytes.clear();
         } else {
-            copy.bytes = Vec::with_capacity(self.bytes_of(capacity));
+            copy.bytes = NodeVec::with_capacity(self.bytes_of(capacity));
         }
         copy.bytes.extend_from_slice(&self.bytes);
     }

@@ -14,13 +14,10 @@
 //! when many changes are published together; `Writer::spare_bytes` says how much. A block
 //! of a spare node that does not fit the copy is not used, so that a tree of recycled nodes
 //! is as tight as one of new ones.
-#![expect(
-    clippy::vec_box,
-    reason = "what is kept goes back into a tree as the box it is"
-)]
 
 use crate::capacity::{SLOTS_IN_CLASS, capacity_for};
 use crate::node::{NodeBody, TreeNode};
+use crate::node_vec::NodeBox;
 
 /// The last class holds every wider node.
 const CLASSES: usize = 18;
@@ -42,7 +39,7 @@ const DELIVERIES_WAITED: u64 = 8;
 /// Nodes of one kind and class of capacity.
 #[derive(Debug, Default)]
 struct Class {
-    nodes: Vec<Box<TreeNode>>,
+    nodes: Vec<NodeBox<TreeNode>>,
     /// The lowest number of nodes since the last check: that number was never used.
     unused: usize,
 }
@@ -50,7 +47,7 @@ struct Class {
 impl Class {
     /// Takes a node that a copy of `like` fits into if one is among the last few, otherwise the
     /// last.
-    fn take(&mut self, like: &NodeBody, capacity: usize) -> Option<Box<TreeNode>> {
+    fn take(&mut self, like: &NodeBody, capacity: usize) -> Option<NodeBox<TreeNode>> {
         let last = self.nodes.len().checked_sub(1)?;
         let mut looked_at = self.nodes.iter().enumerate().rev().take(LOOKED_AT_MAX);
         let fitting = looked_at
@@ -92,7 +89,7 @@ pub(crate) struct Spare {
     batch_bytes: u64,
     deliveries: u64,
     /// Empty between two deliveries.
-    pub(crate) delivery: Vec<Box<TreeNode>>,
+    pub(crate) delivery: Vec<NodeBox<TreeNode>>,
 }
 
 impl Spare {
@@ -114,7 +111,7 @@ impl Spare {
     }
 
     /// A node of the kind of `like`, for `capacity` slots; its content is old.
-    pub(crate) fn node(&mut self, like: &NodeBody, capacity: usize) -> Option<Box<TreeNode>> {
+    pub(crate) fn node(&mut self, like: &NodeBody, capacity: usize) -> Option<NodeBox<TreeNode>> {
         let node = self.classes.of(like, capacity).take(like, capacity)?;
         self.bytes -= node.heap_bytes();
         Some(node)

@@ -2,7 +2,7 @@
 //! because the counting allocator sees the whole process.
 
 use environment::randomness::Random;
-use ordered_index::{IndexEntry, new};
+use ordered_index::{IndexEntry, heap_use, new};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -35,8 +35,13 @@ const SLACK_BYTES: i64 = 64 << 10;
 /// Of small batches that no reader holds back, with the largest node and some to spare.
 const GARBAGE_BYTES_MAX: u64 = 2 << 20;
 
+/// Bytes of nodes, and all others.
 fn live() -> i64 {
-    LIVE_BYTES.load(Ordering::Relaxed)
+    let of_nodes = match cfg!(any(miri, feature = "program-heap")) {
+        true => 0,
+        false => heap_use().bytes,
+    };
+    LIVE_BYTES.load(Ordering::Relaxed) + of_nodes as i64
 }
 
 /// Pins until the collector has freed all it may.

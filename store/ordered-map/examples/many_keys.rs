@@ -28,7 +28,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let abort = arguments.pop_if(|last| *last == "abort").is_some();
     let (directory, work) = arguments.split_first().ok_or(USAGE)?;
-    let map = timed("open", || Options::new(directory).durability(Durability::Os).open())?;
+    let map = timed("open", || {
+        Options::new(directory).durability(Durability::Os).open()
+    })?;
     println!("{} keys", map.len());
     let mut work = work;
     loop {
@@ -53,7 +55,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if abort {
         std::process::abort();
     }
-    timed("close", || Ok(drop(map)))?;
+    timed("close", || {
+        drop(map);
+        Ok(())
+    })?;
     Ok(())
 }
 
@@ -74,13 +79,17 @@ fn overwrite(map: &Map, keys: u64, threads: u64, time: Duration) -> Result<u64, 
     let put = &|seed| {
         let mut random = Random::from_seed(seed);
         while !ended.load(Ordering::Relaxed) {
-            map.put(key(random.below(keys)), [random.next_u64() as u8; VALUE_BYTES])?;
+            map.put(
+                key(random.below(keys)),
+                [random.next_u64() as u8; VALUE_BYTES],
+            )?;
             puts.fetch_add(1, Ordering::Relaxed);
         }
         Ok::<(), Error>(())
     };
     std::thread::scope(|scope| {
-        let start = |seed| threads::spawn_scoped(scope, "put", move || put(seed)).expect("a thread");
+        let start =
+            |seed| threads::spawn_scoped(scope, "put", move || put(seed)).expect("a thread");
         let writers: Vec<_> = (0..threads).map(start).collect();
         RealClock.sleep(time);
         ended.store(true, Ordering::Relaxed);
@@ -114,7 +123,10 @@ fn timed<T>(what: &str, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Er
     });
     let taken = RealClock.now().saturating_since(start);
     let now = anonymous_mebibytes();
-    println!("{what}: {taken:.2?}, then {now} MiB, at the peak {} MiB", peak.max(now));
+    println!(
+        "{what}: {taken:.2?}, then {now} MiB, at the peak {} MiB",
+        peak.max(now)
+    );
     result
 }
 

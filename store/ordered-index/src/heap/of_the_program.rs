@@ -1,0 +1,38 @@
+//! Blocks of the program's allocator: on systems that `own.rs` does not know, and for tools that
+//! find wrong uses of memory.
+
+use std::alloc::{Layout, alloc, dealloc, realloc};
+
+pub(super) struct Blocks;
+
+impl Blocks {
+    pub(super) const fn new() -> Blocks {
+        Blocks
+    }
+
+    /// # Safety
+    /// As `GlobalAlloc::alloc`.
+    pub(super) unsafe fn allocate(&mut self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe { alloc(layout) }
+    }
+
+    /// # Safety
+    /// As `GlobalAlloc::dealloc`.
+    pub(super) unsafe fn free(&mut self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { dealloc(block, layout) }
+    }
+
+    /// # Safety
+    /// As `GlobalAlloc::realloc`.
+    pub(super) unsafe fn resize(
+        &mut self,
+        block: *mut u8,
+        layout: Layout,
+        bytes: usize,
+    ) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe { realloc(block, layout, bytes) }
+    }
+}
