@@ -76,21 +76,26 @@ impl Index {
     ) {
         let mut live = accounting.live.lock();
         for (change, pointer) in key_changes(batch, appended) {
-            let (key, version) = (&change.key[..], version_entry(change, pointer));
-            live.born(version.pointer);
-            let before = if version.tombstone {
-                self.bury(&mut live, key, version);
-                self.writer.remove(CURRENT, key)
-            } else {
-                self.writer.insert(CURRENT, key, version.entry())
-            };
-            self.note_replaced(key, before.map(VersionEntry::from), version);
-            if let Some(before) = before {
-                live.died(VersionEntry::from(before).pointer);
-            }
+            self.supersede_key(&mut live, change, pointer);
         }
         drop(live);
         self.pass(accounting, batch, appended.start);
+    }
+
+    /// Applies one change, and drops the version that it replaces.
+    fn supersede_key(&mut self, live: &mut Live, change: &KeyChange, pointer: RecordPointer) {
+        let (key, version) = (&change.key[..], version_entry(change, pointer));
+        live.born(version.pointer);
+        let before = if version.tombstone {
+            self.bury(live, key, version);
+            self.writer.remove(CURRENT, key)
+        } else {
+            self.writer.insert(CURRENT, key, version.entry())
+        };
+        self.note_replaced(key, before.map(VersionEntry::from), version);
+        if let Some(before) = before {
+            live.died(VersionEntry::from(before).pointer);
+        }
     }
 
     /// Keeps the sum of keys that of the tree.
@@ -103,20 +108,21 @@ impl Index {
     /// Keeps the tombstone if HISTORY has versions of the key that are not swept yet, because
     /// they would show again without it.
     fn bury(&mut self, live: &mut Live, key: &[u8], deletion: VersionEntry) {
-        if self.writer.len(HISTORY) > 0 && self.newest_since(key, 0).is_some() {
+        if self.newest_since(key, 0).is_some() {
             self.insert_history(live, key, deletion);
         } else {
             live.died(deletion.pointer);
         }
     }
 
-    /// Like [`Index::apply`] for a replayed batch: versions that the checkpoint already holds
-    /// are left alone.
+    /// Applies a replayed batch: versions that the checkpoint already holds are left alone, and
+    /// those that the batch replaces stay only if history is kept.
     pub(crate) fn apply_again(
         &mut self,
         accounting: &Accounting,
         batch: &Batch,
         appended: &Appended,
+        keeps_history: bool,
     ) {
         let version = self.known_already(batch);
         let mut live = accounting.live.lock();
@@ -124,8 +130,10 @@ impl Index {
             let (key, main) = (&change.key, change.revision.main);
             if version.contains(&(&key[..], main)) {
                 self.drop_stale(&mut live, key, main);
-            } else {
+            } else if keeps_history {
                 self.apply_key(&mut live, change, pointer);
+            } else {
+                self.supersede_key(&mut live, change, pointer);
             }
         }
         drop(live);
@@ -217,6 +225,9 @@ impl Index {
 
     /// The newest superseded version of `key` written at `main` or later.
     fn newest_since(&self, key: &[u8], main: i64) -> Option<VersionEntry> {
+        if self.writer.is_empty(HISTORY) {
+            return None;
+        }
         let newest = history_key::encode(key, u64::MAX);
         let oldest = history_key::encode(key, main as u64);
         let (newest, oldest) = (Bound::Included(&newest[..]), Bound::Included(&oldest[..]));

@@ -48,6 +48,12 @@ pub struct Options {
     pub commitment: Commitment,
     /// Whether the hash of the state is kept ([`crate::StateHash`]).
     pub state_hash: bool,
+    /// Whether the store is read in the past. If not, as with stores that use
+    /// [`Applier::apply_and_compact`](crate::Applier::apply_and_compact), an opening compacts to the
+    /// last revision: it drops the versions that replayed batches replace at once, and
+    /// [`Recovered::entries`](crate::Recovered::entries) is empty. Only with
+    /// [`Commitment::Alone`].
+    pub keeps_history: bool,
 }
 
 impl Default for Options {
@@ -62,6 +68,7 @@ impl Default for Options {
             clock: Arc::new(RealClock),
             commitment: Commitment::Alone,
             state_hash: true,
+            keeps_history: true,
         }
     }
 }

@@ -99,6 +99,10 @@ pub(crate) fn open(
     options: Options,
     replay: Replay<'_>,
 ) -> Result<Opened, Error> {
+    assert!(
+        options.keeps_history || options.commitment == Commitment::Alone,
+        "a log in which batches overrule others needs its entries"
+    );
     disk.create_directories(directory)
         .map_err(Error::disk("create", directory))?;
     // Before the lock, which would leave a file of ours in it.
@@ -110,13 +114,13 @@ pub(crate) fn open(
     files::remove(&*disk, directory, files::PARTIAL)?;
     files::remove(&*disk, directory, files::INCOMING)?;
     let names = files::list(&*disk, directory)?;
-    let mut recovery = Recovery::new(directory, &options);
+    let mut recovery = Recovery::new(directory, options);
     recovery.load_checkpoint(&*disk, &names, replay)?;
-    let log = recovery.replay_log(Arc::clone(&disk), &options, replay)?;
+    let log = recovery.replay_log(Arc::clone(&disk), replay)?;
     recovery.apply_what_was_applied(replay)?;
     recovery.apply_what_a_sole_voter_has(replay)?;
     recovery.check_end()?;
-    Ok(recovery.finish(log, disk, options, lock))
+    Ok(recovery.finish(log, disk, lock))
 }
 
 fn take_lock(disk: &dyn Disk, directory: &Path) -> Result<Box<dyn DirectoryLock>, Error> {
@@ -184,8 +188,7 @@ struct Recovery<'a> {
     checkpoint_index: u64,
     log_floor: i64,
     last: LastCheckpoint,
-    worker: Worker,
-    commitment: Commitment,
+    options: Options,
     /// Read from the log, not known to be committed.
     unapplied: VecDeque<Unapplied>,
     /// Damaged records that are proved: place, kind and payload.
@@ -193,7 +196,7 @@ struct Recovery<'a> {
 }
 
 impl<'a> Recovery<'a> {
-    fn new(directory: &'a Path, options: &Options) -> Recovery<'a> {
+    fn new(directory: &'a Path, options: Options) -> Recovery<'a> {
         let (writer, reader) = ordered_index::new(TREES);
         let index = Index {
             writer,
@@ -223,8 +226,7 @@ impl<'a> Recovery<'a> {
                 bytes: 0,
                 applied: Position::NONE,
             },
-            worker: options.log.worker,
-            commitment: options.commitment,
+            options,
             unapplied: VecDeque::new(),
             mended: Vec::new(),
         }
@@ -241,7 +243,7 @@ impl<'a> Recovery<'a> {
         self.last.number = numbers.first().copied().unwrap_or(0);
         for number in &numbers {
             let path = files::path(self.directory, *number);
-            match load::load(disk, &path, &present, self.worker) {
+            match load::load(disk, &path, &present, self.options.log.worker) {
                 Ok(loaded) => {
                     self.install(loaded, replay)?;
                     return Ok(());
@@ -324,16 +326,11 @@ impl<'a> Recovery<'a> {
         replay(Replayed::Checkpoint(&loaded.state))
     }
 
-    fn replay_log(
-        &mut self,
-        disk: Arc<dyn Disk>,
-        options: &Options,
-        replay: Replay<'_>,
-    ) -> Result<Log, Error> {
+    fn replay_log(&mut self, disk: Arc<dyn Disk>, replay: Replay<'_>) -> Result<Log, Error> {
         let decoder = self.decoder();
-        let (log_options, replay_from) = (log_options(options), self.replay_from);
+        let (log_options, replay_from) = (log_options(&self.options), self.replay_from);
         let read = |put: &mut Put<'_>| replay::read(disk, decoder, log_options, replay_from, put);
-        let has_two_threads = has_two_threads(self.worker);
+        let has_two_threads = has_two_threads(self.options.log.worker);
         let take = |group| self.take(group, replay);
         let walked = if has_two_threads {
             replay::on_two_threads(read, take)
@@ -379,7 +376,7 @@ impl<'a> Recovery<'a> {
                 let Some(change) = change.filter(|_| entry.index > self.index.applied_index) else {
                     return Ok(());
                 };
-                if self.commitment == Commitment::Alone {
+                if self.options.commitment == Commitment::Alone {
                     hard_state.commit = entry.index;
                 }
                 self.unapplied.push_back(*change);
@@ -407,6 +404,10 @@ impl<'a> Recovery<'a> {
             let index = entry.index;
             return Err(Error::InvalidBatch { index, what });
         }
+        if !self.options.keeps_history {
+            // The first and the last are all that is needed.
+            entries.truncate(1);
+        }
         entries.push(entry);
         let unapplied = self
             .unapplied
@@ -431,7 +432,7 @@ impl<'a> Recovery<'a> {
     /// Applies the entries that the log ends with, if they are all that a quorum has.
     fn apply_what_a_sole_voter_has(&mut self, replay: Replay<'_>) -> Result<(), Error> {
         let last = self.unapplied.back().map(|entry| entry.batch.index);
-        match (self.commitment, last) {
+        match (self.options.commitment, last) {
             (Commitment::SoleVoter, Some(index)) => {
                 self.accounting.hard_state.lock().commit = index;
                 self.apply_committed(replay)
@@ -466,10 +467,13 @@ impl<'a> Recovery<'a> {
         self.check_next(batch)?;
         // Main revisions ascend without a gap: above the checkpoint's greatest
         // one there is nothing it could know.
-        if self.index.revision < self.checkpoint_main {
-            self.index.apply_again(&self.accounting, batch, appended);
+        let (index, keeps_history) = (&mut self.index, self.options.keeps_history);
+        if index.revision < self.checkpoint_main {
+            index.apply_again(&self.accounting, batch, appended, keeps_history);
+        } else if keeps_history {
+            index.apply(&self.accounting, batch, appended);
         } else {
-            self.index.apply(&self.accounting, batch, appended);
+            index.supersede(&self.accounting, batch, appended);
         }
         self.found.batches += 1;
         replay(Replayed::Batch(batch))
@@ -505,13 +509,7 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    fn finish(
-        mut self,
-        log: Log,
-        disk: Arc<dyn Disk>,
-        options: Options,
-        lock: Box<dyn DirectoryLock>,
-    ) -> Opened {
+    fn finish(mut self, log: Log, disk: Arc<dyn Disk>, lock: Box<dyn DirectoryLock>) -> Opened {
         // A crash may have left sorted segments that nothing points into.
         let sorted = log
             .segments()
@@ -527,16 +525,19 @@ impl<'a> Recovery<'a> {
             damage: Damage::default(),
             lifecycle: Lifecycle::new(self.directory.into(), lock),
         };
+        if !self.options.keeps_history && self.index.revision > EMPTY_REVISION {
+            self.index.set_compacted(self.index.revision);
+        }
         self.index.publish(&records);
         damaged_group::write_again(&records.log_view.log, &self.mended);
         let recovered = self.found(&records.log_view.accounting);
         let directory = Directory {
             disk,
             path: self.directory.into(),
-            reserve_bytes: options.log.reserve_bytes,
+            reserve_bytes: self.options.log.reserve_bytes,
         };
         let parts = Arc::new(Parts {
-            options,
+            options: self.options,
             counters: Counters::default(),
             directory,
             transfers: Transfers::default(),
@@ -554,6 +555,9 @@ impl<'a> Recovery<'a> {
     fn found(&mut self, accounting: &Accounting) -> Recovered {
         let (applied_index, applied_term) = (self.index.applied_index, self.index.applied_term);
         let mut entries = std::mem::take(&mut self.found.entries);
+        if !self.options.keeps_history {
+            entries.drain(..entries.len().saturating_sub(1));
+        }
         let last = entries.last().map_or(applied_index, |entry| entry.index);
         let mut hard_state = accounting.hard_state.lock();
         // A checkpoint's commit index may lie behind the end of this log: a majority had

@@ -55,6 +55,8 @@ impl Core {
     ) -> Result<Core, Error> {
         // A map is compared with no other.
         options.state_hash = false;
+        // No snapshot of what was written before an opening can be held.
+        options.keeps_history = false;
         let batch_bytes_max = options.batch_bytes_max;
         let mut inspector = Inspector::default();
         let opened = Engine::open(disk, directory, options, &mut |replayed| {

@@ -32,8 +32,6 @@ const UPKEEP_EVERY_BYTES: u64 = 1 << 20;
 /// While snapshots are held, versions older than they are dropped after this many writes
 /// and one for each second key, because a sweep looks at all kept versions.
 const COMPACT_EVERY: u64 = 10_000;
-/// Revision of an empty engine.
-const REVISION_OF_NOTHING: i64 = 1;
 /// Number of keys that an operation has deleted.
 pub(crate) type Answer = Result<u64, Error>;
 
@@ -143,19 +141,14 @@ impl Operation {
 }
 
 impl Work {
-    /// Compacts everything that was written before this opening, because no snapshot of it
-    /// can be held.
     pub(crate) fn new(
-        mut applier: Applier,
+        applier: Applier,
         format: Format,
         recovered: &Recovered,
         held: Arc<Held>,
         directory: &Path,
         batch_bytes_max: u64,
     ) -> Work {
-        if recovered.revision > REVISION_OF_NOTHING {
-            applier.compact(recovered.revision);
-        }
         let segment_bytes = applier.engine().batch_log_bytes_max();
         Work {
             applier,

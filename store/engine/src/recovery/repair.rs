@@ -136,7 +136,7 @@ impl Attempt<'_> {
         &mut self,
         replay: &mut dyn FnMut(Replayed<'_>) -> Result<(), Error>,
     ) -> Result<Option<Option<RepairPlan>>, Error> {
-        let mut recovery = Recovery::new(self.directory, self.options);
+        let mut recovery = Recovery::new(self.directory, self.options.clone());
         recovery.load_checkpoint(self.disk, &self.names, replay)?;
         let cut = self.survey(&mut recovery, replay)?;
         // Behind a cut there may be entries that overruled some in front of it: only what
