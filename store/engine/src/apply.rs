@@ -76,15 +76,14 @@ impl Index {
     ) {
         let mut live = accounting.live.lock();
         for (change, pointer) in key_changes(batch, appended) {
-            self.supersede_key(&mut live, change, pointer);
+            self.supersede_key(&mut live, &change.key, version_entry(change, pointer));
         }
         drop(live);
         self.pass(accounting, batch, appended.start);
     }
 
     /// Applies one change, and drops the version that it replaces.
-    fn supersede_key(&mut self, live: &mut Live, change: &KeyChange, pointer: RecordPointer) {
-        let (key, version) = (&change.key[..], version_entry(change, pointer));
+    fn supersede_key(&mut self, live: &mut Live, key: &[u8], version: VersionEntry) {
         live.born(version.pointer);
         let before = if version.tombstone {
             self.bury(live, key, version);
@@ -133,15 +132,24 @@ impl Index {
             } else if keeps_history {
                 self.apply_key(&mut live, change, pointer);
             } else {
-                self.supersede_key(&mut live, change, pointer);
+                self.supersede_key(&mut live, key, version_entry(change, pointer));
             }
         }
         drop(live);
         self.pass(accounting, batch, appended.start);
     }
 
+    /// Applies the last of the changes that replayed batches make to a key, unless the checkpoint
+    /// holds that version or a later one. There are no superseded versions.
+    pub(crate) fn supersede_again(&mut self, live: &mut Live, key: &[u8], version: VersionEntry) {
+        let current = self.writer.get(CURRENT, key).map(VersionEntry::from);
+        if current.is_none_or(|current| current.main < version.main) {
+            self.supersede_key(live, key, version);
+        }
+    }
+
     /// Takes note that `batch` is applied.
-    fn pass(&mut self, accounting: &Accounting, batch: &Batch, frame: Position) {
+    pub(crate) fn pass(&mut self, accounting: &Accounting, batch: &Batch, frame: Position) {
         let mains = batch.mains();
         let mut live = accounting.live.lock();
         live.passed(frame.segment(), mains.map(|(_, last)| last), batch.index);
@@ -303,7 +311,7 @@ impl Index {
 }
 
 /// The changes of keys in a batch, and where they lie.
-fn key_changes<'b>(
+pub(crate) fn key_changes<'b>(
     batch: &'b Batch,
     appended: &'b Appended,
 ) -> impl Iterator<Item = (&'b KeyChange, RecordPointer)> {

@@ -14,7 +14,7 @@
 
 use crate::accounting::Accounting;
 use crate::applied::Applied;
-use crate::apply::Index;
+use crate::apply::{Index, key_changes};
 use crate::checkpoint::files;
 use crate::checkpoint::load::{self, Loaded};
 use crate::checkpoint::write;
@@ -37,6 +37,7 @@ use crate::{
     whole_log,
 };
 use environment::{DirectoryLock, Disk};
+use last_changes::LastChanges;
 use ordered_index::Reader;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -44,6 +45,7 @@ use std::path::Path;
 use std::sync::Arc;
 use value_log::{Appended, Group, Log, Position, Seal, SegmentKind};
 
+mod last_changes;
 pub mod repair;
 
 /// Names of files that other stores leave in a directory.
@@ -119,6 +121,7 @@ pub(crate) fn open(
     let log = recovery.replay_log(Arc::clone(&disk), replay)?;
     recovery.apply_what_was_applied(replay)?;
     recovery.apply_what_a_sole_voter_has(replay)?;
+    recovery.apply_gathered();
     recovery.check_end()?;
     Ok(recovery.finish(log, disk, lock))
 }
@@ -193,6 +196,8 @@ struct Recovery<'a> {
     unapplied: VecDeque<Unapplied>,
     /// Damaged records that are proved: place, kind and payload.
     mended: Vec<(Position, u8, Vec<u8>)>,
+    /// Of a store that keeps no history: passed, and not in the index yet.
+    gathered: LastChanges,
 }
 
 impl<'a> Recovery<'a> {
@@ -229,6 +234,7 @@ impl<'a> Recovery<'a> {
             options,
             unapplied: VecDeque::new(),
             mended: Vec::new(),
+            gathered: LastChanges::default(),
         }
     }
 
@@ -468,7 +474,9 @@ impl<'a> Recovery<'a> {
         // Main revisions ascend without a gap: above the checkpoint's greatest
         // one there is nothing it could know.
         let (index, keeps_history) = (&mut self.index, self.options.keeps_history);
-        if index.revision < self.checkpoint_main {
+        if !keeps_history && index.kept_versions() == 0 {
+            self.gather(batch, appended);
+        } else if index.revision < self.checkpoint_main {
             index.apply_again(&self.accounting, batch, appended, keeps_history);
         } else if keeps_history {
             index.apply(&self.accounting, batch, appended);
@@ -477,6 +485,23 @@ impl<'a> Recovery<'a> {
         }
         self.found.batches += 1;
         replay(Replayed::Batch(batch))
+    }
+
+    /// Passes a batch of which the changes are applied later, with those of others.
+    fn gather(&mut self, batch: &Batch, appended: &Appended) {
+        for (change, pointer) in key_changes(batch, appended) {
+            self.gathered.push(change, pointer);
+        }
+        self.index.pass(&self.accounting, batch, appended.start);
+        if self.gathered.is_full() {
+            self.apply_gathered();
+        }
+    }
+
+    fn apply_gathered(&mut self) {
+        let (index, mut live) = (&mut self.index, self.accounting.live.lock());
+        self.gathered
+            .drain(|key, version| index.supersede_again(&mut live, key, version));
     }
 
     fn check_next(&self, batch: &Batch) -> Result<(), Error> {

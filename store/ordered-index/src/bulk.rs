@@ -9,7 +9,8 @@ use crate::entries::Entries;
 use crate::fanout::Fanout;
 use crate::keys::{self, KeyRun, Keys};
 use crate::link::{Link, Unpublished};
-use crate::node::{Inner, Leaf, NodeBody};
+use crate::node::{Inner, Leaf, NodeBody, TreeNode};
+use crate::node_vec::NodeBox;
 use crate::tree::Tree;
 use std::borrow::Cow;
 use std::fmt;
@@ -44,7 +45,7 @@ pub struct BulkLoad {
     open: OpenLeaf,
     /// Separator on the left of `open`; empty for the first leaf.
     open_separator: Vec<u8>,
-    leaves: Vec<(Vec<u8>, Leaf)>,
+    leaves: Vec<(Vec<u8>, NodeBox<TreeNode>)>,
     leaves_bytes: u64,
 }
 
@@ -60,15 +61,18 @@ struct OpenLeaf {
 }
 
 impl OpenLeaf {
-    /// The leaf with this content, which is gone from here.
-    fn close(&mut self) -> Leaf {
+    /// The leaf with this content, which is gone from here. No batch has made it.
+    fn close(&mut self) -> NodeBox<TreeNode> {
         let leaf = Leaf {
             keys: Keys::of_run(&self.keys, &mut self.key_rows),
             entries: Entries::of(&self.entries),
         };
         self.keys.clear();
         self.entries.clear();
-        leaf
+        NodeBox::new(TreeNode {
+            born: 0,
+            body: NodeBody::Leaf(leaf),
+        })
     }
 }
 
@@ -161,7 +165,7 @@ impl BulkLoad {
 
     fn first_key(&self) -> Option<Cow<'_, [u8]>> {
         match self.leaves.first() {
-            Some((_, leaf)) => Some(leaf.keys.key(0).into()),
+            Some((_, leaf)) => Some(leaf.body.keys().key(0).into()),
             None => self.open.keys.first().map(Cow::from),
         }
     }
@@ -187,7 +191,7 @@ impl BulkLoad {
         let last = self.open.keys.last().expect("a leaf that is full");
         let separator = keys::separator(last, next);
         let leaf = self.open.close();
-        self.leaves_bytes += leaf.node_bytes();
+        self.leaves_bytes += leaf.heap_bytes();
         self.leaves
             .push((mem::replace(&mut self.open_separator, separator), leaf));
     }
@@ -205,7 +209,11 @@ impl BulkLoad {
         if let Some((first, _)) = self.leaves.first_mut() {
             *first = separator;
         }
-        let place = |(separator, leaf)| Placed::new(separator, NodeBody::Leaf(leaf), batch);
+        let place = |(separator, leaf): (_, NodeBox<TreeNode>)| Placed {
+            separator,
+            len: leaf.body.slots() as u64,
+            link: batch.adopt(leaf),
+        };
         self.leaves.into_iter().map(place).collect()
     }
 

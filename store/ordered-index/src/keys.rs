@@ -66,6 +66,9 @@ pub(crate) struct Keys {
     bytes: NodeVec<u8>,
     /// Leading part of `bytes` that all keys share.
     prefix_bytes: u32,
+    /// The first bytes of the prefix as [`head_of`] gives them. Most searches see from these that
+    /// a key has the prefix, and need not wait for `bytes`.
+    prefix_head: u64,
     /// Bytes of removed tails; they stay in `bytes` until a rebuild.
     hole_bytes: u32,
     /// Tails too long for `bytes`, in no order.
@@ -98,7 +101,7 @@ impl Keys {
     /// The slot of `key`, or the slot where it belongs.
     #[inline]
     pub(crate) fn search(&self, key: &[u8]) -> Result<usize, usize> {
-        let Some(suffix) = key.strip_prefix(self.prefix()) else {
+        let Some(suffix) = self.suffix_of(key) else {
             return Err(if key < self.prefix() { 0 } else { self.len() });
         };
         let head = head_of(suffix);
@@ -114,6 +117,23 @@ impl Keys {
             }
         }
         Err(from)
+    }
+
+    /// The key behind the prefix, if it has the prefix.
+    #[inline]
+    fn suffix_of<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
+        let differing = head_of(key) ^ self.prefix_head;
+        let bytes = self.prefix_bytes();
+        let in_head = bytes.min(HEAD_BYTES);
+        // All bits are shifted out where there is no prefix.
+        let is_other = differing.checked_shr(8 * (HEAD_BYTES - in_head) as u32);
+        if is_other.unwrap_or(0) != 0 {
+            return None;
+        }
+        match bytes > HEAD_BYTES {
+            true => key.strip_prefix(self.prefix()),
+            false => key.get(bytes..),
+        }
     }
 
     fn compare_rest(&self, pointer: TailPointer, suffix: &[u8]) -> Ordering {
@@ -294,6 +314,7 @@ impl Keys {
         Keys {
             bytes,
             prefix_bytes: prefix.len() as u32,
+            prefix_head: head_of(prefix),
             ..Keys::default()
         }
     }
@@ -320,6 +341,7 @@ impl Keys {
         self.rows.copy_to(&mut copy.rows, capacity);
         refill(&mut copy.bytes, &self.bytes, self.bytes_wanted(capacity));
         copy.prefix_bytes = self.prefix_bytes;
+        copy.prefix_head = self.prefix_head;
         copy.hole_bytes = self.hole_bytes;
         if self.has_long() || copy.has_long() {
             copy.long.clone_from(&self.long);

@@ -234,12 +234,14 @@ impl Unpublished {
 
     /// A link to a new node with this content.
     pub(crate) fn link(&mut self, body: NodeBody) -> Link {
-        let node = TreeNode {
-            born: self.number,
-            body,
-        };
+        self.adopt(NodeBox::new(TreeNode { born: 0, body }))
+    }
+
+    /// A link to a node that was made without a batch.
+    pub(crate) fn adopt(&mut self, mut node: NodeBox<TreeNode>) -> Link {
+        node.born = self.number;
         self.live_bytes += node.heap_bytes();
-        Link::to(NodeBox::new(node))
+        Link::to(node)
     }
 
     /// A link to a copy with room for `more` slots. The caller discards the

@@ -144,6 +144,7 @@ impl Attempt<'_> {
         if cut.is_none() {
             recovery.apply_what_was_applied(replay)?;
         }
+        recovery.apply_gathered();
         match recovery.check_end() {
             Ok(()) => {}
             Err(Error::LogCutShort { .. }) => {

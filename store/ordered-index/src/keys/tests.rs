@@ -29,6 +29,39 @@ fn zero_bytes_at_the_end_of_a_head_differ_from_padding() {
 }
 
 #[test]
+fn a_search_agrees_with_a_sorted_list_under_prefixes_of_any_length() {
+    for prefix_bytes in [0, 1, 2, 7, 8, 9, 16] {
+        for filler in [0, b'p', 0xff] {
+            let prefix = vec![filler; prefix_bytes];
+            let with = |tail: &[u8]| [&prefix[..], tail].concat();
+            let keys = [&b""[..], b"\0", b"\0\0", b"a", b"ab", b"b\xff"].map(with);
+            let parts = block(&keys.each_ref().map(|key| &key[..]));
+            let gathered = Keys::gather(&[(&parts, 0..keys.len())]);
+            assert_eq!(gathered.prefix().len(), prefix_bytes);
+            let shorter = (0..prefix_bytes).map(|bytes| prefix[..bytes].to_vec());
+            let others = (0..prefix_bytes).flat_map(|place| {
+                let changed = |by: u8| {
+                    let mut key = with(b"a");
+                    key[place] = key[place].wrapping_add(by);
+                    key
+                };
+                [changed(1), changed(0xff)]
+            });
+            let beside = [b"\0\0\0", b"aa\0", b"\xff\xff\xff"].map(|tail| with(tail));
+            for key in keys
+                .iter()
+                .cloned()
+                .chain(shorter)
+                .chain(others)
+                .chain(beside)
+            {
+                assert_eq!(gathered.search(&key), keys.binary_search(&key), "{key:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn gathering_finds_the_common_prefix_and_keeps_every_key() {
     let keys: [&[u8]; 3] = [
         b"/registry/pods/a",
