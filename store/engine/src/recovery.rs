@@ -31,7 +31,7 @@ use crate::read::Records;
 use crate::replay::{self, Content, DecodedGroup, Decoder, Put};
 use crate::state_hash::Sums;
 use crate::transfer::Transfers;
-use crate::trees::{EMPTY_REVISION, NEVER_COMPACTED, TREES};
+use crate::trees::{CURRENT, EMPTY_REVISION, NEVER_COMPACTED, TREES};
 use crate::{
     Batch, Commitment, Entry, Error, HardState, LogOptions, Options, Replayed, Unapplied, Worker,
     whole_log,
@@ -493,7 +493,7 @@ impl<'a> Recovery<'a> {
             self.gathered.push(change, pointer);
         }
         self.index.pass(&self.accounting, batch, appended.start);
-        if self.gathered.is_full() {
+        if self.gathered.is_full(self.index.writer.len(CURRENT)) {
             self.apply_gathered();
         }
     }

@@ -5,8 +5,10 @@
 //! of an index can be loaded in parallel, and parts of one tree too ([`BulkLoad::append`]).
 
 use crate::IndexEntry;
+use crate::capacity::capacity_for;
 use crate::entries::Entries;
 use crate::fanout::Fanout;
+use crate::insert::SLOTS_INSERTED;
 use crate::keys::{self, KeyRun, Keys};
 use crate::link::{Link, Unpublished};
 use crate::node::{Inner, Leaf, NodeBody, TreeNode};
@@ -61,11 +63,13 @@ struct OpenLeaf {
 }
 
 impl OpenLeaf {
-    /// The leaf with this content, which is gone from here. No batch has made it.
+    /// The leaf with this content, which is gone from here. No batch has made it. It is as large
+    /// as its first copy will be, which can so take the memory of another leaf's first version.
     fn close(&mut self) -> NodeBox<TreeNode> {
+        let capacity = capacity_for(self.entries.len() + SLOTS_INSERTED);
         let leaf = Leaf {
-            keys: Keys::of_run(&self.keys, &mut self.key_rows),
-            entries: Entries::of(&self.entries),
+            keys: Keys::of_run(&self.keys, capacity, &mut self.key_rows),
+            entries: Entries::of(&self.entries, capacity),
         };
         self.keys.clear();
         self.entries.clear();

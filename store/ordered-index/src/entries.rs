@@ -17,9 +17,9 @@ pub(crate) struct Entries(Rows<4>);
 type EntryRow = [u64; 4];
 
 impl Entries {
-    /// A tight block of these entries.
-    pub(crate) fn of(entries: &[IndexEntry]) -> Entries {
-        Entries(Rows::of(entries.iter().map(row), entries.len()))
+    /// A block of these entries, with room for `capacity` of them.
+    pub(crate) fn of(entries: &[IndexEntry], capacity: usize) -> Entries {
+        Entries(Rows::of(entries.iter().map(row), capacity))
     }
 
     pub(crate) fn len(&self) -> usize {

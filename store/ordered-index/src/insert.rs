@@ -14,7 +14,7 @@ use crate::tree::Tree;
 use std::mem;
 
 /// Room in a copied node for the insert it was copied for.
-const SLOTS_INSERTED: usize = 1;
+pub(crate) const SLOTS_INSERTED: usize = 1;
 
 enum Inserted {
     Replaced(IndexEntry),

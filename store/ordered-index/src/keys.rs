@@ -294,16 +294,17 @@ impl Keys {
         gathered
     }
 
-    /// A tight block of the keys of a run. The content of `rows` is replaced; its memory serves
-    /// for one block after another.
-    pub(crate) fn of_run(run: &KeyRun, rows: &mut Vec<Row>) -> Keys {
+    /// A block of the keys of a run, with room for `capacity` of them. The content of `rows` is
+    /// replaced; its memory serves for one block after another.
+    pub(crate) fn of_run(run: &KeyRun, capacity: usize, rows: &mut Vec<Row>) -> Keys {
         let prefix = run.prefix();
         let tail_bytes = |key: &[u8]| key.len().saturating_sub(prefix.len() + HEAD_BYTES);
         let tails: usize = run.iter().map(|key| inline_room(tail_bytes(key))).sum();
-        let mut packed = Keys::with_room(prefix, tails);
+        let room = bytes_for_growth(prefix.len() + tails, prefix.len());
+        let mut packed = Keys::with_room(prefix, room - prefix.len());
         rows.clear();
         rows.extend(run.iter().map(|key| packed.store_key(key)));
-        packed.rows = Rows::of(rows.iter().copied(), rows.len());
+        packed.rows = Rows::of(rows.iter().copied(), capacity);
         packed
     }
 
@@ -348,13 +349,13 @@ impl Keys {
         }
     }
 
-    /// Bytes that a copy with `capacity` slots reserves. If there are tails, more of
-    /// them are expected.
+    /// Bytes that a copy with `capacity` slots reserves.
     fn bytes_wanted(&self, capacity: usize) -> usize {
         let bytes = self.bytes.len();
-        let is_to_grow = capacity > self.len() && bytes > self.prefix_bytes();
-        let room = if is_to_grow { TAIL_ROOM_BYTES } else { 0 };
-        (bytes + room).next_multiple_of(BYTES_STEP)
+        match capacity > self.len() {
+            true => bytes_for_growth(bytes, self.prefix_bytes()),
+            false => bytes.next_multiple_of(BYTES_STEP),
+        }
     }
 
     /// Whether a copy with room for about `capacity` keys fits into the memory of `old`.
@@ -422,6 +423,17 @@ fn common<'a>(left: &'a [u8], right: &[u8]) -> &'a [u8] {
         .take_while(|(left, right)| left == right)
         .count();
     &left[..bytes]
+}
+
+/// Room for `bytes`, of which some are the prefix, where another key is expected. If there are
+/// tails, it has one, too.
+fn bytes_for_growth(bytes: usize, prefix_bytes: usize) -> usize {
+    let room = if bytes > prefix_bytes {
+        TAIL_ROOM_BYTES
+    } else {
+        0
+    };
+    (bytes + room).next_multiple_of(BYTES_STEP)
 }
 
 /// Room that a part's inline tails need under a prefix of `prefix_bytes`.

@@ -13,8 +13,11 @@ use crate::KeyChange;
 use crate::record_pointer::RecordPointer;
 use crate::trees::VersionEntry;
 
-/// Changes that are gathered at most: some MiB of them, where the index has as many keys.
-const CHANGES_MAX: usize = 1 << 19;
+/// Changes that are gathered at most, for an index that is much larger than they are.
+const CHANGES_MAX: u64 = 1 << 19;
+const CHANGES_MIN: u64 = 1 << 10;
+/// One change for so many keys of the index: they take less than a tenth of its memory.
+const KEYS_FOR_EACH: u64 = 16;
 /// Bytes of their keys, at most; a single long key may exceed it.
 const KEY_BYTES_MAX: usize = 32 << 20;
 
@@ -45,8 +48,10 @@ impl GatheredChange {
 }
 
 impl LastChanges {
-    pub(super) fn is_full(&self) -> bool {
-        self.changes.len() >= CHANGES_MAX || self.keys.len() >= KEY_BYTES_MAX
+    /// Whether they should be applied to the index, which has `index_keys` keys.
+    pub(super) fn is_full(&self, index_keys: u64) -> bool {
+        let changes_max = (index_keys / KEYS_FOR_EACH).clamp(CHANGES_MIN, CHANGES_MAX);
+        self.changes.len() as u64 >= changes_max || self.keys.len() >= KEY_BYTES_MAX
     }
 
     pub(super) fn push(&mut self, change: &KeyChange, pointer: RecordPointer) {

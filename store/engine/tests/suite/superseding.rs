@@ -149,3 +149,75 @@ fn a_checkpoint_beside_superseding_batches_restores_the_same_state() {
     assert!(store.engine.status().upkeep.checkpoints > 5);
     assert!(opened > 0, "some openings find a checkpoint");
 }
+
+/// What a crashed store has when it is opened without history, after an opening with history and
+/// a compaction has found the same.
+fn opened_without_history(disk: &SimulatedDisk, options: &engine::Options, last: &[Write]) {
+    // Once: a thread may be writing a checkpoint.
+    let crashed = disk.fork().restart(Restart::ProcessCrash);
+    let open = |keeps_history| {
+        let disk = crashed.fork();
+        let options = engine::Options {
+            keeps_history,
+            ..options.clone()
+        };
+        let mut store = Store::open(&disk, options, Model::default()).unwrap();
+        let revision = store.engine.status().revision;
+        if keeps_history && revision > 1 {
+            store.applier.compact(revision);
+        }
+        store.applier.finish_compaction();
+        store
+    };
+    let (with, without) = (open(true), open(false));
+    let (expected, found) = (state(&with.engine), state(&without.engine));
+    assert_eq!(found.0, expected.0);
+    let deletes = last.iter().any(|write| matches!(write, Write::Delete(_)));
+    // A compaction keeps what was deleted at its own revision, for watches.
+    if !deletes {
+        assert_eq!(found.1, expected.1);
+    }
+    assert!(without.recovered.entries.is_empty());
+    assert_eq!(without.recovered.base, (without.index, 1));
+    assert_eq!(with.recovered.batches, without.recovered.batches);
+}
+
+#[test]
+fn an_opening_without_history_finds_what_one_with_a_compaction_finds() {
+    let options = engine::Options {
+        checkpoint_bytes: 8 << 10,
+        ..options()
+    };
+    for number in 0..4 {
+        let disk = SimulatedDisk::new(number);
+        let mut store = Store::open(&disk, options.clone(), Model::default()).unwrap();
+        let mut random = Random::from_seed(seed(number));
+        let many: Vec<Write> = (0..2_000)
+            .map(|number| put(format!("{number:04}"), "v"))
+            .collect();
+        many.chunks(200)
+            .for_each(|some| supersede(&mut store, some));
+        for round in 0..600 {
+            let writes = writes(&mut random, &store.model);
+            // While a snapshot is held, versions that are replaced stay.
+            match number % 2 == 1 && random.chance(1, 4) {
+                true => store.write(&writes).unwrap(),
+                false => supersede(&mut store, &writes),
+            }
+            let was_at_it = store.applier.is_maintaining();
+            store.maintain().unwrap();
+            if round % 10 == 0 || (was_at_it && !store.applier.is_maintaining()) {
+                opened_without_history(&disk, &options, &writes);
+            }
+        }
+        // More changes behind a checkpoint than are gathered at once.
+        for _ in 0..1_000 {
+            let writes = writes(&mut random, &store.model);
+            supersede(&mut store, &writes);
+        }
+        let last = [put("00", "last")];
+        supersede(&mut store, &last);
+        opened_without_history(&disk, &options, &last);
+        assert!(store.engine.status().upkeep.checkpoints > 5);
+    }
+}
