@@ -5,11 +5,13 @@
 //! ```text
 //! cargo run --release -p ordered-map --example many_keys -- DIRECTORY load KEYS
 //! cargo run --release -p ordered-map --example many_keys -- DIRECTORY overwrite KEYS THREADS SECONDS
-//! cargo run --release -p ordered-map --example many_keys -- DIRECTORY open
+//! cargo run --release -p ordered-map --example many_keys -- DIRECTORY delete KEYS
+//! cargo run --release -p ordered-map --example many_keys -- DIRECTORY
 //! ```
 //!
-//! Each form opens the map first and says how long that took. With `abort` as the last argument
-//! it ends as a process does that is killed, otherwise with a clean stop.
+//! Each form opens the map first and says how long that took; several can follow one directory.
+//! With `abort` as the last argument it ends as a process does that is killed, otherwise with a
+//! clean stop.
 
 use environment::randomness::Random;
 use environment::real::RealClock;
@@ -21,7 +23,7 @@ use std::time::Duration;
 const VALUE_BYTES: usize = 128;
 const BATCH: u64 = 100;
 const SAMPLE: Duration = Duration::from_millis(50);
-const USAGE: &str = "DIRECTORY (load KEYS | overwrite KEYS THREADS SECONDS | open) [abort]";
+const USAGE: &str = "DIRECTORY [load KEYS] [overwrite KEYS THREADS SECONDS] [delete KEYS] [abort]";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -48,6 +50,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 println!("{puts} puts");
                 rest
             }
+            ["delete", keys, rest @ ..] => {
+                let keys = keys.parse()?;
+                timed("delete", || delete(&map, keys))?;
+                rest
+            }
             _ => return Err(USAGE.into()),
         };
         println!("index: {} MiB", map.status().index_bytes >> 20);
@@ -67,6 +74,17 @@ fn load(map: &Map, keys: u64) -> Result<(), Error> {
         let mut batch = WriteBatch::new();
         for number in first..keys.min(first + BATCH) {
             batch = batch.put(key(number).to_vec(), vec![7; VALUE_BYTES]);
+        }
+        map.write(batch)?;
+    }
+    Ok(())
+}
+
+fn delete(map: &Map, keys: u64) -> Result<(), Error> {
+    for first in (0..keys).step_by(BATCH as usize) {
+        let mut batch = WriteBatch::new();
+        for number in first..keys.min(first + BATCH) {
+            batch = batch.delete(key(number).to_vec());
         }
         map.write(batch)?;
     }

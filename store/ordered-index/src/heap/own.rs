@@ -1,18 +1,35 @@
-//! Blocks of an allocator that no one else in the process uses.
+//! Blocks of an allocator that serves nothing else.
+//!
+//! ```text
+//!   system ──► regions of 8 MiB ──► dlmalloc ──► blocks
+//!          ◄── whole regions, when all their blocks are free
+//! ```
+//!
+//! All but the first regions ask for huge pages. A look at a key meets a dozen pages that no other
+//! look has met for long, and finding out where a small page lies takes about as long as
+//! reading it, in a virtual machine longer.
 
-use dlmalloc::Dlmalloc;
+use dlmalloc::{Allocator, Dlmalloc};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::alloc::Layout;
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::ptr::null_mut;
 
-/// Bytes that the system is asked for at once, at least.
-const GRANULARITY: usize = 1 << 20;
+/// Bytes of a region; a longer block has a longer one.
+const REGION_BYTES: usize = 4 * HUGE_PAGE_BYTES;
+/// As most processors have them; where they are larger, the system's pages stay small.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// Regions with small pages, so that a small index takes little memory.
+const SMALL_REGIONS: u32 = 2;
 
-pub(super) struct Blocks(Dlmalloc);
+pub(super) struct Blocks(Dlmalloc<Regions>);
 
 impl Blocks {
     pub(super) const fn new() -> Blocks {
-        let mut heap = Dlmalloc::new();
-        assert!(heap.set_granularity(GRANULARITY), "a power of two");
-        Blocks(heap)
+        Blocks(Dlmalloc::new_with_allocator(Regions {
+            asked_for: Cell::new(0),
+        }))
     }
 
     /// # Safety
@@ -40,5 +57,83 @@ impl Blocks {
         let (old_bytes, align) = (layout.size(), layout.align());
         // SAFETY: the caller's promise.
         unsafe { self.0.realloc(block, old_bytes, align, bytes) }
+    }
+}
+
+/// Where the allocator gets memory from.
+struct Regions {
+    /// Regions so far.
+    asked_for: Cell<u32>,
+}
+
+impl Regions {
+    /// A mapping that begins with a huge page.
+    fn map(bytes: usize) -> rustix::io::Result<*mut u8> {
+        let longer = bytes + HUGE_PAGE_BYTES;
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: a new mapping is no other object's memory.
+        let start = unsafe { mmap_anonymous(null_mut(), longer, protection, flags)? }.cast::<u8>();
+        let before = start.align_offset(HUGE_PAGE_BYTES);
+        let region = start.wrapping_add(before);
+        Self::unmap(start, before);
+        Self::unmap(region.wrapping_add(bytes), HUGE_PAGE_BYTES - before);
+        Ok(region)
+    }
+
+    /// Gives a part of a mapping back. If the system refuses, it stays mapped and takes no memory.
+    fn unmap(start: *mut u8, bytes: usize) -> bool {
+        // SAFETY: a part of a mapping of ours in which there is no block.
+        bytes > 0 && unsafe { munmap(start.cast::<c_void>(), bytes) }.is_ok()
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn ask_for_huge_pages(region: *mut u8, bytes: usize) {
+    use rustix::mm::{Advice, madvise};
+    // SAFETY: the region is ours. Where the system refuses, it has small pages.
+    let _ = unsafe { madvise(region.cast::<c_void>(), bytes, Advice::LinuxHugepage) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn ask_for_huge_pages(_: *mut u8, _: usize) {}
+
+// SAFETY: a region is readable and writable memory that nothing else uses.
+unsafe impl Allocator for Regions {
+    fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
+        let bytes = size.next_multiple_of(HUGE_PAGE_BYTES).max(REGION_BYTES);
+        let Ok(region) = Regions::map(bytes) else {
+            return (null_mut(), 0, 0);
+        };
+        let number = self.asked_for.get();
+        self.asked_for.set(number.saturating_add(1));
+        if number >= SMALL_REGIONS {
+            ask_for_huge_pages(region, bytes);
+        }
+        (region, bytes, 0)
+    }
+
+    fn remap(&self, _: *mut u8, _: usize, _: usize, _: bool) -> *mut u8 {
+        null_mut()
+    }
+
+    /// Regions are given back whole: the end of the newest one is needed again soon.
+    fn free_part(&self, _: *mut u8, _: usize, _: usize) -> bool {
+        false
+    }
+
+    fn free(&self, region: *mut u8, bytes: usize) -> bool {
+        Regions::unmap(region, bytes)
+    }
+
+    fn can_release_part(&self, _: u32) -> bool {
+        true
+    }
+
+    fn allocates_zeros(&self) -> bool {
+        true
+    }
+
+    fn page_size(&self) -> usize {
+        rustix::param::page_size()
     }
 }
