@@ -27,7 +27,7 @@ const PORTION_GROUPS: usize = 256;
 /// A portion with this many bytes is full.
 const PORTION_BYTES: usize = 512 << 10;
 /// Portions that wait for the thread that applies.
-const PORTIONS_AHEAD: usize = 4;
+const PORTIONS_AHEAD: usize = 32;
 
 /// A group of the log with its records decoded.
 #[derive(Debug)]

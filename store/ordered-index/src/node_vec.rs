@@ -46,7 +46,7 @@ impl<T: Plain> NodeVec<T> {
         }
     }
 
-    /// An empty one with room for exactly so many items.
+    /// An empty one with room for exactly this number of items.
     pub(crate) fn with_capacity(capacity: usize) -> NodeVec<T> {
         let mut empty = NodeVec::new();
         empty.set_capacity(capacity);
@@ -176,7 +176,7 @@ impl NodeVec<u8> {
     pub(crate) fn fill_to(&mut self, len: usize) {
         let more = len.saturating_sub(self.len());
         self.reserve_exact(more);
-        // SAFETY: there is room for so many behind the last one.
+        // SAFETY: there is room for them behind the last one.
         unsafe { self.items.add(self.len()).write_bytes(0, more) };
         self.len += more as u32;
     }

@@ -16,7 +16,7 @@ use crate::trees::VersionEntry;
 /// Changes that are gathered at most, for an index that is much larger than they are.
 const CHANGES_MAX: u64 = 1 << 19;
 const CHANGES_MIN: u64 = 1 << 10;
-/// One change for so many keys of the index: they take less than a tenth of its memory.
+/// One change for this number of keys of the index: they take less than a tenth of its memory.
 const KEYS_FOR_EACH: u64 = 16;
 /// Bytes of their keys, at most; a single long key may exceed it.
 const KEY_BYTES_MAX: usize = 32 << 20;
