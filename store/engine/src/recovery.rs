@@ -101,10 +101,6 @@ pub(crate) fn open(
     options: Options,
     replay: Replay<'_>,
 ) -> Result<Opened, Error> {
-    assert!(
-        options.keeps_history || options.commitment == Commitment::Alone,
-        "a log in which batches overrule others needs its entries"
-    );
     disk.create_directories(directory)
         .map_err(Error::disk("create", directory))?;
     // Before the lock, which would leave a file of ours in it.
@@ -202,6 +198,10 @@ struct Recovery<'a> {
 
 impl<'a> Recovery<'a> {
     fn new(directory: &'a Path, options: Options) -> Recovery<'a> {
+        assert!(
+            options.keeps_history || options.commitment == Commitment::Alone,
+            "a log in which batches overrule others needs its entries"
+        );
         let (writer, reader) = ordered_index::new(TREES);
         let index = Index {
             writer,

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   engine-replay    log ──► Group ──► DecodedGroup ──┐  some hundred at a time,
-//!   the caller       index ◄── take ◄─────────────────┘  a few such portions ahead
+//!   the caller       index ◄── take ◄─────────────────┘  some such portions ahead
 //! ```
 //!
 //! Reading, checking and decoding a group takes about as long as applying it, so two threads
-//! take little more than half of the time. The one that reads is never far ahead: some MiB, or
+//! take little more than half of the time. The one that reads is never far ahead: 16 MiB of the log, or
 //! one large group besides the one that is applied.
 
 use crate::damaged_group;

@@ -42,7 +42,9 @@ static ALLOCATOR: Counting = Counting;
 
 /// Bytes of the blocks in use, the nodes' and all others.
 fn live_bytes() -> i64 {
-    LIVE_BYTES.load(Ordering::Relaxed) + heap_use().bytes as i64
+    let heap = heap_use();
+    let of_nodes = if heap.is_own { heap.bytes } else { 0 };
+    LIVE_BYTES.load(Ordering::Relaxed) + of_nodes as i64
 }
 
 const LOOKUPS: usize = 500_000;

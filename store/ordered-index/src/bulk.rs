@@ -51,8 +51,7 @@ pub struct BulkLoad {
     leaves_bytes: u64,
 }
 
-/// The content of a leaf, in memory that all leaves are gathered in. A leaf is allocated once,
-/// at its exact size.
+/// The content of a leaf, in memory that all leaves are gathered in.
 #[derive(Debug, Default)]
 struct OpenLeaf {
     keys: KeyRun,

@@ -11,8 +11,9 @@
 //! used by another: a tree that was loaded by one thread and is overwritten by four others took
 //! twice its bytes (docs/decisions/0039-memory-of-nodes.md).
 //!
-//! All blocks are of one allocator, which joins neighbours that are free, behind a lock that is
-//! held for some ten nanoseconds. Memory at the heap's end goes back to the system.
+//! All blocks are of one allocator, which joins neighbours that are free, behind a lock. It is
+//! held for some ten nanoseconds, and now and then for as long as the system takes to give memory:
+//! the first look into a huge page clears 2 MiB.
 
 #[cfg(all(
     any(target_os = "linux", target_os = "macos"),
@@ -34,7 +35,10 @@ use std::sync::{Mutex, MutexGuard};
 
 /// The part of the heap that is in use in this process ([`heap_use`]).
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct HeapUse {
+    /// Whether the nodes have a heap of their own; if not, they are in the program's.
+    pub is_own: bool,
     /// Bytes of all blocks, as they were requested.
     pub bytes: u64,
     /// Blocks that were allocated since the process began.
@@ -55,6 +59,7 @@ struct Heap {
 static HEAP: Mutex<Heap> = Mutex::new(Heap {
     blocks: Blocks::new(),
     in_use: HeapUse {
+        is_own: blocks::IS_OWN,
         bytes: 0,
         allocations: 0,
     },
@@ -100,5 +105,9 @@ pub(crate) unsafe fn resize(block: NonNull<u8>, layout: Layout, bytes: usize) ->
     // SAFETY: the caller's promise.
     let moved = unsafe { heap.blocks.resize(block.as_ptr(), layout, bytes) };
     drop(heap);
-    NonNull::new(moved).unwrap_or_else(|| handle_alloc_error(layout))
+    let align = layout.align();
+    NonNull::new(moved).unwrap_or_else(|| match Layout::from_size_align(bytes, align) {
+        Ok(layout) => handle_alloc_error(layout),
+        Err(error) => panic!("{bytes} bytes: {error}"),
+    })
 }

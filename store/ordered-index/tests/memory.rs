@@ -37,10 +37,8 @@ const GARBAGE_BYTES_MAX: u64 = 2 << 20;
 
 /// Bytes of nodes, and all others.
 fn live() -> i64 {
-    let of_nodes = match cfg!(any(miri, feature = "program-heap")) {
-        true => 0,
-        false => heap_use().bytes,
-    };
+    let heap = heap_use();
+    let of_nodes = if heap.is_own { heap.bytes } else { 0 };
     LIVE_BYTES.load(Ordering::Relaxed) + of_nodes as i64
 }
 

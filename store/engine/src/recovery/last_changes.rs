@@ -113,13 +113,15 @@ mod tests {
         let mut gathered = LastChanges::default();
         for _ in 0..20 {
             let mut expected = BTreeMap::new();
-            for main in 1..2_000 {
+            for step in 0..2_000 {
+                // Some transactions write a key more than once.
+                let (main, sub) = (1 + step / 40, step % 40);
                 let mut key = vec![b'k'; random.below(12) as usize];
                 random.fill(&mut key[..]);
                 key.iter_mut().for_each(|byte| *byte %= 2);
                 let tombstone = random.chance(1, 3);
                 let change = KeyChange {
-                    revision: Revision { main, sub: 0 },
+                    revision: Revision { main, sub },
                     tombstone,
                     key: Bytes::from(key.clone()),
                     kv: Bytes::new(),
@@ -127,13 +129,13 @@ mod tests {
                     version: 0,
                     lease: 0,
                 };
-                let pointer = RecordPointer::new(Position::new(7, main as u64 * 8), 64);
+                let pointer = RecordPointer::new(Position::new(7, step as u64 * 8), 64);
                 gathered.push(&change, pointer);
-                expected.insert(key, (main, tombstone));
+                expected.insert(key, (pointer, tombstone));
             }
             let mut shown = Vec::new();
             gathered.drain(|key, version| {
-                shown.push((key.to_vec(), (version.main, version.tombstone)));
+                shown.push((key.to_vec(), (version.pointer, version.tombstone)));
             });
             assert!(shown.into_iter().eq(expected));
         }

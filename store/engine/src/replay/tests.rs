@@ -3,7 +3,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use value_log::{Body, Record, Sequence};
 
-const GROUPS: u64 = 10 * PORTION_GROUPS as u64 + 7;
+/// More than a reader may be ahead.
+const GROUPS: u64 = (3 * PORTIONS_AHEAD * PORTION_GROUPS) as u64 + 7;
 
 fn group(number: u64) -> DecodedGroup {
     let commit = number;

@@ -3,6 +3,8 @@
 
 use std::alloc::{Layout, alloc, dealloc, realloc};
 
+pub(super) const IS_OWN: bool = false;
+
 pub(super) struct Blocks;
 
 impl Blocks {

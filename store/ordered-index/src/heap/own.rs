@@ -23,12 +23,15 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Regions with small pages, so that a small index takes little memory.
 const SMALL_REGIONS: u32 = 2;
 
+pub(super) const IS_OWN: bool = true;
+
 pub(super) struct Blocks(Dlmalloc<Regions>);
 
 impl Blocks {
     pub(super) const fn new() -> Blocks {
         Blocks(Dlmalloc::new_with_allocator(Regions {
             asked_for: Cell::new(0),
+            bytes: Cell::new(0),
         }))
     }
 
@@ -64,6 +67,8 @@ impl Blocks {
 struct Regions {
     /// Regions so far.
     asked_for: Cell<u32>,
+    /// Bytes of those that were not given back.
+    bytes: Cell<usize>,
 }
 
 impl Regions {
@@ -106,10 +111,13 @@ unsafe impl Allocator for Regions {
         };
         let number = self.asked_for.get();
         self.asked_for.set(number.saturating_add(1));
+        self.bytes.set(self.bytes.get() + bytes);
         if number >= SMALL_REGIONS {
             ask_for_huge_pages(region, bytes);
         }
-        (region, bytes, 0)
+        // Bit 0 has a meaning. Regions with equal flags that touch would become one, which is given
+        // back only when both are unused.
+        (region, bytes, number << 1)
     }
 
     fn remap(&self, _: *mut u8, _: usize, _: usize, _: bool) -> *mut u8 {
@@ -122,7 +130,10 @@ unsafe impl Allocator for Regions {
     }
 
     fn free(&self, region: *mut u8, bytes: usize) -> bool {
-        Regions::unmap(region, bytes)
+        let is_back = Regions::unmap(region, bytes);
+        let taken = self.bytes.get();
+        self.bytes.set(taken - if is_back { bytes } else { 0 });
+        is_back
     }
 
     fn can_release_part(&self, _: u32) -> bool {
@@ -137,3 +148,7 @@ unsafe impl Allocator for Regions {
         rustix::param::page_size()
     }
 }
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;
