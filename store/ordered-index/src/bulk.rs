@@ -63,7 +63,8 @@ struct OpenLeaf {
 
 impl OpenLeaf {
     /// The leaf with this content, which is gone from here. No batch has made it. It is as large
-    /// as its first copy will be, which can so take the memory of another leaf's first version.
+    /// as its first copy will be, also if positions or revisions have got wider by then: so such a
+    /// copy fits into the memory that another leaf has left.
     fn close(&mut self) -> NodeBox<TreeNode> {
         let capacity = capacity_for(self.entries.len() + SLOTS_INSERTED);
         let leaf = Leaf {

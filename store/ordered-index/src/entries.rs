@@ -17,9 +17,13 @@ pub(crate) struct Entries(Rows<4>);
 type EntryRow = [u64; 4];
 
 impl Entries {
-    /// A block of these entries, with room for `capacity` of them.
+    /// A block of these entries, with room for `capacity` of them, and for a field of them that
+    /// widens.
     pub(crate) fn of(entries: &[IndexEntry], capacity: usize) -> Entries {
-        Entries(Rows::of(entries.iter().map(row), capacity))
+        // A byte more for each.
+        let more_bytes = capacity;
+        let rows = entries.iter().map(row);
+        Entries(Rows::with_more_room(rows, capacity, more_bytes))
     }
 
     pub(crate) fn len(&self) -> usize {

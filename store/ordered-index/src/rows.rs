@@ -46,6 +46,15 @@ impl<const FIELDS: usize> Rows<FIELDS> {
         rows: impl ExactSizeIterator<Item = [u64; FIELDS]> + Clone,
         capacity: usize,
     ) -> Self {
+        Self::with_more_room(rows, capacity, 0)
+    }
+
+    /// These rows, with room for `capacity` of them and `more_bytes` besides.
+    pub(crate) fn with_more_room(
+        rows: impl ExactSizeIterator<Item = [u64; FIELDS]> + Clone,
+        capacity: usize,
+        more_bytes: usize,
+    ) -> Self {
         let mut others = rows.clone();
         let Some(first) = others.next() else {
             return Rows::default();
@@ -57,7 +66,7 @@ impl<const FIELDS: usize> Rows<FIELDS> {
             }
         }
         let fields = spreads.each_ref().map(Packing::of);
-        Self::packed_as(fields, rows, capacity)
+        Self::packed_as(fields, rows, capacity, more_bytes)
     }
 
     /// Rows that fit these packings.
@@ -65,6 +74,7 @@ impl<const FIELDS: usize> Rows<FIELDS> {
         mut fields: [Packing; FIELDS],
         rows: impl ExactSizeIterator<Item = [u64; FIELDS]>,
         capacity: usize,
+        more_bytes: usize,
     ) -> Self {
         let mut row_bytes = 0;
         for field in &mut fields {
@@ -77,7 +87,8 @@ impl<const FIELDS: usize> Rows<FIELDS> {
             row_bytes,
             bytes: NodeVec::new(),
         };
-        packed.bytes = NodeVec::with_capacity(packed.bytes_of(capacity.max(rows.len())));
+        let bytes = packed.bytes_of(capacity.max(rows.len()));
+        packed.bytes = NodeVec::with_capacity(bytes + more_bytes);
         packed.bytes.fill_to(packed.bytes_of(rows.len()));
         // Each word is stored whole: what stands behind its number is stored after it.
         let (mut start, row_bytes) = (0, usize::from(row_bytes));
@@ -218,7 +229,7 @@ impl<const FIELDS: usize> Rows<FIELDS> {
         for (field, &number) in fields.iter_mut().zip(row) {
             *field = field.widened(number);
         }
-        *self = Self::packed_as(fields, self.rows(0..self.len()), capacity);
+        *self = Self::packed_as(fields, self.rows(0..self.len()), capacity, 0);
         self.pack(row).expect(FITS)
     }
 
