@@ -411,7 +411,7 @@ impl<'a> Recovery<'a> {
             return Err(Error::InvalidBatch { index, what });
         }
         if !self.options.keeps_history {
-            // The first and the last are all that is needed.
+            // Nothing is overruled, so only the first and the last are needed.
             entries.truncate(1);
         }
         entries.push(entry);

@@ -1,4 +1,4 @@
-//! What many keys cost: memory while they are loaded, overwritten and read again after a restart,
+//! The cost of many keys: memory while they are loaded, overwritten and read again after a restart,
 //! and the time of opening. Keys are random and of 8 bytes, values of 128 bytes, and nothing
 //! is flushed.
 //!
@@ -40,7 +40,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             [] => break,
             ["load", keys, rest @ ..] => {
                 let keys = keys.parse()?;
-                timed("load", || load(&map, keys))?;
+                let put = |batch: WriteBatch, key| batch.put(key, vec![7; VALUE_BYTES]);
+                timed("load", || write_all(&map, keys, put))?;
                 rest
             }
             ["overwrite", keys, threads, seconds, rest @ ..] => {
@@ -52,7 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
             ["delete", keys, rest @ ..] => {
                 let keys = keys.parse()?;
-                timed("delete", || delete(&map, keys))?;
+                timed("delete", || write_all(&map, keys, WriteBatch::delete))?;
                 rest
             }
             _ => return Err(USAGE.into()),
@@ -69,24 +70,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn load(map: &Map, keys: u64) -> Result<(), Error> {
+/// Adds all keys to batches, and writes these.
+fn write_all(
+    map: &Map,
+    keys: u64,
+    add: impl Fn(WriteBatch, Vec<u8>) -> WriteBatch,
+) -> Result<(), Error> {
     for first in (0..keys).step_by(BATCH as usize) {
-        let mut batch = WriteBatch::new();
-        for number in first..keys.min(first + BATCH) {
-            batch = batch.put(key(number).to_vec(), vec![7; VALUE_BYTES]);
-        }
-        map.write(batch)?;
-    }
-    Ok(())
-}
-
-fn delete(map: &Map, keys: u64) -> Result<(), Error> {
-    for first in (0..keys).step_by(BATCH as usize) {
-        let mut batch = WriteBatch::new();
-        for number in first..keys.min(first + BATCH) {
-            batch = batch.delete(key(number).to_vec());
-        }
-        map.write(batch)?;
+        let numbers = first..keys.min(first + BATCH);
+        let some = numbers.map(|number| key(number).to_vec());
+        map.write(some.fold(WriteBatch::new(), &add))?;
     }
     Ok(())
 }
@@ -125,7 +118,7 @@ fn key(number: u64) -> [u8; 8] {
 fn timed<T>(what: &str, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let ended = AtomicBool::new(false);
     let start = RealClock.now();
-    let (result, peak) = std::thread::scope(|scope| {
+    let (result, taken, peak) = std::thread::scope(|scope| {
         let sampler = threads::spawn_scoped(scope, "sampler", || {
             let mut peak = 0;
             while !ended.load(Ordering::Relaxed) {
@@ -135,11 +128,11 @@ fn timed<T>(what: &str, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Er
             peak
         });
         let result = work();
+        let taken = RealClock.now().saturating_since(start);
         ended.store(true, Ordering::Relaxed);
         let peak = sampler.map_or(0, |sampler| sampler.join().expect("no panic"));
-        (result, peak)
+        (result, taken, peak)
     });
-    let taken = RealClock.now().saturating_since(start);
     let now = anonymous_mebibytes();
     println!(
         "{what}: {taken:.2?}, then {now} MiB, at the peak {} MiB",

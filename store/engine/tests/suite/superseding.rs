@@ -160,8 +160,8 @@ fn twice(random: &mut Random) -> Vec<Write> {
     writes
 }
 
-/// What a crashed store has when it is opened without history, after an opening with history and
-/// a compaction has found the same. Returns whether a checkpoint was there.
+/// Opens a crashed store without history, and with history and a compaction: both find the same.
+/// Returns whether a checkpoint was there.
 fn opened_without_history(disk: &SimulatedDisk, options: &engine::Options, last: &[Write]) -> bool {
     // Once: a thread may be writing a checkpoint.
     let crashed = disk.fork().restart(Restart::ProcessCrash);
