@@ -83,7 +83,7 @@ impl Index {
     }
 
     /// Applies one change, and drops the version that it replaces.
-    fn supersede_key(&mut self, live: &mut Live, key: &[u8], version: VersionEntry) {
+    pub(crate) fn supersede_key(&mut self, live: &mut Live, key: &[u8], version: VersionEntry) {
         live.born(version.pointer);
         let before = if version.tombstone {
             self.bury(live, key, version);
@@ -137,15 +137,6 @@ impl Index {
         }
         drop(live);
         self.pass(accounting, batch, appended.start);
-    }
-
-    /// Applies the last of the changes that replayed batches make to a key, unless the checkpoint
-    /// holds that version or a later one. There are no superseded versions.
-    pub(crate) fn supersede_again(&mut self, live: &mut Live, key: &[u8], version: VersionEntry) {
-        let current = self.writer.get(CURRENT, key).map(VersionEntry::from);
-        if current.is_none_or(|current| current.main < version.main) {
-            self.supersede_key(live, key, version);
-        }
     }
 
     /// Takes note that `batch` is applied.

@@ -498,10 +498,12 @@ impl<'a> Recovery<'a> {
         }
     }
 
+    /// The checkpoint may hold a later version of a key than a change that is applied here. The
+    /// change that made it is in the log as well (`check_end`), so it comes back.
     fn apply_gathered(&mut self) {
         let (index, mut live) = (&mut self.index, self.accounting.live.lock());
         self.gathered
-            .drain(|key, version| index.supersede_again(&mut live, key, version));
+            .drain(|key, version| index.supersede_key(&mut live, key, version));
     }
 
     fn check_next(&self, batch: &Batch) -> Result<(), Error> {
