@@ -114,14 +114,12 @@ impl Index {
         }
     }
 
-    /// Applies a replayed batch: versions that the checkpoint already holds are left alone, and
-    /// those that the batch replaces stay only if history is kept.
+    /// Applies a replayed batch: versions that the checkpoint already holds are left alone.
     pub(crate) fn apply_again(
         &mut self,
         accounting: &Accounting,
         batch: &Batch,
         appended: &Appended,
-        keeps_history: bool,
     ) {
         let version = self.known_already(batch);
         let mut live = accounting.live.lock();
@@ -129,10 +127,8 @@ impl Index {
             let (key, main) = (&change.key, change.revision.main);
             if version.contains(&(&key[..], main)) {
                 self.drop_stale(&mut live, key, main);
-            } else if keeps_history {
-                self.apply_key(&mut live, change, pointer);
             } else {
-                self.supersede_key(&mut live, key, version_entry(change, pointer));
+                self.apply_key(&mut live, change, pointer);
             }
         }
         drop(live);
@@ -141,18 +137,29 @@ impl Index {
 
     /// Takes note that `batch` is applied.
     pub(crate) fn pass(&mut self, accounting: &Accounting, batch: &Batch, frame: Position) {
-        let mains = batch.mains();
+        self.sums.absorb(batch);
+        self.pass_entry(accounting, (batch.term, batch.index), batch.mains(), frame);
+    }
+
+    /// Takes note that an entry of this term and index is applied. `mains`: its first and its
+    /// last main revision.
+    pub(crate) fn pass_entry(
+        &mut self,
+        accounting: &Accounting,
+        (term, index): (u64, u64),
+        mains: Option<(i64, i64)>,
+        frame: Position,
+    ) {
         let mut live = accounting.live.lock();
-        live.passed(frame.segment(), mains.map(|(_, last)| last), batch.index);
+        live.passed(frame.segment(), mains.map(|(_, last)| last), index);
         drop(live);
         if let Some((first, _)) = mains {
             accounting.marks.lock().note(first, frame);
         }
-        self.sums.absorb(batch);
         self.applied_position = frame;
         self.revision = mains.map_or(self.revision, |(_, last)| last);
-        self.applied_term = batch.term;
-        self.applied_index = batch.index;
+        self.applied_term = term;
+        self.applied_index = index;
     }
 
     /// Applies one change. Returns whether it created or deleted the key; `None` for neither.
@@ -249,15 +256,26 @@ impl Index {
     /// Puts loaded trees in the place of the present ones, and the moment that they are of.
     /// `keys` is the sum over the keys in them.
     pub(crate) fn install(&mut self, loads: [BulkLoad; OF_VERSIONS.len()], head: &Head, keys: u64) {
+        self.install_head(head);
+        self.install_trees(loads, keys);
+    }
+
+    /// Replaces the trees of versions; `keys` is the sum over their keys.
+    pub(crate) fn install_trees(&mut self, loads: [BulkLoad; OF_VERSIONS.len()], keys: u64) {
+        self.sums.keys = keys;
+        for (tree, load) in OF_VERSIONS.into_iter().zip(loads) {
+            self.writer.install(tree, load);
+        }
+    }
+
+    /// Replaces all but the trees of versions.
+    pub(crate) fn install_head(&mut self, head: &Head) {
         self.sums = Sums {
             off: self.sums.off,
             since: head.effects_since,
             effects: head.effects,
-            keys,
+            keys: self.sums.keys,
         };
-        for (tree, load) in OF_VERSIONS.into_iter().zip(loads) {
-            self.writer.install(tree, load);
-        }
         self.writer.install(COMPACTION, BulkLoad::new());
         self.set_compacted(head.compacted);
         self.revision = head.revision;

@@ -99,6 +99,7 @@ mod history;
 mod history_key;
 pub mod inspect;
 mod key_walk;
+mod last_changes;
 mod lifecycle;
 mod live;
 mod log_view;

@@ -38,6 +38,13 @@ impl Live {
         self.live_bytes += bytes;
     }
 
+    /// Counts all records that another one counts.
+    pub(crate) fn add(&mut self, other: &Live) {
+        for (segment, life) in other.iter() {
+            self.born_in(segment, life.live_bytes);
+        }
+    }
+
     pub(crate) fn died(&mut self, pointer: RecordPointer) {
         let bytes = pointer.record_bytes();
         let life = self

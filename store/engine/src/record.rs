@@ -237,13 +237,26 @@ fn decode_change(kind: u8, payload: Bytes) -> Result<Change, &'static str> {
         KIND_STATE => decode_state(payload),
         _ => {
             let change = KeyChange::decode(kind, &payload)?;
-            let bytes = header_bytes(kind) + change.kv.len();
-            if payload.len() != bytes + padding(bytes) {
-                return Err("longer than its kv and the zeros behind it");
-            }
+            check_padding(kind, change.kv.len(), &payload)?;
             Ok(Change::Key(change))
         }
     }
+}
+
+fn check_padding(kind: u8, kv_bytes: usize, payload: &[u8]) -> Result<(), &'static str> {
+    let bytes = header_bytes(kind) + kv_bytes;
+    match payload.len() == bytes + padding(bytes) {
+        true => Ok(()),
+        false => Err("longer than its kv and the zeros behind it"),
+    }
+}
+
+/// The key of a version, and its header.
+pub(crate) fn key_in(kind: u8, payload: &[u8]) -> Result<(&[u8], KeyHeader), &'static str> {
+    let header = header_in(kind, payload)?;
+    check_padding(kind, header.kv_bytes as usize, payload)?;
+    let start = header_bytes(kind) + usize::from(header.key_offset);
+    Ok((&payload[start..start + header.key_bytes as usize], header))
 }
 
 fn decode_state(payload: Bytes) -> Result<Change, &'static str> {
@@ -270,15 +283,22 @@ pub(crate) fn check(batch: &Batch) -> Result<(), String> {
     let mut last: Option<Revision> = None;
     for key in batch.keys() {
         let now = key.revision;
-        let follows = last.is_none_or(|last| {
-            (now.main == last.main && now.sub > last.sub) || now.main == last.main + 1
-        });
-        if !follows || now.main < 1 || now.sub < 0 {
+        if !now.may_follow(last) {
             return Err(format!("revision {}.{} after {last:?}", now.main, now.sub));
         }
         last = Some(now);
     }
     Ok(())
+}
+
+impl Revision {
+    /// Whether a change with it may stand behind one with `last` in a batch.
+    pub(crate) fn may_follow(self, last: Option<Revision>) -> bool {
+        let follows = last.is_none_or(|last| {
+            (self.main == last.main && self.sub > last.sub) || self.main == last.main + 1
+        });
+        follows && self.main >= 1 && self.sub >= 0
+    }
 }
 
 #[cfg(test)]

@@ -14,17 +14,16 @@
 
 use crate::accounting::Accounting;
 use crate::applied::Applied;
-use crate::apply::{Index, key_changes};
+use crate::apply::{Index, key_changes, version_entry};
 use crate::checkpoint::files;
-use crate::checkpoint::load::{self, Loaded};
-use crate::checkpoint::write;
 use crate::counters::Counters;
 use crate::damage::Damage;
 use crate::damaged_group;
 use crate::directory::{self, Directory};
+use crate::last_changes::{ChangeRun, LastChanges};
 use crate::lifecycle::Lifecycle;
 use crate::log_view::LogView;
-use crate::maintenance::{LastCheckpoint, Maintenance};
+use crate::maintenance::Maintenance;
 use crate::parts::Parts;
 use crate::published::Published;
 use crate::read::Records;
@@ -36,16 +35,16 @@ use crate::{
     Batch, Commitment, Entry, Error, HardState, LogOptions, Options, Replayed, Unapplied, Worker,
     whole_log,
 };
+use checkpoints::{Checkpoints, Halt};
 use environment::{DirectoryLock, Disk};
-use last_changes::LastChanges;
 use ordered_index::Reader;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use value_log::{Appended, Group, Log, Position, Seal, SegmentKind};
 
-mod last_changes;
+mod checkpoints;
 pub mod repair;
 
 /// Names of files that other stores leave in a directory.
@@ -58,6 +57,13 @@ pub(crate) struct Opened {
     pub(crate) maintenance: Maintenance,
     pub(crate) recovered: Recovered,
 }
+
+/// Without history: changes behind a checkpoint that is in the index are applied together up to
+/// this number, because the index is much larger than they are.
+const CHANGES_MAX: usize = 1 << 19;
+const CHANGES_MIN: usize = 1 << 10;
+/// One change for this number of keys of the index: they take less than a tenth of its memory.
+const KEYS_FOR_EACH_CHANGE: usize = 16;
 
 type Replay<'a> = &'a mut dyn FnMut(Replayed<'_>) -> Result<(), Error>;
 
@@ -112,9 +118,10 @@ pub(crate) fn open(
     files::remove(&*disk, directory, files::PARTIAL)?;
     files::remove(&*disk, directory, files::INCOMING)?;
     let names = files::list(&*disk, directory)?;
-    let mut recovery = Recovery::new(directory, options);
-    recovery.load_checkpoint(&*disk, &names, replay)?;
-    let log = recovery.replay_log(Arc::clone(&disk), replay)?;
+    let mut recovery = Recovery::new(directory, options, &names);
+    let log = recovery.with_a_checkpoint(&*disk, replay, |recovery, replay| {
+        recovery.replay_log(Arc::clone(&disk), replay)
+    })?;
     recovery.apply_what_was_applied(replay)?;
     recovery.apply_what_a_sole_voter_has(replay)?;
     recovery.apply_gathered();
@@ -147,46 +154,15 @@ fn refuse_foreign(directory: &Path, names: &[String]) -> Result<(), Error> {
     }
 }
 
-/// Without a checkpoint a name alone does not make a log: any program may call
-/// a file `00000001.log`.
-fn refuse_nameless(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
-    let listed = value_log::inspect::Directory::list(disk, directory)?;
-    let foreign = |file: &&value_log::inspect::SegmentFile| file.read_header(disk).is_none();
-    match listed.segments.iter().find(foreign) {
-        Some(file) => Err(Error::NotASegment {
-            file: file.path.clone(),
-        }),
-        None => Ok(()),
-    }
-}
-
-/// Ids of the segments among `names`.
-fn segments(names: &[String]) -> BTreeSet<u32> {
-    names.iter().filter_map(|name| segment(name)).collect()
-}
-
-fn segment(name: &str) -> Option<u32> {
-    let digits = name
-        .strip_suffix(".log")
-        .or_else(|| name.strip_suffix(".sorted"))?;
-    (digits.len() == 8).then(|| u32::from_str_radix(digits, 16).ok())?
-}
-
 struct Recovery<'a> {
     directory: &'a Path,
     index: Index,
     reader: Reader,
     accounting: Accounting,
     found: Recovered,
+    checkpoints: Checkpoints,
     replay_from: Option<Position>,
-    /// The missing segment that a sound checkpoint needs.
-    lost_segment: Option<String>,
-    /// Greatest main revision the checkpoint has seen.
-    checkpoint_main: i64,
-    /// Index of the last entry that the checkpoint has applied.
-    checkpoint_index: u64,
     log_floor: i64,
-    last: LastCheckpoint,
     options: Options,
     /// Read from the log, not known to be committed.
     unapplied: VecDeque<Unapplied>,
@@ -197,7 +173,8 @@ struct Recovery<'a> {
 }
 
 impl<'a> Recovery<'a> {
-    fn new(directory: &'a Path, options: Options) -> Recovery<'a> {
+    /// Nothing restored yet, in a directory with files of these names.
+    fn new(directory: &'a Path, options: Options, names: &[String]) -> Recovery<'a> {
         assert!(
             options.keeps_history || options.commitment == Commitment::Alone,
             "a log in which batches overrule others needs its entries"
@@ -221,16 +198,9 @@ impl<'a> Recovery<'a> {
             reader,
             accounting: Accounting::default(),
             found: Recovered::default(),
+            checkpoints: Checkpoints::among(names),
             replay_from: None,
-            lost_segment: None,
-            checkpoint_main: 0,
-            checkpoint_index: 0,
             log_floor: 0,
-            last: LastCheckpoint {
-                number: 0,
-                bytes: 0,
-                applied: Position::NONE,
-            },
             options,
             unapplied: VecDeque::new(),
             mended: Vec::new(),
@@ -238,112 +208,24 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    fn load_checkpoint(
-        &mut self,
-        disk: &dyn Disk,
-        names: &[String],
-        replay: Replay<'_>,
-    ) -> Result<(), Error> {
-        let numbers = files::numbers(names);
-        let present = segments(names);
-        self.last.number = numbers.first().copied().unwrap_or(0);
-        for number in &numbers {
-            let path = files::path(self.directory, *number);
-            match load::load(disk, &path, &present, self.options.log.worker) {
-                Ok(loaded) => {
-                    self.install(loaded, replay)?;
-                    return Ok(());
-                }
-                Err(unusable) => {
-                    let what = unusable.what;
-                    tracing::warn!(file = %path.display(), %what, "checkpoint passed over");
-                    if unusable.names_lost_segment {
-                        self.lost_segment.get_or_insert_with(|| what.clone());
-                    }
-                    self.found.damaged_checkpoint.get_or_insert(what);
-                }
-            }
-        }
-        self.without_checkpoint(disk, &numbers, &present)
-    }
-
-    /// A new directory, or one that is rebuilt from its log.
-    fn without_checkpoint(
-        &mut self,
-        disk: &dyn Disk,
-        numbers: &[u64],
-        present: &BTreeSet<u32>,
-    ) -> Result<(), Error> {
-        let directory = self.directory;
-        if numbers.is_empty() && present.is_empty() {
-            self.last.number = files::FIRST;
-            return write::first(disk, directory);
-        }
-        refuse_nameless(disk, directory)?;
-        let whole = match self.lost_segment.take() {
-            Some(lost) => Err(format!("a checkpoint says: {lost}")),
-            None => whole_log::beginning(disk, directory),
-        };
-        match whole {
-            Ok(beginning) => {
-                tracing::warn!(
-                    directory = %directory.display(),
-                    "no checkpoint is usable: the state is rebuilt from the whole log"
-                );
-                self.last.number = self.last.number.max(files::FIRST);
-                self.replay_from = Some(beginning);
-                self.found.rebuilt = true;
-                Ok(())
-            }
-            Err(what) => Err(self.nothing_to_begin_with(numbers, what)),
-        }
-    }
-
-    fn nothing_to_begin_with(&mut self, numbers: &[u64], log: String) -> Error {
-        let directory = self.directory;
-        match numbers.first() {
-            None => Error::CheckpointMissing {
-                directory: directory.into(),
-                what: log,
-            },
-            Some(&number) => Error::CheckpointUnusable {
-                file: files::path(directory, number),
-                what: self.found.damaged_checkpoint.take().unwrap_or_default(),
-                log,
-            },
-        }
-    }
-
-    fn install(&mut self, loaded: Loaded, replay: Replay<'_>) -> Result<(), Error> {
-        let head = loaded.head;
-        self.index.install(loaded.trees, &head, loaded.keys);
-        self.accounting =
-            Accounting::new(loaded.live, loaded.marks, loaded.overruled, head.hard_state);
-        self.replay_from = Some(head.replay_position).filter(|&from| from != Position::NONE);
-        self.checkpoint_main = loaded.last_main;
-        self.checkpoint_index = head.applied_index;
-        self.last.bytes = loaded.file_bytes;
-        self.last.applied = loaded.head.applied_position;
-        self.log_floor = head.log_floor;
-        // A new directory's checkpoint has no blob of the caller's.
-        if self.replay_from.is_none() {
-            return Ok(());
-        }
-        replay(Replayed::Checkpoint(&loaded.state))
-    }
-
-    fn replay_log(&mut self, disk: Arc<dyn Disk>, replay: Replay<'_>) -> Result<Log, Error> {
+    fn replay_log(&mut self, disk: Arc<dyn Disk>, replay: Replay<'_>) -> Result<Log, Halt> {
         let decoder = self.decoder();
         let (log_options, replay_from) = (log_options(&self.options), self.replay_from);
         let read = |put: &mut Put<'_>| replay::read(disk, decoder, log_options, replay_from, put);
         let has_two_threads = has_two_threads(self.options.log.worker);
-        let take = |group| self.take(group, replay);
+        let take = |group| {
+            self.take(group, replay)?;
+            self.load_if_much_waits().map_err(Halt::Unusable)
+        };
         let walked = if has_two_threads {
             replay::on_two_threads(read, take)
         } else {
             replay::on_one_thread(read, take)
         };
-        let (log, recovered) = walked??.open().map_err(replay::of_log)?;
+        let walked = walked??;
+        // Before the log is open: until then nothing is written.
+        self.load_begun()?;
+        let (log, recovered) = walked.open().map_err(replay::of_log)?;
         self.found.opening = recovered.epoch;
         self.found.torn = recovered.torn;
         self.found.clean = recovered.clean;
@@ -353,7 +235,8 @@ impl<'a> Recovery<'a> {
     fn decoder(&self) -> Decoder<'a> {
         Decoder {
             directory: self.directory,
-            applied_index: self.checkpoint_index,
+            applied_index: self.checkpoints.applied_index,
+            keys_alone: !self.options.keeps_history && !self.options.state_hash,
         }
     }
 
@@ -387,8 +270,35 @@ impl<'a> Recovery<'a> {
                 }
                 self.unapplied.push_back(*change);
             }
+            Content::Keys {
+                entry,
+                mains,
+                changes,
+            } => return self.take_keys(entry, mains, &changes),
         }
         self.apply_committed(replay)
+    }
+
+    /// Applies an entry of keys alone, of a store without history.
+    fn take_keys(
+        &mut self,
+        entry: Entry,
+        mains: (i64, i64),
+        changes: &ChangeRun,
+    ) -> Result<(), Error> {
+        self.enter(entry)?;
+        if entry.index <= self.index.applied_index {
+            return Ok(());
+        }
+        self.accounting.hard_state.lock().commit = entry.index;
+        self.check_next(Some(mains))?;
+        self.gathered.absorb(changes);
+        let number = (entry.term, entry.index);
+        self.index
+            .pass_entry(&self.accounting, number, Some(mains), entry.start);
+        self.found.batches += 1;
+        self.apply_gathered_if_much();
+        Ok(())
     }
 
     /// Adds an entry to the list; it overrules entries of its index and later ones.
@@ -452,7 +362,7 @@ impl<'a> Recovery<'a> {
     fn apply_what_was_applied(&mut self, replay: Replay<'_>) -> Result<(), Error> {
         let seen = |entry: &&Unapplied| {
             let mains = entry.batch.mains();
-            mains.is_some_and(|(first, _)| first <= self.checkpoint_main)
+            mains.is_some_and(|(first, _)| first <= self.checkpoints.last_main)
         };
         let last = self.unapplied.iter().rev().find(seen);
         if let Some(index) = last.map(|entry| entry.batch.index) {
@@ -470,18 +380,15 @@ impl<'a> Recovery<'a> {
         appended: &Appended,
         replay: Replay<'_>,
     ) -> Result<(), Error> {
-        self.check_next(batch)?;
+        self.check_next(batch.mains())?;
         // Main revisions ascend without a gap: above the checkpoint's greatest
         // one there is nothing it could know.
-        let (index, keeps_history) = (&mut self.index, self.options.keeps_history);
-        if !keeps_history && index.kept_versions() == 0 {
+        if !self.options.keeps_history {
             self.gather(batch, appended);
-        } else if index.revision < self.checkpoint_main {
-            index.apply_again(&self.accounting, batch, appended, keeps_history);
-        } else if keeps_history {
-            index.apply(&self.accounting, batch, appended);
+        } else if self.index.revision < self.checkpoints.last_main {
+            self.index.apply_again(&self.accounting, batch, appended);
         } else {
-            index.supersede(&self.accounting, batch, appended);
+            self.index.apply(&self.accounting, batch, appended);
         }
         self.found.batches += 1;
         replay(Replayed::Batch(batch))
@@ -490,10 +397,18 @@ impl<'a> Recovery<'a> {
     /// Passes a batch of which the changes are applied later, with those of others.
     fn gather(&mut self, batch: &Batch, appended: &Appended) {
         for (change, pointer) in key_changes(batch, appended) {
-            self.gathered.push(change, pointer);
+            let version = version_entry(change, pointer);
+            self.gathered.push(&change.key, version);
         }
         self.index.pass(&self.accounting, batch, appended.start);
-        if self.gathered.is_full(self.index.writer.len(CURRENT)) {
+        self.apply_gathered_if_much();
+    }
+
+    fn apply_gathered_if_much(&mut self) {
+        let keys = self.index.writer.len(CURRENT) as usize;
+        let changes_max = (keys / KEYS_FOR_EACH_CHANGE).clamp(CHANGES_MIN, CHANGES_MAX);
+        let is_much = self.gathered.bytes() >= LastChanges::bytes_of(changes_max);
+        if is_much && !self.checkpoints.are_to_load() {
             self.apply_gathered();
         }
     }
@@ -506,9 +421,9 @@ impl<'a> Recovery<'a> {
             .drain(|key, version| index.supersede_key(&mut live, key, version));
     }
 
-    fn check_next(&self, batch: &Batch) -> Result<(), Error> {
+    fn check_next(&self, mains: Option<(i64, i64)>) -> Result<(), Error> {
         let expected = self.index.revision + 1;
-        match batch.mains() {
+        match mains {
             Some((found, _)) if found != expected => Err(Error::Gap {
                 directory: self.directory.into(),
                 expected,
@@ -524,7 +439,7 @@ impl<'a> Recovery<'a> {
             let first = self.found.entries.first().map(|entry| entry.index);
             whole_log::check_first_entry(self.directory, first)?;
         }
-        let (checkpoint, log) = (self.checkpoint_main, self.index.revision);
+        let (checkpoint, log) = (self.checkpoints.last_main, self.index.revision);
         if checkpoint > log {
             let directory = self.directory.into();
             return Err(Error::LogCutShort {
@@ -571,7 +486,7 @@ impl<'a> Recovery<'a> {
             records,
         });
         let applied = Applied::recovered(parts, self.index);
-        let maintenance = Maintenance::new(&applied, self.last, replayed_from);
+        let maintenance = Maintenance::new(&applied, self.checkpoints.last, replayed_from);
         Opened {
             applied,
             maintenance,
@@ -609,6 +524,7 @@ impl<'a> Recovery<'a> {
             base,
             entries,
             unapplied: std::mem::take(&mut self.unapplied).into(),
+            damaged_checkpoint: self.checkpoints.take_damaged(),
             ..std::mem::take(&mut self.found)
         }
     }

@@ -11,7 +11,12 @@
 
 use crate::damaged_group;
 use crate::format::KIND_HARD_STATE;
-use crate::{Batch, Change, Entry, Error, HardState, LogOptions, Unapplied, entry, record};
+use crate::last_changes::ChangeRun;
+use crate::record_pointer::RecordPointer;
+use crate::trees::VersionEntry;
+use crate::{
+    Batch, Change, Entry, Error, HardState, LogOptions, Revision, Unapplied, entry, record,
+};
 use environment::{Disk, Mutex, threads};
 use std::mem;
 use std::panic::resume_unwind;
@@ -47,9 +52,27 @@ pub(crate) enum Content {
         /// `None` where the checkpoint has applied it.
         change: Option<Box<Unapplied>>,
     },
+    /// An entry of keys alone, where these are all that counts ([`Decoder::keys_alone`]).
+    Keys {
+        entry: Entry,
+        /// Its first and its last main revision.
+        mains: (i64, i64),
+        /// Empty where the checkpoint has applied it.
+        changes: ChangeRun,
+    },
 }
 
 impl DecodedGroup {
+    fn shows_keys(&self) -> bool {
+        match &self.content {
+            Content::Entry { change, .. } => {
+                let batch = change.as_ref().map(|change| &change.batch);
+                batch.is_some_and(|batch| batch.mains().is_some())
+            }
+            Content::Keys { .. } | Content::HardStates(_) => false,
+        }
+    }
+
     /// About what it takes in memory.
     fn bytes(&self) -> usize {
         match &self.content {
@@ -60,6 +83,7 @@ impl DecodedGroup {
                 let each = size_of::<Change>() + size_of::<Position>();
                 change.body.bytes().len() + change.batch.changes.len() * each
             }
+            Content::Keys { changes, .. } => changes.bytes(),
             Content::Entry { change: None, .. } | Content::HardStates(_) => 0,
         }
     }
@@ -71,6 +95,8 @@ pub(crate) struct Decoder<'a> {
     pub(crate) directory: &'a Path,
     /// Index of the last entry that the checkpoint has applied.
     pub(crate) applied_index: u64,
+    /// Of entries with keys alone only these are decoded.
+    pub(crate) keys_alone: bool,
 }
 
 impl Decoder<'_> {
@@ -78,6 +104,8 @@ impl Decoder<'_> {
         let mended = self.mended_in(group)?;
         let content = if group.tag.index == 0 {
             Content::HardStates(hard_states(group)?)
+        } else if let Some(keys) = self.keys_of(group) {
+            keys
         } else {
             self.entry(group, &mended)?
         };
@@ -114,6 +142,50 @@ impl Decoder<'_> {
             entry,
             state,
             change,
+        })
+    }
+
+    /// The keys of an entry that has nothing else; `None` also if anything is wrong with it.
+    fn keys_of(&self, group: &Group<'_>) -> Option<Content> {
+        if !self.keys_alone || !group.damaged.is_empty() {
+            return None;
+        }
+        let is_applied = group.tag.index <= self.applied_index;
+        let records = if is_applied { 0 } else { group.records.len() };
+        let mut changes = ChangeRun::with_capacity(records);
+        let (mut first_main, mut last) = (None, None);
+        let mut body_bytes = 0;
+        for &(position, kind, payload) in &group.records {
+            let (key, header) = record::key_in(kind, payload).ok()?;
+            let (main, sub) = (header.main as i64, i64::from(header.sub));
+            let revision = Revision { main, sub };
+            if !revision.may_follow(last) {
+                return None;
+            }
+            first_main.get_or_insert(main);
+            last = Some(revision);
+            let record_bytes = Log::record_bytes(payload.len()) as u64;
+            let version = VersionEntry {
+                pointer: RecordPointer::new(position, record_bytes),
+                main,
+                tombstone: header.tombstone,
+            };
+            if !is_applied {
+                changes.push(key, version);
+            }
+            body_bytes += record_bytes;
+        }
+        let entry = Entry {
+            index: group.tag.index,
+            term: group.tag.term,
+            start: group.start,
+            body_bytes,
+        };
+        let mains = (first_main?, last?.main);
+        Some(Content::Keys {
+            entry,
+            mains,
+            changes,
         })
     }
 
@@ -159,22 +231,27 @@ fn appended(group: &Group<'_>, records: usize, body_bytes: u64) -> Appended {
 /// Reads the log from `replay_from` on, and puts each of its groups.
 pub(crate) fn read(
     disk: Arc<dyn Disk>,
-    decoder: Decoder<'_>,
+    mut decoder: Decoder<'_>,
     options: LogOptions,
     replay_from: Option<Position>,
     put: &mut Put<'_>,
 ) -> Result<WalkedLog, Error> {
-    let mut refused = None;
+    let (directory, mut refused) = (decoder.directory, None);
+    // The first batch with keys is shown in whole.
+    let keys_alone = mem::take(&mut decoder.keys_alone);
     let mut visit = |group: &Group<'_>| {
         let decoded = decoder.decode(group).map_err(|error| {
             let text = error.to_string();
             refused = Some(error);
             text
         });
+        if keys_alone && !decoder.keys_alone {
+            decoder.keys_alone = decoded.as_ref().is_ok_and(DecodedGroup::shows_keys);
+        }
         let put = decoded.and_then(|group| put(group).map_err(|TakerEnded| "it is refused".into()));
         put.map_err(|text| value_log::Error::visit(io::Error::other(text)))
     };
-    let walked = Log::walk(disk, decoder.directory, options, replay_from, &mut visit);
+    let walked = Log::walk(disk, directory, options, replay_from, &mut visit);
     match refused {
         Some(error) => Err(error),
         None => walked.map_err(of_log),
@@ -201,10 +278,10 @@ pub(crate) struct TakerEnded;
 /// Lets `read` run on a thread of its own and `take` on this one, which gets all groups in the
 /// order in which they were put. The first group that `take` refuses ends both, and its error
 /// counts more than what `read` says then. Where no thread can be started, this one does both.
-pub(crate) fn on_two_threads<R: Send>(
+pub(crate) fn on_two_threads<R: Send, E>(
     read: impl FnOnce(&mut Put<'_>) -> R + Send,
-    mut take: impl FnMut(DecodedGroup) -> Result<(), Error>,
-) -> Result<R, Error> {
+    mut take: impl FnMut(DecodedGroup) -> Result<(), E>,
+) -> Result<R, E> {
     let read = Mutex::new(Some(read));
     let the_read = || read.lock().take().expect("it is taken once");
     let (sender, receiver) = sync_channel::<Vec<DecodedGroup>>(PORTIONS_AHEAD);
@@ -231,10 +308,10 @@ pub(crate) fn on_two_threads<R: Send>(
 }
 
 /// The same on this thread alone: each group is taken when it is put.
-pub(crate) fn on_one_thread<R>(
+pub(crate) fn on_one_thread<R, E>(
     read: impl FnOnce(&mut Put<'_>) -> R,
-    mut take: impl FnMut(DecodedGroup) -> Result<(), Error>,
-) -> Result<R, Error> {
+    mut take: impl FnMut(DecodedGroup) -> Result<(), E>,
+) -> Result<R, E> {
     let mut refused = None;
     let result = read(&mut |group| {
         take(group).map_err(|error| {

@@ -11,7 +11,7 @@ mod mapping;
 mod memory;
 mod open;
 
-pub use allocator::return_large_pieces;
+pub use allocator::{return_free_memory, return_large_pieces};
 pub use boot::boot_id;
 pub use clock::RealClock;
 pub use disk::RealDisk;

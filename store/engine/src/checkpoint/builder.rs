@@ -8,21 +8,37 @@ use super::segment_sums::SegmentSums;
 use super::unusable::Unusable;
 use crate::hidden;
 use crate::history_key;
+use crate::last_changes::{ChangeRun, last_of_each_key};
 use crate::state_hash;
 use crate::trees::{CURRENT, HIDDEN, HISTORY, OF_VERSIONS, VersionEntry};
 use environment::Mutex;
 use ordered_index::{BulkLoad, IndexEntry};
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
+use std::iter::Peekable;
+use std::vec::IntoIter;
 
 /// Trees, or parts of them, under construction.
 pub(super) type Loads = [BulkLoad; OF_VERSIONS.len()];
 
+/// What becomes of the entries of a checkpoint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LoadRules<'r> {
+    /// Whether superseded versions are loaded.
+    pub(crate) history: bool,
+    /// Changes of keys that take the place of what the checkpoint has. Without history only.
+    pub(crate) changes: &'r [ChangeRun],
+    /// Whether keys are summed for a [`crate::StateHash`].
+    pub(crate) hashes: bool,
+}
+
 /// The share of one thread: all that it has made of the portions that it took.
 #[derive(Debug)]
-pub(super) struct Builder {
+pub(super) struct Builder<'r> {
+    rules: LoadRules<'r>,
     /// Parts of the trees, by the number of the portion.
     pub(super) built: Vec<(u64, Result<Loads, Unusable>)>,
-    /// Entries and the greatest revision.
+    /// Entries of the file, and the greatest revision in it.
     pub(super) seen: Foot,
     /// Sum over the keys of CURRENT.
     pub(super) keys: u64,
@@ -30,10 +46,18 @@ pub(super) struct Builder {
     pub(super) live: SegmentSums,
 }
 
-impl Builder {
+/// Changes that were not merged yet.
+type Changes<'r> = Peekable<IntoIter<(&'r [u8], VersionEntry)>>;
+
+impl<'r> Builder<'r> {
     /// Takes portions until there is none, or one is unusable.
-    pub(super) fn run(portions: &Mutex<&mut Portions<'_>>, present: &BTreeSet<u32>) -> Builder {
+    pub(super) fn run(
+        portions: &Mutex<&mut Portions<'r>>,
+        present: &BTreeSet<u32>,
+        rules: LoadRules<'r>,
+    ) -> Builder<'r> {
         let mut builder = Builder {
+            rules,
             built: Vec::new(),
             seen: Foot::default(),
             keys: 0,
@@ -54,40 +78,82 @@ impl Builder {
 
     fn build(&mut self, portion: &Portion) -> Result<Loads, Unusable> {
         let mut loads = OF_VERSIONS.map(|_| BulkLoad::new());
+        let changes = last_of_each_key(self.rules.changes, &portion.changes);
+        let mut changes = changes.into_iter().peekable();
         for payload in portion.payloads() {
             read_entries(payload, |tree, key, entry| {
-                self.check_and_sum(tree, key, entry)?;
-                let pushed = loads[tree].push(key, entry);
-                pushed.map_err(|error| Unusable::from(error.to_string()))
+                self.take(&mut loads, &mut changes, tree, key, entry)
             })?;
         }
+        changes.try_for_each(|(key, version)| self.put_unless_deleted(&mut loads, key, version))?;
         Ok(loads)
     }
 
-    fn check_and_sum(
+    /// Takes an entry of the checkpoint, behind the changes of lesser keys.
+    fn take(
         &mut self,
+        loads: &mut Loads,
+        changes: &mut Changes<'r>,
         tree: usize,
         key: &[u8],
         entry: IndexEntry,
     ) -> Result<(), Unusable> {
         let version = VersionEntry::from(entry);
-        if !self.live.add(version.pointer) {
-            let segment = version.pointer.segment();
-            return Err(Unusable::lost(format!(
-                "it points into segment {segment:08x}, which is gone"
-            )));
+        self.seen.count(tree, entry);
+        check_key(tree, key)?;
+        if self.rules.history {
+            return self.put(loads, tree, key, version);
         }
-        if tree == HISTORY && !history_key::is_well_formed(key) {
-            return Err("a key of its history is malformed".into());
+        let mut is_replaced = tree != CURRENT;
+        while let Some(order) = changes.peek().map(|(changed, _)| (*changed).cmp(key))
+            && order != Ordering::Greater
+            && !is_replaced
+        {
+            let (changed, newer) = changes.next().expect("just seen");
+            self.put_unless_deleted(loads, changed, newer)?;
+            is_replaced = order == Ordering::Equal;
         }
-        if tree == HIDDEN && hidden::decode(key).is_none() {
-            return Err("a key of its hidden versions is malformed".into());
+        match is_replaced {
+            true => self.live.check(version.pointer),
+            false => self.put(loads, tree, key, version),
         }
-        if tree == CURRENT {
+    }
+
+    fn put_unless_deleted(
+        &mut self,
+        loads: &mut Loads,
+        key: &[u8],
+        version: VersionEntry,
+    ) -> Result<(), Unusable> {
+        match version.tombstone {
+            true => Ok(()),
+            false => self.put(loads, CURRENT, key, version),
+        }
+    }
+
+    fn put(
+        &mut self,
+        loads: &mut Loads,
+        tree: usize,
+        key: &[u8],
+        version: VersionEntry,
+    ) -> Result<(), Unusable> {
+        self.live.add(version.pointer)?;
+        if tree == CURRENT && self.rules.hashes {
             let element = state_hash::of_hashed_key(self.hasher.hash(key), version.main);
             self.keys = self.keys.wrapping_add(element);
         }
-        self.seen.count(tree, entry);
-        Ok(())
+        let pushed = loads[tree].push(key, version.entry());
+        pushed.map_err(|error| error.to_string().into())
     }
+}
+
+fn check_key(tree: usize, key: &[u8]) -> Result<(), &'static str> {
+    if tree == HISTORY && !history_key::is_well_formed(key) {
+        return Err("a key of its history is malformed");
+    }
+    if tree == HIDDEN && hidden::decode(key).is_none() {
+        return Err("a key of its hidden versions is malformed");
+    }
+    Ok(())
 }

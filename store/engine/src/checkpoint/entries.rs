@@ -74,18 +74,31 @@ pub(crate) fn read_entries<E: From<&'static str>>(
     payload: &[u8],
     mut visit: impl FnMut(usize, &[u8], IndexEntry) -> Result<(), E>,
 ) -> Result<(), E> {
-    let (tree, mut rest) = payload
-        .split_at_checked(TREE_BYTES)
-        .ok_or("a block of entries is cut off")?;
-    let tree = usize::try_from(u64_at(tree, 0)).ok();
-    let tree = tree.filter(|tree| OF_VERSIONS.contains(tree));
-    let tree = tree.ok_or("a block of entries is of no tree")?;
+    let (tree, mut rest) = tree_of(payload)?;
     let mut key = Vec::new();
     while !rest.is_empty() {
         let entry = take_entry(&mut rest, &mut key).ok_or("an entry is cut off")?;
         visit(tree, &key, entry)?;
     }
     Ok(())
+}
+
+/// The tree and the first key of a block, unless it is damaged or has no entry.
+pub(super) fn first_key(payload: &[u8]) -> Option<(usize, Vec<u8>)> {
+    let (tree, mut rest) = tree_of(payload).ok()?;
+    let mut key = Vec::new();
+    take_entry(&mut rest, &mut key)?;
+    Some((tree, key))
+}
+
+/// The tree that a block is of, and the entries.
+fn tree_of(payload: &[u8]) -> Result<(usize, &[u8]), &'static str> {
+    let (tree, entries) = payload
+        .split_at_checked(TREE_BYTES)
+        .ok_or("a block of entries is cut off")?;
+    let tree = usize::try_from(u64_at(tree, 0)).ok();
+    let tree = tree.filter(|tree| OF_VERSIONS.contains(tree));
+    Ok((tree.ok_or("a block of entries is of no tree")?, entries))
 }
 
 fn take_entry(rest: &mut &[u8], key: &mut Vec<u8>) -> Option<IndexEntry> {

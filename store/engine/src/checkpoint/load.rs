@@ -13,16 +13,17 @@
 //! leaves side by side, and only reading takes turns (`portions.rs`). Joining them compares
 //! the keys at their edges. Of several things that are wrong the first in the file is
 //! reported, as one thread alone would do.
+//!
+//! A store without history reads the log between the tables and the entries: then each leaf is made
+//! once, with what the log has changed in it (`last_changes.rs`).
 
 use super::block::BlockReader;
 use super::builder::{Builder, Loads};
 use super::format::{Foot, Head, Kind};
-use super::portions::{PORTION_BYTES, Portions, block};
-use super::unusable::Unusable;
+use super::portions::{EntryBlocks, PORTION_BYTES, Portions, block};
+use super::tables::Tables;
 use crate::Worker;
 use crate::live::Live;
-use crate::overruled::Overruled;
-use crate::revision_marks::RevisionMarks;
 use crate::trees::OF_VERSIONS;
 use environment::{Disk, Mutex, OpenMode, threads};
 use ordered_index::BulkLoad;
@@ -32,40 +33,56 @@ use std::path::Path;
 use std::thread::{Scope, ScopedJoinHandle};
 use value_log::Position;
 
+pub(crate) use super::builder::LoadRules;
+pub(crate) use super::unusable::Unusable;
+
 /// Reading, which takes turns, is a twentieth of the work; more threads than this were not tried.
 const THREADS_MAX: usize = 4;
 
-/// A checkpoint in memory, its trees ready to install.
+/// A checkpoint of which the head and the tables are read.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    pub(crate) head: Head,
+    /// Bytes of the file.
+    pub(crate) file_bytes: u64,
+    tables: Tables,
+    state_bytes: u64,
+    entries: EntryBlocks,
+    threads: usize,
+}
+
+/// The entries of a checkpoint in memory, its trees ready to install.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    pub(crate) head: Head,
-    pub(crate) state: Vec<u8>,
     pub(crate) trees: Loads,
     pub(crate) live: Live,
     /// Sum over the keys in the trees ([`crate::StateHash::keys`]).
     pub(crate) keys: u64,
-    pub(crate) marks: RevisionMarks,
-    pub(crate) overruled: Overruled,
-    /// Greatest main revision in the trees: the log must reach at least that far.
+    /// Greatest main revision in the file: the log must reach at least that far.
     pub(crate) last_main: i64,
     pub(crate) file_bytes: u64,
 }
 
-/// Reads `path`. `present`: ids of the segments that exist; an entry that
+/// Reads the beginning of `path`. `present`: ids of the segments that exist; an entry that
 /// points anywhere else makes the checkpoint unusable.
-pub(crate) fn load(
+pub(crate) fn begin(
     disk: &dyn Disk,
     path: &Path,
     present: &BTreeSet<u32>,
     worker: Worker,
-) -> Result<Loaded, Unusable> {
+) -> Result<Begun, Unusable> {
     let file = disk
         .open(path, OpenMode::Read)
         .map_err(|error| format!("cannot be opened: {error}"))?;
     let size = file
         .size()
         .map_err(|error| format!("has no size: {error}"))?;
-    load_with(BlockReader::new(file)?, present, threads_for(size, worker))
+    begin_with(
+        BlockReader::new(file)?,
+        size,
+        present.clone(),
+        threads_for(size, worker),
+    )
 }
 
 /// Threads that are worth their start for a file of this size.
@@ -78,34 +95,53 @@ fn threads_for(file_bytes: u64, worker: Worker) -> usize {
     portions.clamp(1, cores.min(THREADS_MAX))
 }
 
-fn load_with(
+fn begin_with(
     mut blocks: BlockReader,
-    present: &BTreeSet<u32>,
+    file_bytes: u64,
+    present: BTreeSet<u32>,
     threads: usize,
-) -> Result<Loaded, Unusable> {
-    let head = read_head(&mut blocks, present)?;
-    let mut portions = Portions::new(blocks, present);
-    let mut builders = build(&mut portions, present, threads);
-    let trees = join(&mut builders)?;
-    let foot = portions.foot()?;
-    let tables = &mut portions.tables;
-    check(&foot, &builders, tables.state.len())?;
-    let mut live = mem::take(&mut tables.live);
-    builders
-        .iter()
-        .for_each(|builder| builder.live.add_to(&mut live));
-    let keys = builders.iter().map(|builder| builder.keys);
-    Ok(Loaded {
+) -> Result<Begun, Unusable> {
+    let head = read_head(&mut blocks, &present)?;
+    let mut tables = Tables::new(present);
+    let entries = EntryBlocks::behind(blocks, &mut tables)?;
+    Ok(Begun {
         head,
-        state: mem::take(&mut tables.state),
-        trees,
-        live,
-        keys: keys.fold(0, u64::wrapping_add),
-        marks: mem::take(&mut tables.marks),
-        overruled: mem::take(&mut tables.overruled),
-        last_main: foot.last_main as i64,
-        file_bytes: portions.file_bytes()?,
+        file_bytes,
+        state_bytes: tables.state.len() as u64,
+        tables,
+        entries,
+        threads,
     })
+}
+
+impl Begun {
+    /// The tables, which are empty here from now on.
+    pub(crate) fn take_tables(&mut self) -> Tables {
+        let present = self.tables.present.clone();
+        mem::replace(&mut self.tables, Tables::new(present))
+    }
+
+    /// Reads the entries.
+    pub(crate) fn load(self, rules: LoadRules<'_>) -> Result<Loaded, Unusable> {
+        let (present, state_bytes) = (&self.tables.present, self.state_bytes);
+        let mut portions = Portions::new(self.entries, rules.changes);
+        let mut builders = build(&mut portions, present, rules, self.threads);
+        let trees = join(&mut builders)?;
+        let (foot, file_bytes) = portions.foot()?;
+        check(&foot, &builders, state_bytes)?;
+        let mut live = Live::default();
+        builders
+            .iter()
+            .for_each(|builder| builder.live.add_to(&mut live));
+        let keys = builders.iter().map(|builder| builder.keys);
+        Ok(Loaded {
+            trees,
+            live,
+            keys: keys.fold(0, u64::wrapping_add),
+            last_main: foot.last_main as i64,
+            file_bytes,
+        })
+    }
 }
 
 fn read_head(blocks: &mut BlockReader, present: &BTreeSet<u32>) -> Result<Head, Unusable> {
@@ -123,9 +159,14 @@ fn read_head(blocks: &mut BlockReader, present: &BTreeSet<u32>) -> Result<Head, 
 }
 
 /// Lets threads, of which this is one, take all portions.
-fn build(portions: &mut Portions<'_>, present: &BTreeSet<u32>, threads: usize) -> Vec<Builder> {
+fn build<'r>(
+    portions: &mut Portions<'r>,
+    present: &BTreeSet<u32>,
+    rules: LoadRules<'r>,
+    threads: usize,
+) -> Vec<Builder<'r>> {
     let portions = Mutex::new(portions);
-    let run = || Builder::run(&portions, present);
+    let run = || Builder::run(&portions, present, rules);
     std::thread::scope(|scope| {
         let helpers: Vec<_> = (1..threads).map_while(|_| help(scope, run)).collect();
         let own = run();
@@ -138,17 +179,17 @@ fn build(portions: &mut Portions<'_>, present: &BTreeSet<u32>, threads: usize) -
 }
 
 /// Starts another thread. Without it loading only takes longer.
-fn help<'scope>(
+fn help<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
-    run: impl FnOnce() -> Builder + Send + 'scope,
-) -> Option<ScopedJoinHandle<'scope, Builder>> {
+    run: impl FnOnce() -> T + Send + 'scope,
+) -> Option<ScopedJoinHandle<'scope, T>> {
     let started = threads::spawn_scoped(scope, "engine-load", run);
     let failed = |error: &_| tracing::warn!(%error, "a checkpoint is loaded by fewer threads");
     started.inspect_err(failed).ok()
 }
 
 /// The whole trees, of the parts that the threads have built.
-fn join(builders: &mut [Builder]) -> Result<Loads, Unusable> {
+fn join(builders: &mut [Builder<'_>]) -> Result<Loads, Unusable> {
     let mut parts: Vec<_> = builders
         .iter_mut()
         .flat_map(|builder| mem::take(&mut builder.built))
@@ -164,9 +205,9 @@ fn join(builders: &mut [Builder]) -> Result<Loads, Unusable> {
 }
 
 /// Compares the foot with what was read.
-fn check(foot: &Foot, builders: &[Builder], state_bytes: usize) -> Result<(), String> {
+fn check(foot: &Foot, builders: &[Builder<'_>], state_bytes: u64) -> Result<(), String> {
     let mut seen = Foot {
-        state_bytes: state_bytes as u64,
+        state_bytes,
         ..Foot::default()
     };
     for builder in builders {

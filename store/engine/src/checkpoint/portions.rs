@@ -1,14 +1,23 @@
 //! A checkpoint in portions: some blocks of entries that one thread takes.
 //!
+//! ```text
+//!   file       [a b c] [e g] [h k m]            blocks of CURRENT
+//!   changes    b' d n                           what replaces them, if anything does
+//!   portions   a b c, b'd  |  e g  |  h k m, n  each with the changes below the next one
+//! ```
+//!
 //! One thread at a time reads the next portion, and verifies it; so the file is read from its
-//! beginning to its end with any number of threads, and the tables in it are taken in
-//! their order.
+//! beginning to its end with any number of threads. One block more is read ahead, because its
+//! first key is where the changes of the portion before it end.
 
 use super::block::BlockReader;
+use super::entries::first_key;
 use super::format::{Foot, Kind};
 use super::tables::Tables;
 use super::unusable::Unusable;
-use std::collections::BTreeSet;
+use crate::last_changes::{ChangeRun, FrontOfRuns, Stretch};
+use crate::trees::CURRENT;
+use std::mem;
 
 /// Blocks in a portion, unless they are long.
 const PORTION_BLOCKS: usize = 16;
@@ -18,102 +27,143 @@ pub(super) const PORTION_BYTES: usize = 1 << 20;
 /// Verified blocks of entries, in memory that serves for one portion after another.
 #[derive(Debug, Default)]
 pub(super) struct Portion {
-    /// Their payloads, one after the other.
-    bytes: Vec<u8>,
-    /// Where each payload ends in `bytes`.
-    ends: Vec<usize>,
+    /// Their payloads; those behind `used` are memory for others.
+    payloads: Vec<Vec<u8>>,
+    used: usize,
+    /// Changes of keys below the next portion, and not below this one.
+    pub(super) changes: Vec<Stretch>,
 }
 
 impl Portion {
     pub(super) fn payloads(&self) -> impl Iterator<Item = &[u8]> {
-        let mut start = 0;
-        self.ends.iter().map(move |&end| {
-            let payload = &self.bytes[start..end];
-            start = end;
-            payload
-        })
+        self.payloads[..self.used].iter().map(Vec::as_slice)
     }
 
-    fn push(&mut self, payload: &[u8]) {
-        self.bytes.extend_from_slice(payload);
-        self.ends.push(self.bytes.len());
+    /// Exchanges a payload for memory.
+    fn push(&mut self, payload: &mut Vec<u8>) {
+        if self.used == self.payloads.len() {
+            self.payloads.push(Vec::new());
+        }
+        mem::swap(&mut self.payloads[self.used], payload);
+        self.used += 1;
     }
 
     fn is_full(&self) -> bool {
-        self.ends.len() >= PORTION_BLOCKS || self.bytes.len() >= PORTION_BYTES
+        let bytes = || self.payloads().map(<[u8]>::len).sum::<usize>();
+        self.used >= PORTION_BLOCKS || bytes() >= PORTION_BYTES
     }
 
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
+    fn is_empty(&self) -> bool {
+        self.used == 0 && self.changes.is_empty()
     }
 }
 
-/// Hands out what follows the head of a checkpoint.
+/// The entries of a checkpoint, in the order of the file.
 #[derive(Debug)]
-pub(super) struct Portions<'a> {
-    pub(super) blocks: BlockReader,
-    pub(super) tables: Tables<'a>,
-    /// Portions handed out.
-    count: u64,
-    /// The foot, or what is wrong behind all portions that were handed out.
+pub(super) struct EntryBlocks {
+    blocks: BlockReader,
+    /// The payload of the next one, unless `end` says what comes instead.
+    ahead: Vec<u8>,
+    /// The foot, or what is wrong behind all blocks of entries.
     end: Option<Result<Foot, Unusable>>,
 }
 
-impl<'a> Portions<'a> {
-    pub(super) fn new(blocks: BlockReader, present: &'a BTreeSet<u32>) -> Portions<'a> {
+impl EntryBlocks {
+    /// Takes the tables, which stand in front of the entries.
+    pub(super) fn behind(
+        mut blocks: BlockReader,
+        tables: &mut Tables,
+    ) -> Result<EntryBlocks, Unusable> {
+        let (ahead, end) = loop {
+            let (kind, payload) = block(&mut blocks)?;
+            match kind {
+                Kind::Entries => break (payload.to_vec(), None),
+                Kind::Foot => break (Vec::new(), Some(foot(payload))),
+                _ => tables.take(kind, payload)?,
+            }
+        };
+        Ok(EntryBlocks { blocks, ahead, end })
+    }
+
+    /// Moves the next block of entries to `portion`, if there is one.
+    fn take(&mut self, portion: &mut Portion) {
+        portion.push(&mut self.ahead);
+        self.end = match block(&mut self.blocks) {
+            Ok((Kind::Entries, payload)) => {
+                self.ahead.clear();
+                self.ahead.extend_from_slice(payload);
+                return;
+            }
+            Ok((Kind::Foot, payload)) => Some(foot(payload)),
+            Ok(_) => Some(Err("a table follows its entries".into())),
+            Err(what) => Some(Err(what.into())),
+        };
+    }
+
+    /// The first key of the next block if that is of CURRENT.
+    fn next_key(&self) -> Option<Vec<u8>> {
+        let ahead = self.end.is_none().then(|| first_key(&self.ahead))?;
+        ahead
+            .filter(|(tree, _)| *tree == CURRENT)
+            .map(|(_, key)| key)
+    }
+}
+
+fn foot(payload: &[u8]) -> Result<Foot, Unusable> {
+    Ok(Foot::decode(payload).ok_or("its foot has another size")?)
+}
+
+/// Hands out entries, and changes beside them.
+#[derive(Debug)]
+pub(super) struct Portions<'r> {
+    entries: EntryBlocks,
+    runs: &'r [ChangeRun],
+    front: FrontOfRuns,
+    /// Portions handed out.
+    count: u64,
+}
+
+impl<'r> Portions<'r> {
+    pub(super) fn new(entries: EntryBlocks, runs: &'r [ChangeRun]) -> Portions<'r> {
         Portions {
-            blocks,
-            tables: Tables::new(present),
+            entries,
+            runs,
+            front: FrontOfRuns::new(runs),
             count: 0,
-            end: None,
         }
     }
 
     /// Replaces the content of `portion` by the next one. Returns its number; `None` at the end.
     pub(super) fn next(&mut self, portion: &mut Portion) -> Option<u64> {
-        portion.clear();
-        while self.end.is_none() && !portion.is_full() {
-            self.end = self.take_block(portion).transpose();
+        portion.used = 0;
+        while self.entries.end.is_none() && !portion.is_full() {
+            self.entries.take(portion);
         }
-        if portion.ends.is_empty() {
+        let end = self.entries.next_key();
+        self.front
+            .take_below(self.runs, end.as_deref(), &mut portion.changes);
+        if portion.is_empty() {
             return None;
         }
         self.count += 1;
         Some(self.count)
     }
 
-    /// Returns the foot if that is the next block.
-    fn take_block(&mut self, portion: &mut Portion) -> Result<Option<Foot>, Unusable> {
-        let (kind, payload) = block(&mut self.blocks)?;
-        match kind {
-            Kind::Entries => portion.push(payload),
-            Kind::Foot => {
-                let foot = Foot::decode(payload).ok_or("its foot has another size")?;
-                return Ok(Some(foot));
-            }
-            _ => self.tables.take(kind, payload)?,
-        }
-        Ok(None)
-    }
-
     /// Ends this early: a portion that was handed out is unusable.
     pub(super) fn stop(&mut self) {
-        self.end
+        self.entries
+            .end
             .get_or_insert_with(|| Err("a part of it is unusable".into()));
     }
 
-    /// The foot, after all portions.
-    pub(super) fn foot(&mut self) -> Result<Foot, Unusable> {
-        self.end.take().expect("all portions were handed out")
-    }
-
-    /// Bytes of the file, which must end behind the foot.
-    pub(super) fn file_bytes(mut self) -> Result<u64, Unusable> {
-        if !self.blocks.at_end()? {
+    /// The foot and the bytes of the file, which must end behind it. After all portions.
+    pub(super) fn foot(mut self) -> Result<(Foot, u64), Unusable> {
+        let foot = self.entries.end.expect("all portions were handed out")?;
+        let blocks = &mut self.entries.blocks;
+        if !blocks.at_end()? {
             return Err("something follows its foot".into());
         }
-        Ok(self.blocks.offset())
+        Ok((foot, blocks.offset()))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Live bytes of each segment, summed over the entries of a checkpoint.
 
+use super::unusable::Unusable;
 use crate::live::Live;
 use crate::record_pointer::RecordPointer;
 use std::collections::BTreeSet;
@@ -28,24 +29,33 @@ impl SegmentSums {
         }
     }
 
-    /// Counts a record; false if its segment does not exist.
+    /// Counts a record, if its segment exists.
     #[inline]
-    pub(super) fn add(&mut self, pointer: RecordPointer) -> bool {
-        let Some(place) = self.place_of(pointer.segment()) else {
-            return false;
-        };
+    pub(super) fn add(&mut self, pointer: RecordPointer) -> Result<(), Unusable> {
+        let place = self.place_of(pointer.segment())?;
         let bytes = self.bytes[place].get_or_insert(0);
         *bytes += pointer.record_bytes();
-        true
+        Ok(())
+    }
+
+    /// Only checks that the segment of a record exists.
+    #[inline]
+    pub(super) fn check(&mut self, pointer: RecordPointer) -> Result<(), Unusable> {
+        self.place_of(pointer.segment()).map(drop)
     }
 
     #[inline]
-    fn place_of(&mut self, segment: u32) -> Option<usize> {
+    fn place_of(&mut self, segment: u32) -> Result<usize, Unusable> {
         let recent = &mut self.recent[segment as usize % RECENT];
         if self.ids.get(*recent) != Some(&segment) {
-            *recent = self.ids.binary_search(&segment).ok()?;
+            let gone = |_| {
+                Unusable::lost(format!(
+                    "it points into segment {segment:08x}, which is gone"
+                ))
+            };
+            *recent = self.ids.binary_search(&segment).map_err(gone)?;
         }
-        Some(*recent)
+        Ok(*recent)
     }
 
     pub(super) fn add_to(&self, live: &mut Live) {
@@ -72,10 +82,12 @@ mod tests {
         let mut sums = SegmentSums::new(&present);
         for _ in 0..3 {
             for &segment in &present {
-                assert!(sums.add(pointer(segment)), "{segment}");
+                sums.add(pointer(segment)).unwrap();
             }
             for gone in [0, 2, 7 + RECENT as u32] {
-                assert!(!sums.add(pointer(gone)), "{gone}");
+                let refused = sums.add(pointer(gone)).unwrap_err();
+                assert!(refused.names_lost_segment, "{gone}");
+                sums.check(pointer(gone)).unwrap_err();
             }
         }
         let mut live = Live::default();
@@ -89,10 +101,13 @@ mod tests {
     #[test]
     fn a_segment_that_no_entry_points_into_stays_unknown() {
         let mut sums = SegmentSums::new(&BTreeSet::from([1, 2]));
-        sums.add(pointer(2));
+        sums.add(pointer(2)).unwrap();
+        sums.check(pointer(1)).unwrap();
         let mut live = Live::default();
         sums.add_to(&mut live);
         assert!(!live.has(1) && live.has(2));
-        assert!(!SegmentSums::new(&BTreeSet::new()).add(pointer(0)));
+        SegmentSums::new(&BTreeSet::new())
+            .add(pointer(0))
+            .unwrap_err();
     }
 }

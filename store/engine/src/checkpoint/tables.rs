@@ -12,17 +12,18 @@ use value_log::Position;
 /// The blob and the tables, as far as they were read. Rows about segments that do not exist
 /// are left out.
 #[derive(Debug)]
-pub(super) struct Tables<'a> {
-    present: &'a BTreeSet<u32>,
-    pub(super) state: Vec<u8>,
+pub(crate) struct Tables {
+    /// Ids of the segments that exist.
+    pub(super) present: BTreeSet<u32>,
+    pub(crate) state: Vec<u8>,
     /// Without the live bytes, which follow from the entries.
-    pub(super) live: Live,
-    pub(super) marks: RevisionMarks,
-    pub(super) overruled: Overruled,
+    pub(crate) live: Live,
+    pub(crate) marks: RevisionMarks,
+    pub(crate) overruled: Overruled,
 }
 
-impl<'a> Tables<'a> {
-    pub(super) fn new(present: &'a BTreeSet<u32>) -> Tables<'a> {
+impl Tables {
+    pub(super) fn new(present: BTreeSet<u32>) -> Tables {
         Tables {
             present,
             state: Vec::new(),

@@ -12,7 +12,8 @@
 //! renamed, and an older one or the whole log is used: entries behind the cut may have
 //! overruled some in front of it.
 
-use super::{Recovery, log_options, refuse_foreign, segments, take_lock};
+use super::checkpoints::has_segments;
+use super::{Recovery, log_options, refuse_foreign, take_lock};
 use crate::checkpoint::files;
 use crate::format::KIND_HARD_STATE;
 use crate::inspect::{Contents, contents};
@@ -76,7 +77,7 @@ impl RepairPlan {
     ) -> Result<Option<RepairPlan>, Error> {
         let names = files::list(disk, directory)?;
         refuse_foreign(directory, &names)?;
-        if segments(&names).is_empty() {
+        if !has_segments(&names) {
             return Ok(None);
         }
         let _lock = take_lock(disk, directory)?;
@@ -136,8 +137,8 @@ impl Attempt<'_> {
         &mut self,
         replay: &mut dyn FnMut(Replayed<'_>) -> Result<(), Error>,
     ) -> Result<Option<Option<RepairPlan>>, Error> {
-        let mut recovery = Recovery::new(self.directory, self.options.clone());
-        recovery.load_checkpoint(self.disk, &self.names, replay)?;
+        let mut recovery = Recovery::new(self.directory, self.options.clone(), &self.names);
+        recovery.load_checkpoint(self.disk, replay)?;
         let cut = self.survey(&mut recovery, replay)?;
         // Behind a cut there may be entries that overruled some in front of it: only what
         // is said to be committed in front of it is applied.

@@ -20,7 +20,7 @@ fn group(number: u64) -> DecodedGroup {
 fn number(group: &DecodedGroup) -> u64 {
     match &group.content {
         Content::HardStates(states) => states[0].commit,
-        Content::Entry { .. } => panic!("no entry was put"),
+        Content::Entry { .. } | Content::Keys { .. } => panic!("no entry was put"),
     }
 }
 
@@ -123,7 +123,7 @@ fn the_reader_waits_when_it_is_some_portions_ahead() {
         assert!(ahead <= ahead_max as u64, "{ahead} groups ahead");
         // Gives the reader the time to run ahead.
         std::thread::yield_now();
-        Ok(())
+        Ok::<(), Error>(())
     });
     assert!(taken.unwrap().is_ok());
 }
@@ -178,7 +178,7 @@ fn of_large_groups_one_waits_while_another_is_taken() {
         taken += 1;
         let ahead = put.load(Ordering::SeqCst) - taken;
         assert!(ahead <= 1, "{ahead} more have been put");
-        Ok(())
+        Ok::<(), Error>(())
     });
     assert!(read.unwrap().is_ok());
     assert_eq!(taken, 20);
@@ -186,8 +186,8 @@ fn of_large_groups_one_waits_while_another_is_taken() {
 
 #[test]
 fn a_panic_of_either_side_ends_both() {
-    let reader = || on_two_threads(|_| -> () { panic!("the reader") }, |_| Ok(()));
-    let taker = || on_two_threads(put_all, |_| panic!("the taker"));
+    let reader = || on_two_threads(|_| -> () { panic!("the reader") }, |_| Ok::<(), Error>(()));
+    let taker = || on_two_threads(put_all, |_| -> Result<(), Error> { panic!("the taker") });
     let panics = [
         catch_unwind(AssertUnwindSafe(|| drop(reader()))),
         catch_unwind(AssertUnwindSafe(|| drop(taker()))),

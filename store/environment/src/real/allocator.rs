@@ -1,4 +1,4 @@
-//! Configures the C library's allocator to return large blocks of memory when they are freed.
+//! Makes the C library's allocator return memory to the system.
 
 /// Makes the C library return large blocks of memory to the system when they are freed. By
 /// default glibc raises the threshold between mapped blocks and its heap to the largest block
@@ -21,5 +21,16 @@ pub fn return_large_pieces() {
             let taken = unsafe { libc::mallopt(parameter, bytes) };
             assert_eq!(taken, 1, "both bounds are within what the C library allows");
         }
+    }
+}
+
+/// Makes the C library return memory that was freed, also between blocks that are in use. It takes
+/// the locks of the allocator for some milliseconds for each gibibyte, so it is for the end of work that needed much
+/// memory once. Does nothing if the C library is not GNU's.
+pub fn return_free_memory() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        // SAFETY: has no precondition; only memory that is free is returned.
+        unsafe { libc::malloc_trim(0) };
     }
 }

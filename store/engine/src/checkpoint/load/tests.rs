@@ -91,9 +91,20 @@ fn entry(number: u64) -> IndexEntry {
     entry_in(1 + (number * 7) as u32 % SEGMENTS, number)
 }
 
+/// All that the file has.
+const ALL: LoadRules<'_> = LoadRules {
+    history: true,
+    changes: &[],
+    hashes: true,
+};
+
+fn begun(file: &Arc<dyn File>, threads: usize) -> Result<Begun, Unusable> {
+    let blocks = BlockReader::new(Arc::clone(file))?;
+    begin_with(blocks, 0, (1..=SEGMENTS).collect(), threads)
+}
+
 fn load_by(file: &Arc<dyn File>, threads: usize) -> Result<Loaded, Unusable> {
-    let present = (1..=SEGMENTS).collect();
-    load_with(BlockReader::new(Arc::clone(file))?, &present, threads)
+    begun(file, threads)?.load(ALL)
 }
 
 /// The error, which is the same for any number of threads.
@@ -228,11 +239,9 @@ fn an_unusable_portion_ends_all_threads() {
     let mut draft = Draft::new();
     draft.raw(&[]);
     draft.numbered(0..BLOCKS);
-    let blocks = BlockReader::new(draft.end()).unwrap();
-    let present = (1..=SEGMENTS).collect();
-    let mut portions = Portions::new(blocks, &present);
-    block(&mut portions.blocks).unwrap();
-    let mut builders = build(&mut portions, &present, 1);
+    let begun = begun(&draft.end(), 1).unwrap();
+    let mut portions = Portions::new(begun.entries, &[]);
+    let mut builders = build(&mut portions, &begun.tables.present, ALL, 1);
     assert_eq!(builders[0].built.len(), 1, "no portion was taken after it");
     let error = join(&mut builders).unwrap_err();
     assert_eq!(error.what, "a block of entries is cut off");
