@@ -19,7 +19,7 @@ use value_log::Position;
 
 /// Changes that are sorted together. Sorting them takes the time of reading some megabytes of
 /// the log, and the thread that reads is that far ahead.
-const RUN_CHANGES_MAX: usize = 1 << 17;
+const RUN_CHANGES_MAX: usize = if cfg!(test) { 1 << 6 } else { 1 << 17 };
 /// Bytes of their longer keys, at most; a single key may exceed it.
 const RUN_KEY_BYTES_MAX: usize = 8 << 20;
 /// Keys up to this length are stored in the change.

@@ -544,3 +544,6 @@ fn log_options(options: &Options) -> LogOptions {
         ..options.log.clone()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use environment::{Disk, OpenMode};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::model::Model;
-use store::{DIRECTORY, Store, options, put};
+use store::{DIRECTORY, Store, encode, options, put};
 
 /// A store with two checkpoints and a tail.
 fn filled(disk: &SimulatedDisk) -> Store {
@@ -138,6 +138,39 @@ fn every_damaged_byte_of_the_newest_checkpoint_is_seen_and_the_older_one_takes_o
         );
         assert_eq!(store.recovered.batches, 10, "from the first checkpoint on");
         store.check_all();
+    }
+}
+
+/// Without history the log is read before the entries of the checkpoint, with state hashes in
+/// another way than without.
+#[test]
+fn a_damaged_checkpoint_is_passed_over_without_history_too() {
+    let disk = SimulatedDisk::new(1);
+    let model = filled(&disk).model.clone();
+    let newest = &checkpoints(&disk)[1];
+    for state_hash in [true, false] {
+        let options = engine::Options {
+            keeps_history: false,
+            state_hash,
+            ..options()
+        };
+        let whole = Store::open(&disk.fork(), options.clone(), model.clone()).unwrap();
+        assert_eq!(whole.recovered.batches, 5);
+        for offset in 0..size(&disk, newest) {
+            let disk = disk.fork();
+            disk.flip_bit(newest, offset, (offset % 8) as u8);
+            let store = Store::open(&disk, options.clone(), model.clone()).unwrap();
+            assert!(store.recovered.damaged_checkpoint.is_some());
+            assert_eq!(store.recovered.batches, 10, "from the first checkpoint on");
+            let (found, expected) = (store.engine.status(), whole.engine.status());
+            assert_eq!(found.live_bytes, expected.live_bytes);
+            assert_eq!(store.engine.state_hash(), whole.engine.state_hash());
+            let snapshot = store.engine.snapshot();
+            let versions = snapshot.range(&[], None, i64::MAX);
+            let values = versions.map(|version| store.engine.read(&version).unwrap().kv);
+            let keys = (0..5).map(|number| format!("key{number}"));
+            assert!(values.eq(keys.map(|key| encode(key.as_bytes(), b"round 2"))));
+        }
     }
 }
 

@@ -165,6 +165,18 @@ fn twice(random: &mut Random) -> Vec<Write> {
 fn opened_without_history(disk: &SimulatedDisk, options: &engine::Options, last: &[Write]) -> bool {
     // Once: a thread may be writing a checkpoint.
     let crashed = disk.fork().restart(Restart::ProcessCrash);
+    let found = [true, false].map(|state_hash| {
+        let options = engine::Options {
+            state_hash,
+            ..options.clone()
+        };
+        compare_openings(&crashed, &options, last)
+    });
+    assert_eq!(found[0], found[1]);
+    found[0]
+}
+
+fn compare_openings(crashed: &SimulatedDisk, options: &engine::Options, last: &[Write]) -> bool {
     let open = |keeps_history| {
         let disk = crashed.fork();
         let options = engine::Options {

@@ -2,11 +2,14 @@ use super::super::block::BlockWriter;
 use super::super::entries::EntriesWriter;
 use super::*;
 use crate::history_key;
+use crate::last_changes::LastChanges;
 use crate::record_pointer::RecordPointer;
 use crate::trees::{CURRENT, HISTORY, TREES, VersionEntry};
 use environment::File;
+use environment::randomness::Random;
 use environment::simulated::SimulatedDisk;
 use ordered_index::IndexEntry;
+use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
@@ -280,4 +283,112 @@ fn small_files_and_simulations_are_loaded_by_one_thread() {
     assert_eq!(threads_for(small, threads), 1);
     assert_eq!(threads_for(large, Worker::Caller), 1);
     assert!((1..=THREADS_MAX).contains(&threads_for(u64::MAX, threads)));
+}
+
+/// Changes of some of the keys, of keys between and around them, and the state behind them.
+fn changes(
+    random: &mut Random,
+    state: &mut BTreeMap<Vec<u8>, IndexEntry>,
+    count: u64,
+) -> LastChanges {
+    let mut gathered = LastChanges::default();
+    for number in 0..count {
+        let mut key = match random.below(20) {
+            0 => vec![b'a'; random.below(10) as usize],
+            1 => vec![b'z'; random.below(10) as usize],
+            _ => key(random.below(BLOCKS * KEYS_IN_BLOCK)),
+        };
+        if random.chance(1, 3) {
+            key.push(b'+');
+        }
+        let place = Position::new(SEGMENTS, 64 + 128 * number);
+        let version = VersionEntry {
+            pointer: RecordPointer::new(place, RECORD_BYTES),
+            main: 10_000 + number as i64,
+            tombstone: random.chance(1, 4),
+        };
+        gathered.push(&key, version);
+        match version.tombstone {
+            true => drop(state.remove(&key)),
+            false => drop(state.insert(key, version.entry())),
+        }
+    }
+    gathered
+}
+
+#[test]
+fn changes_are_merged_as_if_they_were_applied_behind() {
+    let mut random = Random::from_seed(5);
+    let mut draft = whole();
+    let of_history = |number| (history_key::encode(&key(number), 1), entry(number));
+    (0..40).for_each(|number| draft.block(HISTORY, &[of_history(number)]));
+    let file = draft.end();
+    for count in [0, 1, 7, 300, 5_000] {
+        let keys = 0..BLOCKS * KEYS_IN_BLOCK;
+        let mut state = keys.map(|number| (key(number), entry(number))).collect();
+        let mut gathered = changes(&mut random, &mut state, count);
+        for threads in 1..4 {
+            let rules = LoadRules {
+                history: false,
+                changes: gathered.runs(),
+                hashes: true,
+            };
+            let loaded = begun(&file, threads).unwrap().load(rules).unwrap();
+            let mut live = BTreeMap::new();
+            for entry in state.values() {
+                let segment = VersionEntry::from(*entry).pointer.segment();
+                *live.entry(segment).or_insert(0) += RECORD_BYTES;
+            }
+            let found = loaded.live.iter();
+            assert!(found.map(|(id, life)| (id, life.live_bytes)).eq(live));
+            let sums = state.iter().map(|(key, entry)| {
+                crate::state_hash::of_key(key, VersionEntry::from(*entry).main)
+            });
+            assert_eq!(loaded.keys, sums.fold(0, u64::wrapping_add));
+            let [current, history, hidden] = content(loaded.trees);
+            assert!(current.into_iter().eq(state.clone()), "{count} {threads}");
+            assert!(history.is_empty() && hidden.is_empty());
+        }
+    }
+}
+
+#[test]
+fn changes_alone_become_a_tree() {
+    let mut state = BTreeMap::new();
+    let mut gathered = changes(&mut Random::from_seed(6), &mut state, 3_000);
+    let rules = LoadRules {
+        history: false,
+        changes: gathered.runs(),
+        hashes: false,
+    };
+    let begun = begun(&Draft::new().end(), 2).unwrap();
+    let loaded = begun.load(rules).unwrap();
+    assert_eq!(loaded.keys, 0, "nothing is hashed");
+    let [current, ..] = content(loaded.trees);
+    assert!(current.into_iter().eq(state));
+}
+
+#[test]
+fn an_entry_that_is_replaced_must_point_into_a_segment_too() {
+    let mut draft = Draft::new();
+    draft.block(CURRENT, &[(key(1), entry_in(SEGMENTS + 1, 1))]);
+    let file = draft.end();
+    let mut gathered = LastChanges::default();
+    gathered.push(&key(1), VersionEntry::from(entry(2)));
+    let rules = LoadRules {
+        history: false,
+        changes: gathered.runs(),
+        hashes: true,
+    };
+    let refused = begun(&file, 1).unwrap().load(rules).unwrap_err();
+    assert!(refused.names_lost_segment);
+}
+
+#[test]
+fn a_table_behind_the_entries_is_refused() {
+    let mut draft = whole();
+    draft.blocks.block(Kind::State, b"late").unwrap();
+    draft.foot.state_bytes = 4;
+    let error = error_of(&draft.end());
+    assert_eq!(error.what, "a table follows its entries");
 }
