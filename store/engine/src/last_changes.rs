@@ -12,6 +12,7 @@
 
 use crate::trees::VersionEntry;
 use ordered_index::IndexEntry;
+use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::mem;
 use std::ops::Range;
@@ -38,7 +39,9 @@ pub(crate) struct LastChanges {
 /// Changes that came one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct ChangeRun {
-    changes: Vec<GatheredChange>,
+    /// Of most groups the one change, without a block of its own: one thread would allocate it, and
+    /// another one free it.
+    changes: SmallVec<[GatheredChange; 1]>,
     /// Keys that are longer than a head, one after the other.
     keys: Vec<u8>,
 }
@@ -151,7 +154,7 @@ impl LastChanges {
 impl ChangeRun {
     pub(crate) fn with_capacity(changes: usize) -> ChangeRun {
         ChangeRun {
-            changes: Vec::with_capacity(changes),
+            changes: SmallVec::with_capacity(changes),
             keys: Vec::new(),
         }
     }

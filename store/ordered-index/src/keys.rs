@@ -401,14 +401,24 @@ pub(crate) fn make_room<T: Plain>(items: &mut NodeVec<T>) {
     }
 }
 
+/// The first eight bytes as a number of the same order, with zeros behind a shorter suffix.
 #[inline]
-fn head_of(suffix: &[u8]) -> u64 {
-    let mut head = [0; HEAD_BYTES];
-    match suffix.first_chunk::<HEAD_BYTES>() {
-        Some(chunk) => head = *chunk,
-        None => head[..suffix.len()].copy_from_slice(suffix),
+pub(crate) fn head_of(suffix: &[u8]) -> u64 {
+    if let Some(chunk) = suffix.first_chunk::<HEAD_BYTES>() {
+        return u64::from_be_bytes(*chunk);
     }
-    u64::from_be_bytes(head)
+    // Without a copy of a length that the compiler does not know, which would be a call.
+    let bytes = suffix.len();
+    if let (Some(first), Some(last)) = (suffix.first_chunk::<4>(), suffix.last_chunk::<4>()) {
+        // Where the two overlap, they have the same bits.
+        let [first, last] = [first, last].map(|part| u64::from(u32::from_be_bytes(*part)));
+        return first << 32 | last << (64 - 8 * bytes);
+    }
+    let at = |place: usize| u64::from(suffix[place]) << (56 - 8 * place);
+    match bytes {
+        0 => 0,
+        _ => at(0) | at(bytes / 2) | at(bytes - 1),
+    }
 }
 
 #[inline]

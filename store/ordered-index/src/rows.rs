@@ -94,8 +94,10 @@ impl<const FIELDS: usize> Rows<FIELDS> {
         let (mut start, row_bytes) = (0, usize::from(row_bytes));
         for row in rows {
             for (field, number) in fields.iter().zip(row) {
-                let at = start + usize::from(field.offset);
-                put(&mut packed.bytes, at, field.pack_one_that_fits(number));
+                let number = field.pack_one_that_fits(number);
+                if field.width() > 0 {
+                    put(&mut packed.bytes, start + usize::from(field.offset), number);
+                }
             }
             start += row_bytes;
         }

@@ -90,6 +90,7 @@ impl<'r> Builder<'r> {
     }
 
     /// Takes an entry of the checkpoint, behind the changes of lesser keys.
+    #[inline]
     fn take(
         &mut self,
         loads: &mut Loads,
@@ -98,11 +99,10 @@ impl<'r> Builder<'r> {
         key: &[u8],
         entry: IndexEntry,
     ) -> Result<(), Unusable> {
-        let version = VersionEntry::from(entry);
         self.seen.count(tree, entry);
         check_key(tree, key)?;
         if self.rules.history {
-            return self.put(loads, tree, key, version);
+            return self.put(loads, tree, key, entry);
         }
         let mut is_replaced = tree != CURRENT;
         while let Some(order) = changes.peek().map(|(changed, _)| (*changed).cmp(key))
@@ -114,8 +114,8 @@ impl<'r> Builder<'r> {
             is_replaced = order == Ordering::Equal;
         }
         match is_replaced {
-            true => self.live.check(version.pointer),
-            false => self.put(loads, tree, key, version),
+            true => self.live.check(VersionEntry::from(entry).pointer),
+            false => self.put(loads, tree, key, entry),
         }
     }
 
@@ -127,23 +127,25 @@ impl<'r> Builder<'r> {
     ) -> Result<(), Unusable> {
         match version.tombstone {
             true => Ok(()),
-            false => self.put(loads, CURRENT, key, version),
+            false => self.put(loads, CURRENT, key, version.entry()),
         }
     }
 
+    #[inline]
     fn put(
         &mut self,
         loads: &mut Loads,
         tree: usize,
         key: &[u8],
-        version: VersionEntry,
+        entry: IndexEntry,
     ) -> Result<(), Unusable> {
+        let version = VersionEntry::from(entry);
         self.live.add(version.pointer)?;
         if tree == CURRENT && self.rules.hashes {
             let element = state_hash::of_hashed_key(self.hasher.hash(key), version.main);
             self.keys = self.keys.wrapping_add(element);
         }
-        let pushed = loads[tree].push(key, version.entry());
+        let pushed = loads[tree].push(key, entry);
         pushed.map_err(|error| error.to_string().into())
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use environment::randomness::Random;
 
 fn block(keys: &[&[u8]]) -> Keys {
     let mut block = Keys::default();
@@ -160,4 +161,17 @@ fn a_block_that_began_with_one_key_learns_what_all_share() {
     keys.push(b"/s");
     assert_eq!(keys.prefix(), b"/");
     assert_eq!(keys.search(b"/registry/pods/7"), Ok(7));
+}
+
+#[test]
+fn a_head_is_the_first_eight_bytes_with_zeros_behind_a_shorter_suffix() {
+    let mut random = Random::from_seed(9);
+    for bytes in (0..20).chain(0..20) {
+        let mut suffix = vec![0; bytes];
+        random.fill(&mut suffix);
+        let mut padded = suffix.clone();
+        padded.resize(bytes.max(HEAD_BYTES), 0);
+        let expected = u64::from_be_bytes(*padded.first_chunk().unwrap());
+        assert_eq!(head_of(&suffix), expected, "{suffix:x?}");
+    }
 }
