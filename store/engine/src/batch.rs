@@ -117,6 +117,10 @@ impl Batch {
 
 /// What recovery hands to its caller, in order: at most one checkpoint,
 /// then the batches after it.
+///
+/// A store without history ([`crate::Options::keeps_history`]) may find damage in a checkpoint after
+/// that: then all begins again, with an older checkpoint or without one, and what was handed over before does not
+/// count. Without a state hash besides, of the batches that change keys alone only the first one is handed over.
 #[derive(Debug)]
 pub enum Replayed<'a> {
     /// The state blob that was given to the checkpoint.

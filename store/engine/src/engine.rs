@@ -32,7 +32,7 @@ pub type Notice = Box<dyn Fn(Result<Sequence, Error>) + Send + Sync>;
 /// A handle to an open engine; clones share it. Dropping the last handle (the
 /// [`Applier`] holds one too) closes the log and unlocks the directory.
 #[derive(Clone, Debug)]
-pub struct Engine(Arc<Parts>);
+pub struct Engine(pub(crate) Arc<Parts>);
 
 impl Engine {
     /// Opens `directory`, creating it when it is missing, and takes its lock.

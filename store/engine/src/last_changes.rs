@@ -13,9 +13,11 @@
 use crate::trees::VersionEntry;
 use ordered_index::IndexEntry;
 use smallvec::SmallVec;
-use std::cmp::Ordering;
-use std::mem;
-use std::ops::Range;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::ops::{Bound, Range};
+use std::{mem, slice};
 use value_log::Position;
 
 /// Changes that are sorted together. Sorting them takes the time of reading some megabytes of
@@ -71,7 +73,7 @@ impl GatheredChange {
     }
 }
 
-/// A change and the run that has its key.
+/// A change and the run that has its key. Ordered by key, and then as they lie in the log.
 #[derive(Clone, Copy)]
 struct Placed<'r> {
     run: &'r ChangeRun,
@@ -88,12 +90,28 @@ impl<'r> Placed<'r> {
         let by_head = heads[0].cmp(&heads[1]);
         by_head.then_with(|| self.key().cmp(other.key()))
     }
+}
 
-    fn compare(self, other: Placed<'_>) -> Ordering {
-        let by_key = self.compare_keys(other);
+impl Ord for Placed<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_key = self.compare_keys(*other);
         by_key.then_with(|| self.change.place().cmp(&other.change.place()))
     }
 }
+
+impl PartialOrd for Placed<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Placed<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Placed<'_> {}
 
 impl LastChanges {
     pub(crate) fn push(&mut self, key: &[u8], version: VersionEntry) {
@@ -119,9 +137,10 @@ impl LastChanges {
         self.bytes
     }
 
-    /// Bytes of some changes with keys of up to eight bytes.
-    pub(crate) const fn bytes_of(changes: usize) -> usize {
-        changes * size_of::<GatheredChange>()
+    /// Number of the changes.
+    pub(crate) fn len(&self) -> usize {
+        let sorted = self.sorted.iter().map(|run| run.changes.len());
+        self.open.changes.len() + sorted.sum::<usize>()
     }
 
     /// All changes in runs, each in the order of keys.
@@ -134,11 +153,8 @@ impl LastChanges {
     pub(crate) fn drain(&mut self, mut show: impl FnMut(&[u8], VersionEntry)) {
         let mut all = Vec::new();
         let runs = self.runs();
-        FrontOfRuns::new(runs).take_below(runs, None, &mut all);
-        let merged = last_of_each_key(runs, &all);
-        merged
-            .into_iter()
-            .for_each(|(key, version)| show(key, version));
+        FrontOfRuns::new(runs).take_to(runs, Bound::Unbounded, &mut all);
+        LastOfEachKey::new(runs, &all).for_each(|(key, version)| show(key, version));
         *self = LastChanges::default();
     }
 
@@ -161,7 +177,7 @@ impl ChangeRun {
 
     /// Bytes of the changes in memory.
     pub(crate) fn bytes(&self) -> usize {
-        LastChanges::bytes_of(self.changes.len()) + self.keys.len()
+        size_of_val(&self.changes[..]) + self.keys.len()
     }
 
     fn is_full(&self) -> bool {
@@ -185,7 +201,7 @@ impl ChangeRun {
 
     fn sort(&mut self) {
         let mut changes = mem::take(&mut self.changes);
-        changes.sort_unstable_by(|left, right| self.place(left).compare(self.place(right)));
+        changes.sort_unstable_by(|left, right| self.place(left).cmp(&self.place(right)));
         self.changes = changes;
     }
 
@@ -193,10 +209,13 @@ impl ChangeRun {
         Placed { run: self, change }
     }
 
-    /// Changes in front of the first one that has no key below `end`. They are sorted.
-    fn below(&self, end: Option<&[u8]>) -> usize {
-        let is_below = |change: &GatheredChange| end.is_none_or(|end| change.key(self) < end);
-        self.changes.partition_point(is_below)
+    /// Changes in front of the first one with a key behind `end`. They are sorted.
+    fn up_to(&self, end: Bound<&[u8]>) -> usize {
+        self.changes.partition_point(|change| match end {
+            Bound::Included(end) => change.key(self) <= end,
+            Bound::Excluded(end) => change.key(self) < end,
+            Bound::Unbounded => true,
+        })
     }
 }
 
@@ -216,16 +235,15 @@ impl FrontOfRuns {
         FrontOfRuns(vec![0; runs.len()])
     }
 
-    /// Takes the changes of keys below `end` that were not taken yet; `None`: all that are left.
-    pub(crate) fn take_below(
+    /// Takes the changes of keys up to `end` that were not taken yet.
+    pub(crate) fn take_to(
         &mut self,
         runs: &[ChangeRun],
-        end: Option<&[u8]>,
+        end: Bound<&[u8]>,
         taken: &mut Vec<Stretch>,
     ) {
-        taken.clear();
         for (run, front) in self.0.iter_mut().enumerate() {
-            let changes = *front..runs[run].below(end).max(*front);
+            let changes = *front..runs[run].up_to(end).max(*front);
             *front = changes.end;
             if !changes.is_empty() {
                 taken.push(Stretch { run, changes });
@@ -235,22 +253,51 @@ impl FrontOfRuns {
 }
 
 /// The last change of each key, in the order of keys.
-pub(crate) fn last_of_each_key<'r>(
-    runs: &'r [ChangeRun],
-    stretches: &[Stretch],
-) -> Vec<(&'r [u8], VersionEntry)> {
-    let mut all: Vec<Placed<'r>> = Vec::new();
-    for Stretch { run, changes } in stretches {
-        let run = &runs[*run];
-        let changes = run.changes[changes.clone()].iter();
-        all.extend(changes.map(|change| run.place(change)));
+pub(crate) struct LastOfEachKey<'r> {
+    /// The next change of each stretch, the least one first.
+    next: BinaryHeap<Reverse<(Placed<'r>, usize)>>,
+    /// What is behind it.
+    rest: Vec<slice::Iter<'r, GatheredChange>>,
+}
+
+impl<'r> LastOfEachKey<'r> {
+    pub(crate) fn new(runs: &'r [ChangeRun], stretches: &[Stretch]) -> LastOfEachKey<'r> {
+        let changes = |it: &Stretch| runs[it.run].changes[it.changes.clone()].iter();
+        let mut rest: Vec<_> = stretches.iter().map(changes).collect();
+        let fronts = rest.iter_mut().zip(stretches).enumerate();
+        let next = fronts.filter_map(|(number, (changes, stretch))| {
+            let first = runs[stretch.run].place(changes.next()?);
+            Some(Reverse((first, number)))
+        });
+        LastOfEachKey {
+            next: next.collect(),
+            rest,
+        }
     }
-    // Stable, because that makes use of the order in each run.
-    all.sort_by(|left, right| left.compare(*right));
-    let same_key = |left: &Placed<'_>, right: &Placed<'_>| left.compare_keys(*right).is_eq();
-    let last = all.chunk_by(same_key).filter_map(<[_]>::last);
-    last.map(|last| (last.key(), VersionEntry::from(last.change.entry)))
-        .collect()
+
+    fn pop(&mut self) -> Option<Placed<'r>> {
+        let mut top = self.next.peek_mut()?;
+        let Reverse((least, number)) = *top;
+        match self.rest[number].next() {
+            Some(change) => top.0.0 = least.run.place(change),
+            None => drop(PeekMut::pop(top)),
+        }
+        Some(least)
+    }
+}
+
+impl<'r> Iterator for LastOfEachKey<'r> {
+    type Item = (&'r [u8], VersionEntry);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut last = self.pop()?;
+        while let Some(Reverse((next, _))) = self.next.peek()
+            && next.compare_keys(last).is_eq()
+        {
+            last = self.pop().expect("just seen");
+        }
+        Some((last.key(), VersionEntry::from(last.change.entry)))
+    }
 }
 
 #[cfg(test)]

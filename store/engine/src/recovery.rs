@@ -209,7 +209,10 @@ impl<'a> Recovery<'a> {
     }
 
     fn replay_log(&mut self, disk: Arc<dyn Disk>, replay: Replay<'_>) -> Result<Log, Halt> {
-        let decoder = self.decoder();
+        let decoder = Decoder {
+            keys_alone: !self.options.keeps_history && !self.options.state_hash,
+            ..self.decoder()
+        };
         let (log_options, replay_from) = (log_options(&self.options), self.replay_from);
         let read = |put: &mut Put<'_>| replay::read(disk, decoder, log_options, replay_from, put);
         let has_two_threads = has_two_threads(self.options.log.worker);
@@ -222,7 +225,12 @@ impl<'a> Recovery<'a> {
         } else {
             replay::on_one_thread(read, take)
         };
-        let walked = walked??;
+        let walked = walked.and_then(|walked| Ok(walked?));
+        if matches!(&walked, Err(Halt::Refused(error)) if error.is_damage()) {
+            // Behind an older checkpoint the log may be sound.
+            self.load_begun()?;
+        }
+        let walked = walked?;
         // Before the log is open: until then nothing is written.
         self.load_begun()?;
         let (log, recovered) = walked.open().map_err(replay::of_log)?;
@@ -236,7 +244,7 @@ impl<'a> Recovery<'a> {
         Decoder {
             directory: self.directory,
             applied_index: self.checkpoints.applied_index,
-            keys_alone: !self.options.keeps_history && !self.options.state_hash,
+            keys_alone: false,
         }
     }
 
@@ -407,8 +415,7 @@ impl<'a> Recovery<'a> {
     fn apply_gathered_if_much(&mut self) {
         let keys = self.index.writer.len(CURRENT) as usize;
         let changes_max = (keys / KEYS_FOR_EACH_CHANGE).clamp(CHANGES_MIN, CHANGES_MAX);
-        let is_much = self.gathered.bytes() >= LastChanges::bytes_of(changes_max);
-        if is_much && !self.checkpoints.are_to_load() {
+        if self.gathered.len() >= changes_max && !self.checkpoints.are_to_load() {
             self.apply_gathered();
         }
     }

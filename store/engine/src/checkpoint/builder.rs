@@ -8,7 +8,7 @@ use super::segment_sums::SegmentSums;
 use super::unusable::Unusable;
 use crate::hidden;
 use crate::history_key;
-use crate::last_changes::{ChangeRun, last_of_each_key};
+use crate::last_changes::{ChangeRun, LastOfEachKey};
 use crate::state_hash;
 use crate::trees::{CURRENT, HIDDEN, HISTORY, OF_VERSIONS, VersionEntry};
 use environment::Mutex;
@@ -16,7 +16,6 @@ use ordered_index::{BulkLoad, IndexEntry};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::iter::Peekable;
-use std::vec::IntoIter;
 
 /// Trees, or parts of them, under construction.
 pub(super) type Loads = [BulkLoad; OF_VERSIONS.len()];
@@ -47,7 +46,7 @@ pub(super) struct Builder<'r> {
 }
 
 /// Changes that were not merged yet.
-type Changes<'r> = Peekable<IntoIter<(&'r [u8], VersionEntry)>>;
+type Changes<'r> = Peekable<LastOfEachKey<'r>>;
 
 impl<'r> Builder<'r> {
     /// Takes portions until there is none, or one is unusable.
@@ -78,8 +77,7 @@ impl<'r> Builder<'r> {
 
     fn build(&mut self, portion: &Portion) -> Result<Loads, Unusable> {
         let mut loads = OF_VERSIONS.map(|_| BulkLoad::new());
-        let changes = last_of_each_key(self.rules.changes, &portion.changes);
-        let mut changes = changes.into_iter().peekable();
+        let mut changes = LastOfEachKey::new(self.rules.changes, &portion.changes).peekable();
         for payload in portion.payloads() {
             read_entries(payload, |tree, key, entry| {
                 self.take(&mut loads, &mut changes, tree, key, entry)

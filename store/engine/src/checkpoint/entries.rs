@@ -91,6 +91,16 @@ pub(super) fn first_key(payload: &[u8]) -> Option<(usize, Vec<u8>)> {
     Some((tree, key))
 }
 
+/// The last key of a block.
+pub(super) fn last_key(payload: &[u8]) -> Option<Vec<u8>> {
+    let (_, mut rest) = tree_of(payload).ok()?;
+    let mut key = Vec::new();
+    while !rest.is_empty() {
+        take_entry(&mut rest, &mut key)?;
+    }
+    Some(key)
+}
+
 /// The tree that a block is of, and the entries.
 fn tree_of(payload: &[u8]) -> Result<(usize, &[u8]), &'static str> {
     let (tree, entries) = payload

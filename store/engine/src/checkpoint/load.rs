@@ -41,7 +41,7 @@ const THREADS_MAX: usize = 4;
 
 /// A checkpoint of which the head and the tables are read.
 #[derive(Debug)]
-pub(crate) struct Begun {
+pub(crate) struct BegunCheckpoint {
     pub(crate) head: Head,
     /// Bytes of the file.
     pub(crate) file_bytes: u64,
@@ -70,7 +70,7 @@ pub(crate) fn begin(
     path: &Path,
     present: &BTreeSet<u32>,
     worker: Worker,
-) -> Result<Begun, Unusable> {
+) -> Result<BegunCheckpoint, Unusable> {
     let file = disk
         .open(path, OpenMode::Read)
         .map_err(|error| format!("cannot be opened: {error}"))?;
@@ -100,11 +100,11 @@ fn begin_with(
     file_bytes: u64,
     present: BTreeSet<u32>,
     threads: usize,
-) -> Result<Begun, Unusable> {
+) -> Result<BegunCheckpoint, Unusable> {
     let head = read_head(&mut blocks, &present)?;
     let mut tables = Tables::new(present);
     let entries = EntryBlocks::behind(blocks, &mut tables)?;
-    Ok(Begun {
+    Ok(BegunCheckpoint {
         head,
         file_bytes,
         state_bytes: tables.state.len() as u64,
@@ -114,7 +114,7 @@ fn begin_with(
     })
 }
 
-impl Begun {
+impl BegunCheckpoint {
     /// The tables, which are empty here from now on.
     pub(crate) fn take_tables(&mut self) -> Tables {
         let present = self.tables.present.clone();

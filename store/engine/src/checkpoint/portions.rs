@@ -8,16 +8,18 @@
 //!
 //! One thread at a time reads the next portion, and verifies it; so the file is read from its
 //! beginning to its end with any number of threads. One block more is read ahead, because its
-//! first key is where the changes of the portion before it end.
+//! first key is where the changes of the portion before it end. (In front of a block of another tree
+//! they end with the last key of the portion.)
 
 use super::block::BlockReader;
-use super::entries::first_key;
+use super::entries::{first_key, last_key};
 use super::format::{Foot, Kind};
 use super::tables::Tables;
 use super::unusable::Unusable;
 use crate::last_changes::{ChangeRun, FrontOfRuns, Stretch};
 use crate::trees::CURRENT;
 use std::mem;
+use std::ops::Bound;
 
 /// Blocks in a portion, unless they are long.
 const PORTION_BLOCKS: usize = 16;
@@ -100,12 +102,20 @@ impl EntryBlocks {
         };
     }
 
-    /// The first key of the next block if that is of CURRENT.
-    fn next_key(&self) -> Option<Vec<u8>> {
-        let ahead = self.end.is_none().then(|| first_key(&self.ahead))?;
-        ahead
-            .filter(|(tree, _)| *tree == CURRENT)
-            .map(|(_, key)| key)
+    /// Up to which key changes go with a portion that was just taken; `None`: none does.
+    fn end_of_changes(&self, portion: &Portion) -> Option<Bound<Vec<u8>>> {
+        match &self.end {
+            Some(Ok(_)) => return Some(Bound::Unbounded),
+            Some(Err(_)) => return None,
+            None => {}
+        }
+        if let Some((CURRENT, next)) = first_key(&self.ahead) {
+            return Some(Bound::Excluded(next));
+        }
+        // The keys of CURRENT may go on behind those of another tree.
+        let is_of_current = |payload: &&[u8]| matches!(first_key(payload), Some((CURRENT, _)));
+        let last = portion.payloads().filter(is_of_current).last()?;
+        Some(Bound::Included(last_key(last)?))
     }
 }
 
@@ -139,9 +149,11 @@ impl<'r> Portions<'r> {
         while self.entries.end.is_none() && !portion.is_full() {
             self.entries.take(portion);
         }
-        let end = self.entries.next_key();
-        self.front
-            .take_below(self.runs, end.as_deref(), &mut portion.changes);
+        portion.changes.clear();
+        if let Some(end) = self.entries.end_of_changes(portion) {
+            let end = end.as_ref().map(Vec::as_slice);
+            self.front.take_to(self.runs, end, &mut portion.changes);
+        }
         if portion.is_empty() {
             return None;
         }

@@ -3,7 +3,7 @@
 use super::{Recovery, Replay};
 use crate::accounting::Accounting;
 use crate::checkpoint::format::Head;
-use crate::checkpoint::load::{self, Begun, LoadRules, Unusable};
+use crate::checkpoint::load::{self, BegunCheckpoint, LoadRules, Unusable};
 use crate::checkpoint::{files, write};
 use crate::maintenance::LastCheckpoint;
 use crate::{Error, Replayed, whole_log};
@@ -13,14 +13,13 @@ use std::mem;
 use std::path::Path;
 use value_log::Position;
 
-/// Of the memory of a checkpoint's file, the changes that wait for its entries take this part at most:
-/// they are freed when the index, which takes about three quarters, is complete.
+/// Changes wait for the entries of a checkpoint until they take this part of its file in memory. They are
+/// freed when the index is complete, which takes about three quarters of the file's bytes.
 const MERGED_BYTES_PART: u64 = 5;
-/// So much in any case.
+/// Less than this may wait in any case.
 const MERGED_BYTES_MIN: u64 = if cfg!(test) { 4 << 10 } else { 32 << 20 };
-
-/// After so many bytes of changes the system gets free memory back. The allocator would keep it, and the
-/// nodes of the index, which have a heap of their own, could not use it.
+/// If the changes took this or more, the system gets free memory back. The allocator would keep
+/// it, and the nodes of the index, which have a heap of their own, could not use it.
 const RETURNED_BYTES_MIN: usize = 16 << 20;
 
 #[derive(Debug)]
@@ -31,7 +30,7 @@ pub(super) struct Checkpoints {
     /// Ids of the segments that exist.
     present: BTreeSet<u32>,
     /// The one in use, while its entries are not loaded yet.
-    begun: Option<Begun>,
+    begun: Option<BegunCheckpoint>,
     /// Why the newest of those was passed over that were.
     damaged: Option<String>,
     /// The missing segment that a sound checkpoint needs.
@@ -162,6 +161,11 @@ impl Recovery<'_> {
             begun: None,
             last_main: 0,
             applied_index: 0,
+            last: LastCheckpoint {
+                bytes: 0,
+                applied: Position::NONE,
+                ..checkpoints.last
+            },
             ..checkpoints
         };
     }
@@ -218,7 +222,7 @@ impl Recovery<'_> {
     /// Loads the entries if no more changes should wait for them.
     pub(super) fn load_if_much_waits(&mut self) -> Result<(), Unusable> {
         let bytes_max =
-            |begun: &Begun| (begun.file_bytes / MERGED_BYTES_PART).max(MERGED_BYTES_MIN);
+            |begun: &BegunCheckpoint| (begun.file_bytes / MERGED_BYTES_PART).max(MERGED_BYTES_MIN);
         let bytes = self.gathered.bytes() as u64;
         let begun = self.checkpoints.begun.as_ref();
         match begun.is_some_and(|begun| bytes >= bytes_max(begun)) {

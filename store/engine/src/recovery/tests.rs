@@ -1,11 +1,13 @@
 //! Openings of a store without history, of which the log has more changes than may wait for the
 //! entries of the checkpoint.
 
+use crate::checkpoint::files;
 use crate::{Applier, Batch, Change, Engine, KeyChange, LogOptions, Options, Replayed};
 use crate::{Revision, Worker};
 use bytes::Bytes;
 use environment::randomness::Random;
 use environment::simulated::{Restart, SimulatedDisk};
+use environment::{Disk, OpenMode};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,12 +21,12 @@ struct Opened {
     shown: u64,
 }
 
-fn open(disk: &SimulatedDisk) -> Opened {
+fn open(disk: &SimulatedDisk, worker: Worker) -> Opened {
     let options = Options {
         log: LogOptions {
             segment_bytes: 64 << 10,
             reserve_bytes: 0,
-            worker: Worker::Caller,
+            worker,
             ..LogOptions::default()
         },
         keeps_history: false,
@@ -63,13 +65,23 @@ fn change(main: i64, key: &[u8], tombstone: bool) -> Change {
     })
 }
 
+/// Keys of all lengths, of which some begin alike.
+fn key(number: u64) -> Vec<u8> {
+    let mut key = format!("a key that is longer than its head {number:03}").into_bytes();
+    if number % 2 == 1 {
+        key.truncate(number as usize % 48);
+        key.reverse();
+    }
+    key
+}
+
 impl Opened {
     /// Writes batches, each a change of one of 400 keys, and notes what they do.
     fn write(&mut self, random: &mut Random, batches: i64) {
         for _ in 0..batches {
             let status = self.engine.status();
             let main = status.revision + 1;
-            let key = format!("key{:03}", random.below(400)).into_bytes();
+            let key = key(random.below(400));
             let tombstone = self.keys.contains_key(&key[..]) && random.chance(1, 3);
             let changes = vec![change(main, &key, tombstone)];
             self.apply(&Batch {
@@ -84,6 +96,13 @@ impl Opened {
         }
     }
 
+    /// Live bytes of each segment that has some.
+    fn live(&self) -> Vec<(u32, u64)> {
+        let live = self.engine.0.records.log_view.accounting.live.lock();
+        let segments = live.iter().map(|(id, life)| (id, life.live_bytes));
+        segments.filter(|(_, bytes)| *bytes > 0).collect()
+    }
+
     fn apply(&mut self, batch: &Batch) {
         let appended = self.engine.append(batch).unwrap();
         self.engine.wait_durable(appended.sequence).unwrap();
@@ -96,22 +115,51 @@ fn changes_that_are_too_many_to_wait_are_applied_behind_the_checkpoint() {
     for seed in 0..8 {
         let disk = SimulatedDisk::new(seed);
         let mut random = Random::from_seed(seed);
-        let mut opened = open(&disk);
+        let mut opened = open(&disk, Worker::Caller);
         opened.write(&mut random, 1_000);
         opened.applier.checkpoint(b"").unwrap();
         // 128 of 32 bytes are too many, and 1,024 are applied together.
         for batches in [1, 127, 128, 129, 1_500, 3_000] {
             opened.write(&mut random, batches);
             let crashed = disk.fork().restart(Restart::ProcessCrash);
-            let found = open(&crashed);
-            assert_eq!(found.keys, opened.keys, "{batches} batches more");
-            let (status, expected) = (found.engine.status(), opened.engine.status());
-            assert_eq!(status.live_bytes, expected.live_bytes);
-            assert_eq!(status.revision, expected.revision);
-            assert_eq!(
-                found.shown, 1,
-                "of batches of keys alone the first is shown"
-            );
+            for worker in [Worker::Caller, Worker::Threads] {
+                let found = open(&crashed.fork(), worker);
+                assert_eq!(found.keys, opened.keys, "{batches} batches more");
+                assert_eq!(found.live(), opened.live());
+                let (status, expected) = (found.engine.status(), opened.engine.status());
+                assert_eq!(status.revision, expected.revision);
+                assert_eq!(found.shown, 1, "of batches with keys the first is shown");
+            }
         }
     }
+}
+
+#[test]
+fn a_log_that_is_too_short_for_a_damaged_checkpoint_is_read_behind_an_older_one() {
+    let disk = SimulatedDisk::new(1);
+    let mut random = Random::from_seed(1);
+    let mut opened = open(&disk, Worker::Caller);
+    opened.write(&mut random, 100);
+    opened.applier.checkpoint(b"").unwrap();
+    opened.write(&mut random, 100);
+    let older = (disk.fork(), opened.keys.clone());
+    opened.write(&mut random, 100);
+    opened.applier.checkpoint(b"").unwrap();
+    drop(opened);
+    // A disk that has lost the end of the log, and a bit of the checkpoint.
+    let (disk_then, keys) = older;
+    let directory = Path::new("/data");
+    let names = disk.list(directory).unwrap();
+    let numbers = files::numbers(&names);
+    let newest = files::path(directory, numbers[0]);
+    let from = disk.open(&newest, OpenMode::Read).unwrap();
+    let mut bytes = vec![0; from.size().unwrap() as usize];
+    from.read_at(&mut bytes, 0).unwrap();
+    let middle = bytes.len() - 200;
+    bytes[middle] ^= 1;
+    let to = disk_then.open(&newest, OpenMode::CreateNew).unwrap();
+    to.write_durable_at(&[&bytes], 0).unwrap();
+    let crashed = disk_then.restart(Restart::ProcessCrash);
+    let found = open(&crashed, Worker::Caller);
+    assert_eq!(found.keys, keys);
 }

@@ -101,7 +101,7 @@ const ALL: LoadRules<'_> = LoadRules {
     hashes: true,
 };
 
-fn begun(file: &Arc<dyn File>, threads: usize) -> Result<Begun, Unusable> {
+fn begun(file: &Arc<dyn File>, threads: usize) -> Result<BegunCheckpoint, Unusable> {
     let blocks = BlockReader::new(Arc::clone(file))?;
     begin_with(blocks, 0, (1..=SEGMENTS).collect(), threads)
 }
@@ -319,11 +319,23 @@ fn changes(
 #[test]
 fn changes_are_merged_as_if_they_were_applied_behind() {
     let mut random = Random::from_seed(5);
-    let mut draft = whole();
     let of_history = |number| (history_key::encode(&key(number), 1), entry(number));
+    let mut draft = whole();
     (0..40).for_each(|number| draft.block(HISTORY, &[of_history(number)]));
-    let file = draft.end();
-    for count in [0, 1, 7, 300, 5_000] {
+    let in_turn = draft.end();
+    // As a snapshot that was received: trees alternate, also within portions and between them.
+    let mut draft = Draft::new();
+    for number in 0..BLOCKS {
+        draft.numbered(number..number + 1);
+        if number % 3 > 0 || number > 60 {
+            draft.block(HISTORY, &[of_history(number)]);
+        }
+    }
+    let alternating = draft.end();
+    for (file, count) in [0, 1, 7, 300, 5_000]
+        .into_iter()
+        .flat_map(|count| [(&in_turn, count), (&alternating, count)])
+    {
         let keys = 0..BLOCKS * KEYS_IN_BLOCK;
         let mut state = keys.map(|number| (key(number), entry(number))).collect();
         let mut gathered = changes(&mut random, &mut state, count);
@@ -333,7 +345,7 @@ fn changes_are_merged_as_if_they_were_applied_behind() {
                 changes: gathered.runs(),
                 hashes: true,
             };
-            let loaded = begun(&file, threads).unwrap().load(rules).unwrap();
+            let loaded = begun(file, threads).unwrap().load(rules).unwrap();
             let mut live = BTreeMap::new();
             for entry in state.values() {
                 let segment = VersionEntry::from(*entry).pointer.segment();
