@@ -19,12 +19,13 @@ struct Opened {
     keys: BTreeMap<Bytes, i64>,
     /// The batches that were shown.
     shown: u64,
+    damaged_checkpoint: Option<String>,
 }
 
 fn open(disk: &SimulatedDisk, worker: Worker) -> Opened {
     let options = Options {
         log: LogOptions {
-            segment_bytes: 64 << 10,
+            segment_bytes: 256 << 10,
             reserve_bytes: 0,
             worker,
             ..LogOptions::default()
@@ -40,7 +41,7 @@ fn open(disk: &SimulatedDisk, worker: Worker) -> Opened {
     };
     let disk = Arc::new(disk.clone());
     let opened = Engine::open(disk, Path::new("/data"), options, &mut count);
-    let (engine, applier, _) = opened.unwrap();
+    let (engine, applier, recovered) = opened.unwrap();
     let snapshot = engine.snapshot();
     let versions = snapshot.range(&[], None, i64::MAX);
     let keys = versions.map(|version| (engine.read(&version).unwrap().key, version.main));
@@ -49,16 +50,17 @@ fn open(disk: &SimulatedDisk, worker: Worker) -> Opened {
         engine,
         applier,
         shown,
+        damaged_checkpoint: recovered.damaged_checkpoint,
     }
 }
 
 fn change(main: i64, key: &[u8], tombstone: bool) -> Change {
-    let kv = Bytes::from([&[0x0a, key.len() as u8], key].concat());
+    let key = Bytes::copy_from_slice(key);
     Change::Key(KeyChange {
         revision: Revision { main, sub: 0 },
         tombstone,
-        key: kv.slice(2..),
-        kv,
+        key: key.clone(),
+        kv: key,
         created: if tombstone { 0 } else { main },
         version: i64::from(!tombstone),
         lease: 0,
@@ -94,6 +96,20 @@ impl Opened {
                 false => drop(self.keys.insert(Bytes::from(key), main)),
             }
         }
+    }
+
+    /// Keys that fill more than a block of a checkpoint.
+    fn write_long_keys(&mut self) {
+        let keys = (b'a'..=b'z').map(|letter| Bytes::from(vec![letter; 4_000]));
+        let keys: Vec<Bytes> = keys.collect();
+        let changes = (2..).zip(&keys).map(|(main, key)| change(main, key, false));
+        let batch = Batch {
+            term: 1,
+            index: 1,
+            changes: changes.collect(),
+        };
+        self.apply(&batch);
+        self.keys.extend(keys.into_iter().zip(2..));
     }
 
     /// Live bytes of each segment that has some.
@@ -139,11 +155,12 @@ fn a_log_that_is_too_short_for_a_damaged_checkpoint_is_read_behind_an_older_one(
     let disk = SimulatedDisk::new(1);
     let mut random = Random::from_seed(1);
     let mut opened = open(&disk, Worker::Caller);
-    opened.write(&mut random, 100);
+    opened.write_long_keys();
+    opened.write(&mut random, 20);
     opened.applier.checkpoint(b"").unwrap();
-    opened.write(&mut random, 100);
+    opened.write(&mut random, 20);
     let older = (disk.fork(), opened.keys.clone());
-    opened.write(&mut random, 100);
+    opened.write(&mut random, 20);
     opened.applier.checkpoint(b"").unwrap();
     drop(opened);
     // A disk that has lost the end of the log, and a bit of the checkpoint.
@@ -161,5 +178,7 @@ fn a_log_that_is_too_short_for_a_damaged_checkpoint_is_read_behind_an_older_one(
     to.write_durable_at(&[&bytes], 0).unwrap();
     let crashed = disk_then.restart(Restart::ProcessCrash);
     let found = open(&crashed, Worker::Caller);
+    let damaged = found.damaged_checkpoint.unwrap();
+    assert!(damaged.contains("checksum"), "{damaged}");
     assert_eq!(found.keys, keys);
 }
