@@ -413,9 +413,12 @@ impl<'a> Recovery<'a> {
     }
 
     fn apply_gathered_if_much(&mut self) {
+        if self.checkpoints.are_to_load() {
+            return;
+        }
         let keys = self.index.writer.len(CURRENT) as usize;
         let changes_max = (keys / KEYS_FOR_EACH_CHANGE).clamp(CHANGES_MIN, CHANGES_MAX);
-        if self.gathered.len() >= changes_max && !self.checkpoints.are_to_load() {
+        if self.gathered.len() >= changes_max {
             self.apply_gathered();
         }
     }
