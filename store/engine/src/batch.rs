@@ -118,9 +118,10 @@ impl Batch {
 /// What recovery hands to its caller, in order: at most one checkpoint,
 /// then the batches after it.
 ///
-/// A store without history ([`crate::Options::keeps_history`]) may find damage in a checkpoint after
-/// that: then all begins again, with an older checkpoint or without one, and what was handed over before does not
-/// count. Without a state hash besides, of the batches that change keys alone only the first one is handed over.
+/// A store without history ([`crate::Options::keeps_history`]) reads the batches before the entries of
+/// the checkpoint. If these are damaged, everything is handed over again, from an older checkpoint
+/// or from none, and the caller forgets what it got before. If such a store keeps no state hash either, batches that
+/// change keys alone are not handed over once a batch with keys was.
 #[derive(Debug)]
 pub enum Replayed<'a> {
     /// The state blob that was given to the checkpoint.

@@ -41,8 +41,8 @@ pub(crate) struct LastChanges {
 /// Changes that came one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct ChangeRun {
-    /// Of most groups the one change, without a block of its own: one thread would allocate it, and
-    /// another one free it.
+    /// Most groups have one change, which is stored here without an allocation: one thread would
+    /// allocate it, and another one free it.
     changes: SmallVec<[GatheredChange; 1]>,
     /// Keys that are longer than a head, one after the other.
     keys: Vec<u8>,

@@ -38,7 +38,7 @@ impl Live {
         self.live_bytes += bytes;
     }
 
-    /// Counts all records that another one counts.
+    /// Adds the live bytes that `other` counts.
     pub(crate) fn add(&mut self, other: &Live) {
         for (segment, life) in other.iter() {
             self.born_in(segment, life.live_bytes);

@@ -407,7 +407,7 @@ pub(crate) fn head_of(suffix: &[u8]) -> u64 {
     if let Some(chunk) = suffix.first_chunk::<HEAD_BYTES>() {
         return u64::from_be_bytes(*chunk);
     }
-    // Without a copy of a length that the compiler does not know, which would be a call.
+    // A copy of a length that the compiler does not know would be a call.
     let bytes = suffix.len();
     if let (Some(first), Some(last)) = (suffix.first_chunk::<4>(), suffix.last_chunk::<4>()) {
         // Where the two overlap, they have the same bits.

@@ -36,7 +36,7 @@ use value_log::Position;
 pub(crate) use super::builder::LoadRules;
 pub(crate) use super::unusable::Unusable;
 
-/// Reading, which takes turns, is a twentieth of the work; more threads than this were not tried.
+/// Reading takes turns; more threads than this were not tried.
 const THREADS_MAX: usize = 4;
 
 /// A checkpoint of which the head and the tables are read.

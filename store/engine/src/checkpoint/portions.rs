@@ -102,7 +102,7 @@ impl EntryBlocks {
         };
     }
 
-    /// Up to which key changes go with a portion that was just taken; `None`: none does.
+    /// End of the changes that go with a portion that was just taken; `None` if none do.
     fn end_of_changes(&self, portion: &Portion) -> Option<Bound<Vec<u8>>> {
         match &self.end {
             Some(Ok(_)) => return Some(Bound::Unbounded),

@@ -31,7 +31,7 @@ pub(super) struct Checkpoints {
     present: BTreeSet<u32>,
     /// The one in use, while its entries are not loaded yet.
     begun: Option<BegunCheckpoint>,
-    /// Why the newest of those was passed over that were.
+    /// Why the newest checkpoint that was passed over is unusable.
     damaged: Option<String>,
     /// The missing segment that a sound checkpoint needs.
     lost_segment: Option<String>,
@@ -43,7 +43,7 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Those among the files of a directory.
+    /// The checkpoints among the files of a directory.
     pub(super) fn among(names: &[String]) -> Checkpoints {
         let numbers = files::numbers(names);
         Checkpoints {

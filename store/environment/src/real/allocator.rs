@@ -25,8 +25,8 @@ pub fn return_large_pieces() {
 }
 
 /// Makes the C library return memory that was freed, also between blocks that are in use. It takes
-/// the locks of the allocator for some milliseconds for each gibibyte, so it is for the end of work that needed much
-/// memory once. Does nothing if the C library is not GNU's.
+/// the locks of the allocator, and other threads that allocate wait for it, so it is for the end of work that
+/// needed much memory once. Does nothing if the C library is not GNU's.
 pub fn return_free_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
