@@ -23,6 +23,10 @@
 //!   running it again after the replay drops what the smear brought back, and
 //!   its sweep drops a deletion last, so that no slice has a deleted key without it.
 //!
+//! A store without history needs none of that: only CURRENT is loaded, and the last change of
+//! each key in the replayed batches takes the place of what the file has
+//! (`Recovery::apply_gathered`).
+//!
 //! A file counts only under its final name: partial file, sync, rename, sync
 //! of the directory. Two are kept. Segments are released only after a
 //! checkpoint that points nowhere into them has become durable.

@@ -37,7 +37,7 @@ pub struct Engine(pub(crate) Arc<Parts>);
 impl Engine {
     /// Opens `directory`, creating it when it is missing, and takes its lock.
     /// `replay` receives the state blob of the last checkpoint and the batches
-    /// after it. The caller then calls [`Applier::compact`] with the last
+    /// after it; [`Replayed`] says more for stores without history. The caller then calls [`Applier::compact`] with the last
     /// compaction it saw there.
     pub fn open(
         disk: Arc<dyn Disk>,

@@ -256,7 +256,7 @@ impl FrontOfRuns {
 pub(crate) struct LastOfEachKey<'r> {
     /// The next change of each stretch, the least one first.
     next: BinaryHeap<Reverse<(Placed<'r>, usize)>>,
-    /// What is behind it.
+    /// The changes of each stretch behind that one.
     rest: Vec<slice::Iter<'r, GatheredChange>>,
 }
 

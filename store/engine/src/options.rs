@@ -50,9 +50,9 @@ pub struct Options {
     pub state_hash: bool,
     /// Whether the store is read in the past. If not, as with stores that use
     /// [`Applier::apply_and_compact`](crate::Applier::apply_and_compact), an opening compacts to the
-    /// last revision: it drops the versions that replayed batches replace at once, and
-    /// [`Recovered::entries`](crate::Recovered::entries) is empty. Only with
-    /// [`Commitment::Alone`].
+    /// last revision: it loads no version that a later one has replaced,
+    /// [`Recovered::entries`](crate::Recovered::entries) is empty, and the caller is shown less
+    /// ([`crate::Replayed`]). Only with [`Commitment::Alone`].
     pub keeps_history: bool,
 }
 

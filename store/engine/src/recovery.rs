@@ -7,6 +7,9 @@
 //!                  what the checkpoint has seen
 //! ```
 //!
+//! Without history the log is read before the entries of the checkpoint, which are then loaded with
+//! the last change of each key (docs/decisions/0040-restart-of-many-keys.md).
+//!
 //! A damaged checkpoint is passed over for the one before, if everything that
 //! one points at still exists, and without any for the whole log, if that still
 //! begins at its beginning (`whole_log.rs`). Otherwise opening is refused, because

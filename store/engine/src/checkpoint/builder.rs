@@ -20,7 +20,7 @@ use std::iter::Peekable;
 /// Trees, or parts of them, under construction.
 pub(super) type Loads = [BulkLoad; OF_VERSIONS.len()];
 
-/// What becomes of the entries of a checkpoint.
+/// How the entries of a checkpoint become trees.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoadRules<'r> {
     /// Whether superseded versions are loaded.

@@ -149,16 +149,23 @@ impl<'r> Portions<'r> {
         while self.entries.end.is_none() && !portion.is_full() {
             self.entries.take(portion);
         }
-        portion.changes.clear();
-        if let Some(end) = self.entries.end_of_changes(portion) {
-            let end = end.as_ref().map(Vec::as_slice);
-            self.front.take_to(self.runs, end, &mut portion.changes);
-        }
+        self.add_changes(portion);
         if portion.is_empty() {
             return None;
         }
         self.count += 1;
         Some(self.count)
+    }
+
+    fn add_changes(&mut self, portion: &mut Portion) {
+        portion.changes.clear();
+        if self.runs.is_empty() {
+            return;
+        }
+        if let Some(end) = self.entries.end_of_changes(portion) {
+            let end = end.as_ref().map(Vec::as_slice);
+            self.front.take_to(self.runs, end, &mut portion.changes);
+        }
     }
 
     /// Ends this early: a portion that was handed out is unusable.

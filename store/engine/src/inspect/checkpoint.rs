@@ -153,6 +153,11 @@ impl Pass {
             }
             (Kind::Head, Some(_)) => return Err("it has two heads"),
             (_, None) => return Err("it has no head"),
+            (Kind::State | Kind::Segments | Kind::Marks | Kind::Overruled, _)
+                if self.seen.entries.iter().any(|&entries| entries > 0) =>
+            {
+                return Err("a table follows its entries");
+            }
             (Kind::State, _) => self.seen.state_bytes += payload.len() as u64,
             (Kind::Segments | Kind::Marks | Kind::Overruled, _) => drop(rows(kind, payload)?),
             (Kind::Entries, _) => read_entries(payload, |tree, key, entry| {

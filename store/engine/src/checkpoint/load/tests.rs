@@ -2,6 +2,7 @@ use super::super::block::BlockWriter;
 use super::super::entries::EntriesWriter;
 use super::*;
 use crate::history_key;
+use crate::inspect::CheckpointFile;
 use crate::last_changes::LastChanges;
 use crate::record_pointer::RecordPointer;
 use crate::trees::{CURRENT, HISTORY, TREES, VersionEntry};
@@ -18,9 +19,11 @@ const KEYS_IN_BLOCK: u64 = 10;
 const BLOCKS: u64 = 100;
 const SEGMENTS: u32 = 300;
 const RECORD_BYTES: u64 = 128;
+const PATH: &str = "d/checkpoint";
 
 /// A checkpoint's file that is being written.
 struct Draft {
+    disk: SimulatedDisk,
     file: Arc<dyn File>,
     blocks: BlockWriter,
     foot: Foot,
@@ -30,11 +33,11 @@ impl Draft {
     fn new() -> Draft {
         let disk = SimulatedDisk::new(1);
         disk.create_directories(Path::new("d")).unwrap();
-        let path = Path::new("d/checkpoint");
-        let file = disk.open(path, OpenMode::CreateNew).unwrap();
+        let file = disk.open(Path::new(PATH), OpenMode::CreateNew).unwrap();
         let mut blocks = BlockWriter::new(Arc::clone(&file));
         blocks.block(Kind::Head, &Head::EMPTY.encode()).unwrap();
         Draft {
+            disk,
             file,
             blocks,
             foot: Foot::default(),
@@ -401,6 +404,14 @@ fn a_table_behind_the_entries_is_refused() {
     let mut draft = whole();
     draft.blocks.block(Kind::State, b"late").unwrap();
     draft.foot.state_bytes = 4;
+    let disk = draft.disk.clone();
     let error = error_of(&draft.end());
     assert_eq!(error.what, "a table follows its entries");
+    // `inkstone check` says what an opening would say.
+    let file = CheckpointFile {
+        number: 1,
+        path: PATH.into(),
+    };
+    let damage = file.verify(&disk, &mut |_| ()).unwrap_err();
+    assert_eq!(damage.what, "a table follows its entries");
 }
