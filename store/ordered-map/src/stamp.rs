@@ -71,7 +71,7 @@ pub(crate) fn hard_state() -> HardState {
     }
 }
 
-/// Looks at what an opening replays: stamps, state records and the first batch with keys.
+/// Looks at what an opening replays.
 #[derive(Debug, Default)]
 pub(crate) struct Inspector {
     format: Option<Format>,
