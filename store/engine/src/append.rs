@@ -112,6 +112,14 @@ impl LogView {
         Ok(appended)
     }
 
+    pub(crate) fn lengthen_last_entry(
+        &self,
+        batch: &Batch,
+        body: &Body,
+    ) -> Result<Option<Appended>, Error> {
+        Ok(self.log.lengthen_last_group(tag(batch), body)?)
+    }
+
     pub(crate) fn append_hard_state(&self, state: HardState) -> Result<Appended, Error> {
         self.write(Tag::default(), None, Some(state))
     }

@@ -42,7 +42,7 @@ impl Applied {
     }
 
     pub(crate) fn apply(&mut self, batch: &Batch, appended: &Appended) {
-        self.check_follows(batch);
+        self.check_follows(batch, appended);
         let records = &self.parts.records;
         self.index
             .apply(&records.log_view.accounting, batch, appended);
@@ -55,7 +55,7 @@ impl Applied {
             self.compact(self.index.revision);
             return;
         }
-        self.check_follows(batch);
+        self.check_follows(batch, appended);
         let (index, records) = (&mut self.index, &self.parts.records);
         index.supersede(&records.log_view.accounting, batch, appended);
         index.set_compacted(index.revision);
@@ -65,7 +65,7 @@ impl Applied {
         }
     }
 
-    fn check_follows(&self, batch: &Batch) {
+    fn check_follows(&self, batch: &Batch, appended: &Appended) {
         let expected = self.index.revision + 1;
         if let Some((first, _)) = batch.mains() {
             assert_eq!(
@@ -74,8 +74,10 @@ impl Applied {
                 batch.index
             );
         }
+        let (last, now) = (self.index.applied_index, batch.index);
+        let joins_last = now == last && appended.start == self.index.applied_position;
         assert!(
-            batch.index > self.index.applied_index,
+            now > last || joins_last,
             "batch {} was applied twice",
             batch.index
         );

@@ -4,7 +4,9 @@ use crate::applied::Applied;
 use crate::maintenance::{Maintenance, closing};
 use crate::state_hash::StateHash;
 use crate::transfer::install;
-use crate::{Batch, Engine, Entry, Error, Export, HeldVersions, Import, Installed, MemoryFault};
+use crate::{
+    Batch, Engine, Entry, Error, Export, Headers, HeldVersions, Import, Installed, MemoryFault,
+};
 use value_log::Appended;
 
 /// Owned by the one thread that applies. It also starts checkpoints and
@@ -14,6 +16,8 @@ pub struct Applier {
     engine: Engine,
     applied: Applied,
     maintenance: Maintenance,
+    /// Index of the entry that the next batch may join; 0 for none.
+    joinable: u64,
 }
 
 impl Applier {
@@ -22,12 +26,40 @@ impl Applier {
             engine,
             applied,
             maintenance,
+            joinable: 0,
         }
     }
 
     /// The engine that this applier belongs to.
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// [`Engine::append_with`] for the only writer of a store with
+    /// [`Commitment::Alone`](crate::Commitment::Alone), who applies each batch before the next one is appended. A batch of
+    /// keys joins the last entry and gets its index, if that entry has nothing but keys either, came from
+    /// here, and is in a group that can become longer ([`value_log::Log::lengthen_last_group`]).
+    pub fn append_joining(
+        &mut self,
+        batch: &mut Batch,
+        headers: Headers,
+    ) -> Result<Appended, Error> {
+        let body = batch.encode_with(headers)?;
+        self.engine.check(batch, &body)?;
+        let has_keys_alone = batch.keys().count() == batch.changes.len();
+        let last = self.applied.index.applied_index;
+        let may_join =
+            has_keys_alone && last > 0 && last == self.joinable && batch.index == last + 1;
+        if may_join {
+            batch.index = last;
+            if let Some(appended) = self.engine.lengthen_last_entry(batch, &body)? {
+                return Ok(appended);
+            }
+            batch.index = last + 1;
+        }
+        let appended = self.engine.append_entry(batch, &body, None)?;
+        self.joinable = if has_keys_alone { batch.index } else { 0 };
+        Ok(appended)
     }
 
     /// Makes a durable batch visible.

@@ -101,6 +101,18 @@ impl Engine {
         records.log_view.append_entry(batch, body, state)
     }
 
+    /// The batch as a part of the last entry, of which it has the index; `None` if it must be an
+    /// entry of its own.
+    pub(crate) fn lengthen_last_entry(
+        &self,
+        batch: &Batch,
+        body: &Body,
+    ) -> Result<Option<Appended>, Error> {
+        let records = &self.0.records;
+        records.lifecycle.check_open()?;
+        records.log_view.lengthen_last_entry(batch, body)
+    }
+
     /// Writes a hard state. It must be durable before another member hears of the term or
     /// vote in it.
     pub fn append_hard_state(&self, state: HardState) -> Result<Sequence, Error> {

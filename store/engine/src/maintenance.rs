@@ -341,6 +341,8 @@ impl Maintenance {
     fn begin_checkpoint(&mut self, applied: &Applied, state: Vec<u8>) -> Job {
         let (index, log_view) = (&applied.index, &applied.parts.records.log_view);
         let accounting = &log_view.accounting;
+        // Replay skips the entries that are applied now, so none of them may become longer.
+        log_view.log.seal_last_group();
         let segments = log_view.log.segments();
         let mut replay_position = self.replay_position(applied, &segments);
         if let Some(kept_from) = self.kept_from {

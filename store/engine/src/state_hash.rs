@@ -130,7 +130,11 @@ impl StateHashes {
     /// Notes the hash after a batch, unless that of a later one is noted.
     pub(crate) fn note(&self, hash: StateHash) {
         let mut kept = self.0.lock();
-        if kept.back().is_some_and(|last| last.index >= hash.index) {
+        if let Some(last) = kept.back_mut().filter(|last| last.index >= hash.index) {
+            // A batch joined the last entry.
+            if last.index == hash.index && last.revision < hash.revision {
+                *last = hash;
+            }
             return;
         }
         if kept.len() == KEPT_MAX {

@@ -1,5 +1,5 @@
-//! Writing a group of operations, as its leader does: one frame of the log for all of them,
-//! then the index.
+//! Writing a group of operations, as its leader does: one frame of the log for all of them, or a part of
+//! the frame before where nothing is flushed, then the index.
 //!
 //! ```text
 //!   operations   put a   put b   delete c   batch(d, e)
@@ -233,17 +233,16 @@ impl Work {
     /// Writes and applies one batch. Returns when it is visible, and as durable as the
     /// options ask for.
     fn append(&mut self, changes: Vec<Change>, revision: i64) -> Result<(), Error> {
-        let batch = Batch {
+        let mut batch = Batch {
             term: TERM,
             index: self.index + 1,
             changes,
         };
-        let engine = self.applier.engine();
         let refused = |error| Error::of_write(error, &self.directory);
-        let headers = self.format.headers();
-        let appended = engine.append_with(&batch, headers).map_err(refused)?;
-        engine.wait_durable(appended.sequence)?;
-        let applier = &mut self.applier;
+        let (applier, headers) = (&mut self.applier, self.format.headers());
+        let appended = applier.append_joining(&mut batch, headers);
+        let appended = appended.map_err(refused)?;
+        applier.engine().wait_durable(appended.sequence)?;
         self.held.with_oldest(|oldest| match oldest {
             None => applier.apply_and_compact(&batch, &appended),
             Some(_) => applier.apply(&batch, &appended),

@@ -87,6 +87,13 @@ impl CommitProgress {
         wake(served);
     }
 
+    /// Publishes that the last frame, of which `bytes` were written again, ends at `end` now.
+    pub fn lengthen(&self, end: Position, bytes: u64) {
+        assert!(end >= self.end(), "progress {end} goes back");
+        self.bytes_written.fetch_add(bytes, Ordering::Relaxed);
+        self.end.store(end.to_bits(), Ordering::Release);
+    }
+
     /// Latches the first failure; returns it.
     pub fn fail(&self, error: &Error) -> Error {
         let first = self.failure.set(error.to_string().into()).is_ok();

@@ -15,6 +15,7 @@
 //! segment, the end) keeps both buffers closed until it is done, so that the
 //! position of the next frame is known.
 
+mod growing;
 mod orders;
 
 use std::mem;
@@ -29,6 +30,7 @@ use crate::position::end_of;
 use crate::segment::{Extent, Segment};
 use crate::segment_pool::wanted_bytes;
 use crate::{Blocks, Durability, Error, Position, Seal, Sequence};
+use growing::Growing;
 
 /// The flush thread's state. A log has one: it alone opens and drains the buffers.
 #[derive(Debug)]
@@ -46,6 +48,8 @@ pub(crate) struct Committer {
     wanted_bytes: u64,
     chain: Chain,
     finisher: Finisher,
+    /// The last frame; `None` where none becomes longer.
+    growing: Option<Growing>,
 }
 
 /// What is to be done beside writing the open buffer.
@@ -68,6 +72,7 @@ impl Committer {
         chain: Chain,
     ) -> Committer {
         let offset = extent.end;
+        let growing = Growing::where_possible(&shared.options);
         Committer {
             shared,
             active,
@@ -77,6 +82,7 @@ impl Committer {
             wanted_bytes: 0,
             chain,
             finisher: Finisher::default(),
+            growing,
         }
     }
 
@@ -293,23 +299,34 @@ impl Committer {
             drained.first_sequence, self.chain.next,
             "buffers follow each other"
         );
-        let starts = match shared.options.seal {
+        let base = drained.base.offset();
+        let (starts, last) = match shared.options.seal {
             Seal::Explicit => self.finish_explicit(drained.bytes, frames),
             Seal::WhenIdle => {
-                self.finish_shared(drained.bytes, drained.base, drained.split_bytes, frames)
+                let split = drained.split_bytes;
+                let starts = self.finish_shared(drained.bytes, drained.base, split, frames);
+                (starts, None)
             }
         };
-        let from = drained.base.offset() + starts as u64;
+        let from = base + starts as u64;
+        let seals = shared.pool.last_frame.times();
         self.write(&drained.bytes[starts..], from, shared.options.durability)?;
         self.publish(from + (used - starts) as u64, frames);
+        if let (Some(growing), Some((at, header)), Some(seals)) = (&mut self.growing, last, seals) {
+            growing.begin((base + at as u64, &drained.bytes[at..]), header, seals);
+        }
         Ok(())
     }
 
     /// Explicit frames follow each other, with zeros up to a block boundary
-    /// where the block rule wants it. Returns where the first one starts.
-    fn finish_explicit(&mut self, bytes: &mut [u8], frames: u64) -> usize {
+    /// where the block rule wants it. Returns where the first one starts, and the last one.
+    fn finish_explicit(
+        &mut self,
+        bytes: &mut [u8],
+        frames: u64,
+    ) -> (usize, Option<(usize, FrameHeader)>) {
         let mut at = 0;
-        let mut first = None;
+        let (mut first, mut last) = (None, None);
         for _ in 0..frames {
             at += bytes[at..]
                 .iter()
@@ -317,10 +334,11 @@ impl Committer {
                 .expect("a frame follows the gap");
             first.get_or_insert(at);
             let header = self.finish(&mut bytes[at..]);
+            last = Some((at, header));
             at += header.frame_bytes() as usize;
         }
         assert_eq!(at, bytes.len(), "frames fill the buffer");
-        first.expect("there is a frame")
+        (first.expect("there is a frame"), last)
     }
 
     /// A shared buffer holds a frame up to the block boundary, one behind it,
@@ -349,11 +367,19 @@ impl Committer {
     }
 
     fn finish(&mut self, bytes: &mut [u8]) -> FrameHeader {
+        self.keep_last_frame();
         let header = self
             .finisher
             .finish(bytes, self.active.id(), &mut self.chain);
         self.extent.note_tag(header.tag);
         header
+    }
+
+    /// Another frame follows, or another segment.
+    fn keep_last_frame(&mut self) {
+        if let Some(growing) = &mut self.growing {
+            growing.forget();
+        }
     }
 
     fn write(&mut self, bytes: &[u8], offset: u64, durability: Durability) -> Result<(), Error> {

@@ -109,6 +109,28 @@ impl Finisher {
         self.complete(bytes, header, segment, chain)
     }
 
+    /// Finishes a frame again, the last one of the chain, in which `bytes` have more records now. It keeps
+    /// its place in the chain.
+    pub fn finish_longer(
+        &mut self,
+        bytes: &mut [u8],
+        (header, tag): (FrameHeader, Tag),
+        chain: &mut Chain,
+    ) -> FrameHeader {
+        assert_eq!(header.sequence.0 + 1, chain.next.0, "it is the last frame");
+        let payload = &bytes[FRAME_HEADER_BYTES..];
+        let (record_count, digest) = self.digest(payload);
+        let longer = FrameHeader {
+            tag,
+            payload_bytes: u32::try_from(payload.len()).expect("a frame fits a segment"),
+            record_count,
+            digest,
+            ..header
+        };
+        chain.previous_crc = longer.encode_into(bytes, chain.salt);
+        longer
+    }
+
     fn complete(
         &mut self,
         bytes: &mut [u8],

@@ -35,6 +35,8 @@ struct Cursor {
 
 impl Groups {
     pub(crate) fn new(shared: Arc<LogState>, from: Position) -> Groups {
+        // It may stop behind the last frame, and that would then go on in front of it.
+        shared.pool.last_frame.seal_for_good();
         Groups {
             shared,
             from,

@@ -67,9 +67,11 @@ mod doorbell;
 mod error;
 mod format;
 mod frame;
+mod frame_seal;
 mod group;
 mod groups;
 pub mod inspect;
+mod last_block;
 mod ledger;
 #[cfg(test)]
 mod ledger_tests;

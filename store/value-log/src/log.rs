@@ -109,6 +109,25 @@ impl Log {
         }
     }
 
+    /// Puts the records of `body` behind those of the last group, and returns when they are in the
+    /// page cache. The group keeps its sequence; the last number of its tag becomes that of `tag`, which
+    /// must have the same term and index and continue its numbers.
+    ///
+    /// `None`: the last group cannot become longer, and nothing was done. It can on a log with
+    /// [`crate::Durability::Os`] that its callers write, while it lies in one block with these records and nothing
+    /// has sealed it: a flush, [`Log::seal_last_group`], [`Log::groups`].
+    ///
+    /// For an appender that is the only one. It must not write a group of which the records are not
+    /// those of one batch, or which ends in others.
+    pub fn lengthen_last_group(&self, tag: Tag, body: &Body) -> Result<Option<Appended>, Error> {
+        self.shared.lengthen(tag, body)
+    }
+
+    /// Lets the last group stay as it is, and those before it.
+    pub fn seal_last_group(&self) {
+        self.shared.pool.last_frame.seal_and(|| ());
+    }
+
     /// Makes room for a group with `body_bytes` of records, entering the next segment if
     /// need be. For an appender that must not be refused later, and is the only one.
     /// After [`Error::NoSpace`] the log is unchanged. While no next segment can be made, or the log

@@ -212,12 +212,20 @@ impl LogState {
         if self.options.durability == Durability::Durable {
             return Ok(());
         }
+        self.check_running()?;
         let flushed = self.pool.flushed()?;
         let mut segments = self.segments.all();
         segments.retain(|it| {
             it.header.kind == SegmentKind::Log && end_of(it.id(), it.extent().end) > flushed
         });
-        self.pool.flush(&segments)
+        self.pool.flush(&segments)?;
+        // A write that failed may have spoiled bytes that were there before.
+        self.check_running()
+    }
+
+    /// An error when a write or flush of the log has failed.
+    fn check_running(&self) -> Result<(), Error> {
+        self.progress.failure().map_or(Ok(()), Err)
     }
 
     /// Bytes of frames that are done and that a loss of power may take.

@@ -12,6 +12,7 @@ use crate::committer::Committer;
 use crate::directory::{self, Contents};
 use crate::format::{BLOCK_BYTES, FRAMES_START, SEAL_NOTE_BYTES, SEAL_NOTE_START, Salt};
 use crate::frame::Chain;
+use crate::last_block::show_as_on_device;
 use crate::log::{Log, Threads};
 use crate::log_state::LogState;
 use crate::position::end_of;
@@ -146,6 +147,9 @@ fn resume(
 ) -> Result<(Log, Recovered), Error> {
     let beyond = contents.log.split_off(walked.tail + 1);
     let active = Arc::clone(&contents.log[walked.tail]);
+    if !walked.clean {
+        show_as_on_device(&*disk, &active.path, &*active.file, walked.extent.end)?;
+    }
     flush_accepted(&contents.log, &walked)?;
     let retiring = Retiring {
         disk: &*disk,

@@ -48,6 +48,15 @@ impl Extent {
             }
         }
     }
+
+    /// Takes note that the last group, which had the tag `before`, became longer.
+    pub fn note_longer(&mut self, before: Tag, tag: Tag) {
+        assert_eq!(before, self.last_tag, "it is the last group");
+        if self.first_tag == before {
+            self.first_tag = tag;
+        }
+        self.last_tag = tag;
+    }
 }
 
 /// The tag of an untagged group.

@@ -48,6 +48,7 @@ use crate::format::{
     BLOCK_BYTES, FRAMES_START, REACH_NOTE_BYTES, REACH_NOTE_START, ReachNote, SEGMENT_HEADER_BYTES,
     Salt, SegmentHeader,
 };
+use crate::frame_seal::FrameSeal;
 use crate::position::end_of;
 use crate::segment::{Extent, FileName, Segment, SpareFile, reach_for};
 use crate::{Blocks, Error, Position, SegmentKind};
@@ -93,6 +94,8 @@ pub(crate) struct SegmentPool {
     /// Held over a flush: the kernel reports a failure to one caller only, and
     /// the next caller must find it in `state`.
     flushing: Mutex<()>,
+    /// Sealed by each flush.
+    pub last_frame: FrameSeal,
     /// The same over a flush of the directory.
     flushing_names: Mutex<()>,
 }
@@ -105,6 +108,7 @@ impl SegmentPool {
             changed: Condvar::new(),
             flushed_bits: AtomicU64::new(0),
             flushing: Mutex::new(()),
+            last_frame: FrameSeal::new(),
             flushing_names: Mutex::new(()),
         }
     }
@@ -196,7 +200,9 @@ impl SegmentPool {
         let _turn = self.flushing.lock();
         self.flushed()?;
         for segment in segments {
-            let end = end_of(segment.id(), segment.extent().end);
+            // No frame before the end becomes longer from here on.
+            let end = || end_of(segment.id(), segment.extent().end);
+            let end = self.last_frame.seal_and(end);
             let flushed = segment.file.sync_data();
             if let Err(error) = flushed.map_err(Error::io("flush", &segment.path)) {
                 self.state.lock().flush_failure = Some(error.clone());

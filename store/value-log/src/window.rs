@@ -16,7 +16,7 @@ const WINDOW_BYTES: u64 = 1 << 20;
 const SWEEP_BYTES: u64 = 4 << 20;
 
 /// The system's number for a sector that a device cannot read.
-const EIO: i32 = 5;
+pub(crate) const EIO: i32 = 5;
 
 /// A frame header found at an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,6 +13,7 @@ use std::mem;
 
 use crate::committer::{Committer, PanicLatch};
 use crate::log_state::LogState;
+use crate::{Appended, Body, Error, Tag};
 
 /// A committer that callers use, and its open buffer.
 #[derive(Debug)]
@@ -52,6 +53,31 @@ impl LogState {
         }
         *caller = Some(working);
         self.make_due_segments();
+    }
+
+    /// Puts the records of `body` behind those of the last frame. `None`: nothing was done, and
+    /// they need a frame of their own.
+    pub fn lengthen(&self, tag: Tag, body: &Body) -> Result<Option<Appended>, Error> {
+        let mut caller = self.caller.lock();
+        let Some(mut working) = caller.take() else {
+            return Ok(None);
+        };
+        let mut appended = None;
+        if !working.committer.has_work(working.index) {
+            let _latch = PanicLatch(self);
+            self.doorbell.attach();
+            match working.committer.lengthen(working.index, tag, body) {
+                Ok((next, placed)) => (working.index, appended) = (next, placed),
+                Err(error) => {
+                    working.committer.fail(&error);
+                    return Err(error);
+                }
+            }
+        }
+        *caller = Some(working);
+        drop(caller);
+        self.make_due_segments();
+        Ok(appended)
     }
 
     /// Makes the segments that are due, unless a pool thread thread does that.

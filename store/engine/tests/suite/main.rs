@@ -11,6 +11,7 @@ mod crash;
 mod directory;
 mod entries;
 mod hidden;
+mod joined_entries;
 mod limits;
 mod model;
 mod reclaim;

@@ -251,8 +251,8 @@ impl Inode {
     }
 
     /// Fails a flush: nothing is dirty any more, the cache still
-    /// shows everything, and the device got some blocks or none. Returns a
-    /// line about each block for the trace.
+    /// shows everything, and the device has any version of each block that was there since the last
+    /// flush. Returns a line about each block for the trace.
     pub fn fail_flush(&mut self, range: Option<(u64, u64)>, random: &mut Random) -> Vec<String> {
         let (first, end) = match range {
             Some((offset, length)) => (
@@ -264,20 +264,19 @@ impl Inode {
         let none_arrives = random.chance(1, 2);
         let mut story = Vec::new();
         for (&number, block) in self.blocks.range_mut(first..end) {
-            if let Some(image) = block.pending.pop() {
-                let arrives = !none_arrives && random.chance(1, 3);
-                let fate = if arrives {
-                    "written"
-                } else {
-                    "marked clean, never written"
-                };
-                story.push(format!("block {number} {fate}"));
-                block.make_stable(if arrives {
-                    image
-                } else {
-                    Arc::clone(&block.stable)
-                });
+            if block.pending.is_empty() {
+                continue;
             }
+            let versions = block.pending.len();
+            let written_back = random.below(versions as u64 + 1) as usize;
+            let arrives = !none_arrives && random.chance(1, 3);
+            let reached = if arrives { versions } else { written_back };
+            let newest = block.pending[..reached].last();
+            let image = Arc::clone(newest.unwrap_or(&block.stable));
+            story.push(format!(
+                "block {number}: version {reached} of {versions} since the last flush is on the device"
+            ));
+            block.make_stable(image);
         }
         if !none_arrives && random.chance(1, 3) {
             self.stable_size = self.cached_size;

@@ -172,6 +172,7 @@ impl Committer {
             next.header.salt, self.chain.salt,
             "a log has one salt for life"
         );
+        self.keep_last_frame();
         self.extent.sealed = true;
         self.write_seal_note()?;
         self.active.set_extent(self.extent);

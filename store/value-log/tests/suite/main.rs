@@ -13,6 +13,7 @@ mod forged_frames;
 mod golden;
 mod growth;
 mod halfway;
+mod longer_frames;
 mod reading;
 mod recovery;
 mod replay_at_the_seam;
