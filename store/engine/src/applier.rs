@@ -5,7 +5,8 @@ use crate::maintenance::{Maintenance, closing};
 use crate::state_hash::StateHash;
 use crate::transfer::install;
 use crate::{
-    Batch, Engine, Entry, Error, Export, Headers, HeldVersions, Import, Installed, MemoryFault,
+    Batch, Commitment, Engine, Entry, Error, Export, Headers, HeldVersions, Import, Installed,
+    MemoryFault,
 };
 use value_log::Appended;
 
@@ -36,7 +37,7 @@ impl Applier {
     }
 
     /// [`Engine::append_with`] for the only writer of a store with
-    /// [`Commitment::Alone`](crate::Commitment::Alone), who applies each batch before the next one is appended. A batch of
+    /// [`Commitment::Alone`], who applies each batch before the next one is appended. A batch of
     /// keys joins the last entry and gets its index, if that entry has nothing but keys either, came from
     /// here, and is in a group that can become longer ([`value_log::Log::lengthen_last_group`]).
     pub fn append_joining(
@@ -44,8 +45,12 @@ impl Applier {
         batch: &mut Batch,
         headers: Headers,
     ) -> Result<Appended, Error> {
-        let body = batch.encode_with(headers)?;
-        self.engine.check(batch, &body)?;
+        assert_eq!(
+            self.applied.parts.options.commitment,
+            Commitment::Alone,
+            "an entry of Raft does not change"
+        );
+        let body = self.engine.encode(batch, headers)?;
         let has_keys_alone = batch.keys().count() == batch.changes.len();
         let last = self.applied.index.applied_index;
         let may_join =
@@ -60,6 +65,19 @@ impl Applier {
         let appended = self.engine.append_entry(batch, &body, None)?;
         self.joinable = if has_keys_alone { batch.index } else { 0 };
         Ok(appended)
+    }
+
+    /// Bytes of records that [`Applier::append_joining`] can put into the last entry; 0 if the next
+    /// batch begins an entry in any case.
+    pub fn room_in_last_entry(&self) -> u64 {
+        let last = self.applied.index.applied_index;
+        match last > 0 && last == self.joinable {
+            true => {
+                let log = &self.applied.parts.records.log_view.log;
+                log.room_in_last_group() as u64
+            }
+            false => 0,
+        }
     }
 
     /// Makes a durable batch visible.

@@ -1,4 +1,5 @@
-//! What goes into the engine: batches of changes, one batch per log entry.
+//! What goes into the engine: batches of changes. A log entry has one; where nothing is flushed, it may
+//! have several ([`crate::Applier::append_joining`]), which come back as one.
 
 use bytes::Bytes;
 

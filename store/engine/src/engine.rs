@@ -63,6 +63,12 @@ impl Engine {
 
     /// [`Engine::append`] with headers of the other form.
     pub fn append_with(&self, batch: &Batch, headers: Headers) -> Result<Appended, Error> {
+        let body = self.encode(batch, headers)?;
+        self.append_entry(batch, &body, None)
+    }
+
+    /// The body of a batch that changes something and may be written.
+    pub(crate) fn encode(&self, batch: &Batch, headers: Headers) -> Result<Body, Error> {
         let body = batch.encode_with(headers)?;
         if batch.changes.is_empty() {
             return Err(Error::InvalidBatch {
@@ -71,7 +77,7 @@ impl Engine {
             });
         }
         self.check(batch, &body)?;
-        self.append_entry(batch, &body, None)
+        Ok(body)
     }
 
     /// Refuses a batch that is too large or for which there is no room, before it is sent to

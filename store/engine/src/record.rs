@@ -1,7 +1,7 @@
 //! Encodes the key versions of a batch as records of the log, and decodes them.
 
 use crate::format::{KEY_HEADER_BYTES, KIND_KEY, KIND_STATE, KeyHeader, STATE_HEADER_BYTES};
-use crate::record_pointer::padding;
+use crate::record_pointer::{needs_no_padding, padding};
 use crate::short_key::{self, KIND_SHORT_KEY, SHORT_HEADER_BYTES};
 use crate::{Batch, Change, Error, Headers, KeyChange, Lineage, Revision};
 use bytes::Bytes;
@@ -122,6 +122,17 @@ impl KeyChange {
     pub fn log_bytes_of(kv_bytes: usize) -> u64 {
         let payload_bytes = KEY_HEADER_BYTES + kv_bytes;
         Log::record_bytes(payload_bytes + padding(payload_bytes)) as u64
+    }
+
+    /// Bytes that it takes in the log with these headers, if it is a version that may have them.
+    pub fn log_bytes_with(kv_bytes: usize, headers: Headers) -> u64 {
+        let short_bytes = SHORT_HEADER_BYTES + kv_bytes;
+        match headers {
+            Headers::Short if needs_no_padding(short_bytes) => {
+                Log::record_bytes(short_bytes) as u64
+            }
+            _ => KeyChange::log_bytes_of(kv_bytes),
+        }
     }
 
     /// Reads a record's payload; key and value share its bytes.

@@ -286,6 +286,40 @@ fn after_a_failed_flush_the_cache_lies_and_a_second_sync_changes_nothing() {
 }
 
 #[test]
+fn after_a_failed_flush_the_device_has_any_version_since_the_last() {
+    let mut versions = BTreeSet::new();
+    for seed in 0..100 {
+        let (disk, file) = disk_with_file(seed, &[1; 4_096]);
+        file.write_at(&[&[2; 4_096]], 0).unwrap();
+        file.write_at(&[&[3; 4_096]], 0).unwrap();
+        disk.inject(disk.io_count(), Fault::FailedFlush);
+        file.sync_data().unwrap_err();
+        assert_eq!(contents(&disk, OpenMode::Read), [3; 4_096]);
+        let device = contents(&disk, OpenMode::ReadDevice);
+        assert_eq!(device, [device[0]; 4_096]);
+        versions.insert(device[0]);
+    }
+    assert!(versions.into_iter().eq([1, 2, 3]));
+}
+
+#[test]
+fn a_write_within_a_page_that_a_kill_interrupts_is_whole_or_missing() {
+    let (mut within, mut across) = (BTreeSet::new(), BTreeSet::new());
+    for seed in 0..200 {
+        for (offset, outcomes) in [(3_996, &mut within), (4_000, &mut across)] {
+            let (disk, file) = disk_with_file(seed, &[1; 8_192]);
+            disk.keep_pages_whole();
+            disk.crash_at(disk.io_count());
+            file.write_at(&[&[2; 100]], offset).unwrap_err();
+            let bytes = contents(&disk.restart(Restart::ProcessCrash), OpenMode::Read);
+            outcomes.insert(bytes.iter().filter(|&&byte| byte == 2).count());
+        }
+    }
+    assert!(within.into_iter().eq([0, 100]));
+    assert!(across.len() > 10, "a write into two pages ends anywhere");
+}
+
+#[test]
 fn eviction_after_a_failed_flush_shows_the_loss() {
     let (disk, file) = disk_with_file(2, &[1; 4_096]);
     disk.inject(0, Fault::FailedFlush);

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::{Options, Worker};
+use engine::{Durability, Headers, KeyChange, Options, Worker};
 use environment::simulated::SimulatedDisk;
 
 use crate::core::Core;
@@ -62,6 +62,47 @@ fn writes_that_come_together_share_a_flush() {
     let answers = core.at_work(|work| work.carry_out(&together)).unwrap();
     assert!(answers.iter().all(|answer| matches!(answer, Ok(0))));
     assert_eq!(flushes(&core) - before, 1);
+}
+
+#[test]
+fn writes_that_come_together_fill_the_block_of_the_last_frame_first() {
+    let disk = SimulatedDisk::new(1);
+    let mut options = options();
+    options.log.durability = Durability::Os;
+    options.log.segment_bytes = 1 << 20;
+    let core = Core::open(Arc::new(disk.clone()), Path::new("/data"), options).unwrap();
+    let log_bytes = || core.engine.status().log_bytes;
+    let (rounds, group) = (40, 10);
+    let before = log_bytes();
+    for round in 0..rounds {
+        let together: Vec<Operation> = (0..group)
+            .map(|number| put(&format!("{round:02}{number:02}"), 100))
+            .collect();
+        let answers = core.at_work(|work| work.carry_out(&together)).unwrap();
+        assert!(answers.iter().all(|answer| matches!(answer, Ok(0))));
+    }
+    // 1,360 bytes a group, of which three would begin in one block and leave a gap.
+    let record_bytes =
+        KeyChange::log_bytes_with(pair::encode(b"0000", &[0; 100]).kv.len(), Headers::Short);
+    let records = record_bytes * rounds * group;
+    let blocks = records / 4_096 + 1;
+    let bytes = log_bytes() - before;
+    assert!(bytes >= records, "{bytes} of {records}");
+    assert!(
+        bytes < records + blocks * (88 + record_bytes),
+        "{bytes} of {records}"
+    );
+    assert_eq!(found_keys(&core), rounds * group);
+}
+
+fn found_keys(core: &Core) -> u64 {
+    let snapshot = core.engine.snapshot();
+    let read = |key: &[u8]| read(&core.engine, key, i64::MAX).unwrap().unwrap();
+    let versions: Vec<_> = snapshot.range(&[], None, i64::MAX).collect();
+    let whole = versions
+        .iter()
+        .filter(|it| read(&it.key) == vec![b'v'; 100]);
+    whole.count() as u64
 }
 
 #[test]

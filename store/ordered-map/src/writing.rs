@@ -18,7 +18,7 @@ use std::slice;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use engine::{Applier, Batch, Change, Engine, KeyChange, Recovered, Revision, Snapshot};
+use engine::{Applier, Batch, Change, Engine, Headers, KeyChange, Recovered, Revision, Snapshot};
 
 use crate::held::Held;
 use crate::pair::{self, Pair};
@@ -131,11 +131,11 @@ impl Operation {
         }
     }
 
-    /// Upper limit of the bytes that it takes in the log.
-    fn log_bytes_max(&self) -> u64 {
+    /// Upper limit of the bytes that it takes in the log with these headers.
+    fn log_bytes_max(&self, headers: Headers) -> u64 {
         let edits = self.edits().iter();
         edits
-            .map(|edit| KeyChange::log_bytes_of(edit.pair.kv.len()))
+            .map(|edit| KeyChange::log_bytes_with(edit.pair.kv.len(), headers))
             .sum()
     }
 }
@@ -180,7 +180,7 @@ impl Work {
         let mut answers = Vec::with_capacity(operations.len());
         let mut rest = operations;
         while !rest.is_empty() {
-            let (frame, behind) = rest.split_at(frame_length(rest, self.frame_bytes_max));
+            let (frame, behind) = rest.split_at(self.frame_length(rest));
             match self.write(frame) {
                 Ok(deleted) => answers.extend(deleted.into_iter().map(Ok)),
                 Err(_) if frame.len() > 1 => {
@@ -191,6 +191,17 @@ impl Work {
             rest = behind;
         }
         answers
+    }
+
+    /// Number of operations that are written together: as many as the last frame can take,
+    /// or else as a frame of their own can have.
+    fn frame_length(&self, operations: &[Operation]) -> usize {
+        let headers = self.format.headers();
+        let joining = fitting(operations, self.applier.room_in_last_entry(), headers);
+        match joining {
+            0 => fitting(operations, self.frame_bytes_max, Headers::Long).max(1),
+            _ => joining,
+        }
     }
 
     fn write_one(&mut self, operation: &Operation) -> Answer {
@@ -282,14 +293,14 @@ impl Work {
     }
 }
 
-/// Number of operations that go into the next frame.
-fn frame_length(operations: &[Operation], bytes_max: u64) -> usize {
+/// Number of operations, from the first on, that take at most `bytes_max`.
+fn fitting(operations: &[Operation], bytes_max: u64, headers: Headers) -> usize {
     let mut bytes = 0;
     let fitting = operations.iter().take_while(|operation| {
-        bytes += operation.log_bytes_max();
+        bytes += operation.log_bytes_max(headers);
         bytes <= bytes_max
     });
-    fitting.count().max(1)
+    fitting.count()
 }
 
 /// Which keys exist, for deletions: in the index, or written before in the same frame.

@@ -10,8 +10,7 @@
 //! A loss of power can tear the block that is being written again. So a frame that a flush has
 //! promised, or that a checkpoint counts as applied, stays as it is.
 
-use environment::Mutex;
-use std::sync::MutexGuard;
+use crate::sync::{Mutex, MutexGuard};
 
 /// The seal of one log.
 #[derive(Debug)]

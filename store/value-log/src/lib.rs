@@ -71,7 +71,7 @@ mod frame_seal;
 mod group;
 mod groups;
 pub mod inspect;
-mod last_block;
+mod last_frame;
 mod ledger;
 #[cfg(test)]
 mod ledger_tests;

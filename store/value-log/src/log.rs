@@ -123,6 +123,12 @@ impl Log {
         self.shared.lengthen(tag, body)
     }
 
+    /// Bytes of records that [`Log::lengthen_last_group`] would put behind those of the last group now;
+    /// 0 if it cannot become longer.
+    pub fn room_in_last_group(&self) -> usize {
+        self.shared.room_in_last_frame()
+    }
+
     /// Lets the last group stay as it is, and those before it.
     pub fn seal_last_group(&self) {
         self.shared.pool.last_frame.seal_and(|| ());

@@ -12,7 +12,7 @@ use crate::committer::Committer;
 use crate::directory::{self, Contents};
 use crate::format::{BLOCK_BYTES, FRAMES_START, SEAL_NOTE_BYTES, SEAL_NOTE_START, Salt};
 use crate::frame::Chain;
-use crate::last_block::show_as_on_device;
+use crate::last_frame::show_as_on_device;
 use crate::log::{Log, Threads};
 use crate::log_state::LogState;
 use crate::position::end_of;
@@ -120,6 +120,7 @@ fn create(
         groups: 0,
         sequence: Sequence(0),
         crc: 0,
+        last_start: 0,
         synced_up_to: Position::NONE,
         epoch: FIRST_EPOCH - 1,
         tag: Default::default(),
@@ -148,7 +149,7 @@ fn resume(
     let beyond = contents.log.split_off(walked.tail + 1);
     let active = Arc::clone(&contents.log[walked.tail]);
     if !walked.clean {
-        show_as_on_device(&*disk, &active.path, &*active.file, walked.extent.end)?;
+        keep_last_frame(&*disk, &active, &walked)?;
     }
     flush_accepted(&contents.log, &walked)?;
     let retiring = Retiring {
@@ -168,6 +169,15 @@ fn resume(
     let before = contents.log[..walked.tail].iter().chain(&contents.sorted);
     before.for_each(|segment| shared.segments.insert(Arc::clone(segment)));
     start(shared, active, walked)
+}
+
+/// After a failed flush: lets the page cache show the last frame as the walk has found it.
+fn keep_last_frame(disk: &dyn Disk, tail: &Segment, walked: &Walked) -> Result<(), Error> {
+    let frame = match walked.last_start {
+        0 => 0..0,
+        start => start..walked.extent.end,
+    };
+    show_as_on_device(disk, &tail.path, &*tail.file, frame, tail.header.salt)
 }
 
 /// Flushes the segments that the walk accepted from the page cache, before a frame promises

@@ -57,6 +57,8 @@ pub(crate) struct Walked {
     pub groups: u64,
     pub sequence: Sequence,
     pub crc: u32,
+    /// Where the last frame starts; 0 if it lies in another segment than the tail.
+    pub last_start: u64,
     /// What the last frame promised.
     pub synced_up_to: Position,
     /// Highest epoch seen anywhere.
@@ -69,11 +71,22 @@ pub(crate) struct Walked {
 /// The last frame accepted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Last {
+    start: Position,
     pub sequence: Sequence,
     pub crc: u32,
     pub epoch: u32,
     kind: FrameKind,
     pub synced_up_to: Position,
+}
+
+impl Last {
+    /// Offset at which it starts in this segment; 0 if it lies in another one.
+    fn start_in(&self, segment: &Segment) -> u64 {
+        match self.start.segment() == segment.id() {
+            true => self.start.offset(),
+            false => 0,
+        }
+    }
 }
 
 /// A walk over the log from the place to replay from, or its oldest segment, to its end.
@@ -196,6 +209,7 @@ impl<'a> Walker<'a> {
             groups: self.groups,
             sequence: last.map_or(Sequence(0), |last| last.sequence),
             crc: last.map_or(0, |last| last.crc),
+            last_start: last.map_or(0, |last| last.start_in(&self.contents.log[index])),
             synced_up_to: last.map_or(Position::NONE, |last| last.synced_up_to),
             epoch: self.highest_epoch(),
             tag: self.tag,
@@ -336,6 +350,7 @@ impl<'a> Walker<'a> {
             "frame {sequence} accepted behind {before}"
         );
         self.last = Some(Last {
+            start: Position::new(found.header.segment, found.start),
             sequence,
             crc: found.crc,
             epoch,

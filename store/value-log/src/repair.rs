@@ -23,7 +23,6 @@ use crate::format::{
 };
 use crate::frame::{Chain, Finisher, encode_group};
 use crate::inspect::Link;
-use crate::last_block::show_as_on_device;
 use crate::record::records_bytes;
 use crate::recovery::{Reached, Visit, Walker};
 use crate::window::FileWindow;
@@ -152,7 +151,6 @@ pub fn cut(disk: &dyn Disk, cut: &Cut, records: &[Record<'_>]) -> Result<Vec<Pat
         .map_err(Error::io("open", &cut.file))?;
     let mut aside = vec![keep_copy(disk, &cut.file, &*file)?];
     let (frame, start) = last_words(cut, records)?;
-    show_as_on_device(disk, &cut.file, &*file, cut.position.offset())?;
     file.write_durable_at(&[&frame], start)
         .map_err(Error::io("write", &cut.file))?;
     let end = start + frame.len() as u64;

@@ -1,5 +1,8 @@
-//! The atomics of [`crate::ledger`] and [`crate::doorbell`]. The race tests
-//! compile those two files with loom's in this place.
+//! The atomics and locks of [`crate::ledger`], [`crate::doorbell`] and [`crate::frame_seal`]. The race tests
+//! compile those files with loom's in this place.
 
+pub(crate) use std::sync::MutexGuard;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 pub(crate) use std::thread::{Thread, current, park};
+
+pub(crate) use environment::Mutex;

@@ -55,6 +55,14 @@ impl LogState {
         self.make_due_segments();
     }
 
+    /// Bytes of records that the last frame can take; 0 while something else is to be written.
+    pub fn room_in_last_frame(&self) -> usize {
+        let caller = self.caller.lock();
+        let working = caller.as_ref();
+        let idle = working.filter(|it| !it.committer.has_work(it.index));
+        idle.map_or(0, |working| working.committer.room_in_last_frame())
+    }
+
     /// Puts the records of `body` behind those of the last frame. `None`: nothing was done, and
     /// they need a frame of their own.
     pub fn lengthen(&self, tag: Tag, body: &Body) -> Result<Option<Appended>, Error> {

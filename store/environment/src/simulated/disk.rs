@@ -123,6 +123,12 @@ impl SimulatedDisk {
         self.state.lock().limits.refuses_reservations = true;
     }
 
+    /// From here on a killed process leaves all or nothing of a write within one page, as Linux does
+    /// (docs/assumptions.md). Otherwise a write may end at any byte.
+    pub fn keep_pages_whole(&self) {
+        self.state.lock().limits.keeps_pages_whole = true;
+    }
+
     /// Makes each call that needs a new descriptor fail with this error number, such as
     /// EMFILE. `None` ends that. Open files and locked directories can be used as before.
     pub fn fail_opens(&self, raw_os_error: Option<i32>) {

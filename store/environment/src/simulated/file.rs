@@ -13,7 +13,6 @@ use super::state::{Begun, State};
 use super::trace::Action;
 use crate::disk::{File, OpenMode};
 use crate::path_error::on_path;
-use crate::randomness::Random;
 
 /// A handle; it fails once the machine it was opened on has crashed.
 #[derive(Debug)]
@@ -95,7 +94,12 @@ impl SimulatedFile {
         length: u64,
     ) -> (u64, io::Result<()>) {
         if begun.interrupted {
-            let reached = reached_by_kill(offset, length, &mut begun.random);
+            let is_whole = state.limits.keeps_pages_whole && is_in_one_page(offset, length);
+            let reached = match begun.random.below(4) {
+                0 => 0,
+                1 if !is_whole => begun.random.below(length + 1),
+                _ => length,
+            };
             return (reached, Err(crash_error()));
         }
         if let Some(Fault::ShortWrite { bytes }) = begun.fault {
@@ -153,15 +157,8 @@ impl SimulatedFile {
     }
 }
 
-/// A killed process leaves a write at any byte, unless it lies in one page: such a write is done as a whole or
-/// not at all (docs/assumptions.md).
-fn reached_by_kill(offset: u64, length: u64, random: &mut Random) -> u64 {
-    let is_in_one_page = length > 0 && offset / BLOCK_BYTES == (offset + length - 1) / BLOCK_BYTES;
-    match random.below(4) {
-        0 => 0,
-        1 if !is_in_one_page => random.below(length + 1),
-        _ => length,
-    }
+fn is_in_one_page(offset: u64, length: u64) -> bool {
+    offset % BLOCK_BYTES + length <= BLOCK_BYTES
 }
 
 fn count_flush(state: &mut State, flushed: Flushed) {

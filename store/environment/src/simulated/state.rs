@@ -35,6 +35,8 @@ pub(super) struct Limits {
     pub opens_fail_with: Option<i32>,
     /// The file system cannot take room for bytes that were not written.
     pub refuses_reservations: bool,
+    /// A killed process leaves no part of a write within one page.
+    pub keeps_pages_whole: bool,
 }
 
 /// One life of the simulated machine, from a start to a crash.

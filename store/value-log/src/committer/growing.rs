@@ -129,16 +129,30 @@ impl Committer {
         Ok((other, appended))
     }
 
+    /// Bytes of records that the last frame can take.
+    pub fn room_in_last_frame(&self) -> usize {
+        let frame = self.growing.as_ref().and_then(|growing| growing.frame);
+        frame.map_or(0, |frame| self.room_in(&frame))
+    }
+
+    fn room_in(&self, frame: &GrowingFrame) -> usize {
+        let is_last = frame.end() == self.offset && self.extent.end == self.offset;
+        let is_open = || self.shared.pool.last_frame.times() == Some(frame.seals);
+        if !is_last || !is_open() {
+            return 0;
+        }
+        let block_end = frame.start / BLOCK_BYTES * BLOCK_BYTES + BLOCK_BYTES;
+        let end = block_end.min(self.active.ready_bytes()).min(self.reach);
+        end.saturating_sub(frame.end()) as usize
+    }
+
     /// The last frame, if it can take `body`, and its tag then.
     fn frame_for(&self, tag: Tag, body: &Body) -> Option<(GrowingFrame, Tag)> {
         let frame = self.growing.as_ref()?.frame?;
         let tag = frame.tag_with(tag)?;
-        let bytes = frame.bytes() + body.bytes().len();
-        let end = frame.start + bytes as u64;
-        let is_last = frame.end() == self.offset && self.extent.end == self.offset;
-        let is_ready = end <= self.active.ready_bytes() && end <= self.reach;
-        let fits = !body.bytes().is_empty() && is_in_one_block(frame.start, bytes);
-        (is_last && is_ready && fits).then_some((frame, tag))
+        let body_bytes = body.bytes().len();
+        let fits = body_bytes > 0 && body_bytes <= self.room_in(&frame);
+        fits.then_some((frame, tag))
     }
 
     /// `None` if the frame is sealed.
@@ -164,7 +178,11 @@ impl Committer {
             .finisher
             .finish_longer(page, (frame.header, tag), &mut self.chain);
         let written = self.active.file.write_at(&[page], frame.start);
-        written.map_err(Error::io("write to", &self.active.path))?;
+        if let Err(error) = written {
+            // No flush may succeed from here on: bytes that were there before may be spoiled.
+            let error = Error::io("write to", &self.active.path)(error);
+            return Err(shared.progress.fail(&error));
+        }
         growing.frame = Some(GrowingFrame { header, ..frame });
         self.offset = frame.start + bytes as u64;
         self.extent.end = self.offset;

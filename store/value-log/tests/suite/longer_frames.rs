@@ -5,6 +5,7 @@ use crate::support;
 
 use environment::randomness::Random;
 use environment::simulated::{Fault, Restart, SimulatedDisk};
+use environment::{Disk, OpenMode};
 use support::{FRAME_HEADER, explicit, open, payload, seed};
 use value_log::{Appended, Body, Durability, Error, Log, Options, Position, Record, Tag, Worker};
 
@@ -116,8 +117,10 @@ fn a_frame_fills_its_block_to_the_last_byte_and_no_further() {
         let longest = (0..bytes).rev().find(|&it| Log::record_bytes(it) == bytes);
         longest.unwrap()
     }
+    assert_eq!(appender.log.room_in_last_group(), 0);
     assert!(!appender.joins(100), "the opening's frame takes no records");
     let left = room(&appender.log);
+    assert_eq!(appender.log.room_in_last_group(), left);
     assert!(!appender.joins(payload_bytes(left) + 1), "a byte too many");
     while room(&appender.log) > 200 {
         assert!(appender.joins(100));
@@ -139,7 +142,8 @@ fn a_frame_is_sealed_by_a_flush_a_seal_a_walk_another_frame_and_a_rotation() {
         ("flush", |log| log.flush().unwrap()),
         ("seal", |log| log.seal_last_group()),
         ("another frame", |log| {
-            log.append_group(Tag::default(), &[]).unwrap();
+            let appended = log.append_group(Tag::default(), &[]).unwrap();
+            log.wait_durable(appended.sequence).unwrap();
         }),
         ("rotation", |log| log.rotate().unwrap()),
     ];
@@ -149,6 +153,7 @@ fn a_frame_is_sealed_by_a_flush_a_seal_a_walk_another_frame_and_a_rotation() {
         appender.append(8).unwrap();
         assert!(appender.joins(8), "before a {name}");
         act(&appender.log);
+        assert_eq!(appender.log.room_in_last_group(), 0, "after a {name}");
         assert!(!appender.joins(8), "after a {name}");
         assert!(appender.joins(8), "behind the next frame");
     }
@@ -333,6 +338,7 @@ fn outlives(disk: &SimulatedDisk, range: (u64, u64), what: &str) {
 fn a_crash_at_every_io_takes_no_more_than_was_not_flushed() {
     for io in 0.. {
         let disk = SimulatedDisk::new(seed(11_000) + io);
+        disk.keep_pages_whole();
         disk.crash_at(io);
         let mut story = Story::default();
         let ended = run(&disk, io, &mut story);
@@ -362,7 +368,7 @@ fn a_crash_at_every_io_takes_no_more_than_was_not_flushed() {
 /// The machine goes on, and its page cache shows pages that the device has in an older version.
 #[test]
 fn after_a_failed_flush_an_opening_keeps_what_the_device_has() {
-    let mut failed = 0;
+    let (mut failed, mut shorter) = (0, 0);
     for number in 0..STORIES {
         let seed = seed(12_000) + number;
         let mut ios = Random::from_seed(seed);
@@ -376,8 +382,55 @@ fn after_a_failed_flush_an_opening_keeps_what_the_device_has() {
             continue;
         }
         failed += 1;
+        shorter += u64::from(has_a_shorter_last_frame(&disk));
         let what = format!("seed {seed}, {story:?}");
         outlives(&disk, (story.flushed, story.appended), &what);
     }
     assert!(failed > STORIES / 4, "{failed} runs met a failed flush");
+    assert!(shorter > 3, "{shorter} left a shorter frame on the device");
+}
+
+/// Whether the device has a frame of records with another header than the page cache.
+fn has_a_shorter_last_frame(disk: &SimulatedDisk) -> bool {
+    let headers = |mode| {
+        let file = disk.open(&support::segment_path(1), mode).unwrap();
+        let mut bytes = vec![0; 64 << 10];
+        file.read_at(&mut bytes, 0).unwrap();
+        let starts = (0..bytes.len() - 88).step_by(8);
+        starts
+            .filter(|&at| bytes[at..].starts_with(b"IKFR"))
+            .map(|at| (at, bytes[at..at + 88].to_vec()))
+            .collect::<Vec<_>>()
+    };
+    let (device, cached) = (headers(OpenMode::ReadDevice), headers(OpenMode::Read));
+    device
+        .iter()
+        .any(|(at, header)| cached.iter().any(|it| it.0 == *at && it.1 != *header))
+}
+
+#[test]
+fn a_shorter_last_frame_of_the_device_stays_when_the_next_one_is_written() {
+    let mut numbers = std::collections::BTreeSet::new();
+    for seed in 0..40 {
+        let disk = SimulatedDisk::new(seed);
+        let (mut appender, _) = Appender::open(&disk, options()).unwrap();
+        for _ in 0..5 {
+            appender.append(60).unwrap();
+        }
+        disk.inject(disk.io_count(), Fault::FailedFlush);
+        appender.log.flush().unwrap_err();
+        drop(appender);
+        let (mut appender, found) = Appender::open(&disk, options()).unwrap();
+        numbers.insert(found.len());
+        appender.append(60).unwrap();
+        appender.log.flush().unwrap();
+        disk.crash();
+        let disk = disk.restart(Restart::nothing_kept());
+        let (_, then) = Appender::open(&disk, options()).unwrap();
+        assert_eq!(then.len(), found.len() + 1, "seed {seed}");
+    }
+    assert!(
+        numbers.into_iter().eq(0..=5),
+        "any version was on the device"
+    );
 }
