@@ -37,7 +37,7 @@ impl Applier {
     }
 
     /// [`Engine::append_with`] for the only writer of a store with
-    /// [`Commitment::Alone`], who applies each batch before the next one is appended. A batch of
+    /// [`Commitment::Alone`], which applies each batch before it appends the next one. A batch of
     /// keys joins the last entry and gets its index, if that entry has nothing but keys either, came from
     /// here, and is in a group that can become longer ([`value_log::Log::lengthen_last_group`]).
     pub fn append_joining(

@@ -22,7 +22,7 @@ const DIRECTORY: &str = "/data";
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// One thread does everything, in segments that are soon full.
-fn options(plan: Plan) -> Options {
+fn options(plan: CrashPlan) -> Options {
     Options {
         log: engine::LogOptions {
             segment_bytes: 64 << 10,
@@ -39,7 +39,7 @@ fn options(plan: Plan) -> Options {
     }
 }
 
-fn open(disk: &SimulatedDisk, plan: Plan) -> Result<Core, Error> {
+fn open(disk: &SimulatedDisk, plan: CrashPlan) -> Result<Core, Error> {
     let (disk, options) = (Arc::new(disk.clone()), options(plan));
     Core::open_or_make(disk, Path::new(DIRECTORY), options, plan.format)
 }
@@ -60,7 +60,7 @@ struct Story {
 
 /// What a run does.
 #[derive(Clone, Copy, Debug)]
-struct Plan {
+struct CrashPlan {
     durability: Durability,
     /// Version of the format with which the map is made.
     format: Format,
@@ -69,9 +69,9 @@ struct Plan {
     checkpoint_bytes: u64,
 }
 
-impl Plan {
-    fn new(durability: Durability) -> Plan {
-        Plan {
+impl CrashPlan {
+    fn new(durability: Durability) -> CrashPlan {
+        CrashPlan {
             durability,
             format: Format::NEWEST,
             value_bytes_end: 3_000,
@@ -79,18 +79,18 @@ impl Plan {
         }
     }
 
-    fn of_small_values() -> Plan {
-        Plan {
+    fn of_small_values() -> CrashPlan {
+        CrashPlan {
             value_bytes_end: 60,
             checkpoint_bytes: 1 << 10,
-            ..Plan::new(Durability::Os)
+            ..CrashPlan::new(Durability::Os)
         }
     }
 }
 
 /// Opens the map twice and runs puts, deletions and batches, with some snapshots and flushes, and
 /// with all due upkeep after each write.
-fn run(disk: &SimulatedDisk, plan: Plan) -> Story {
+fn run(disk: &SimulatedDisk, plan: CrashPlan) -> Story {
     let mut story = Story {
         after: vec![Pairs::new()],
         acknowledged: 0,
@@ -103,7 +103,12 @@ fn run(disk: &SimulatedDisk, plan: Plan) -> Story {
     story
 }
 
-fn run_once(disk: &SimulatedDisk, plan: Plan, life: u64, story: &mut Story) -> Result<(), Error> {
+fn run_once(
+    disk: &SimulatedDisk,
+    plan: CrashPlan,
+    life: u64,
+    story: &mut Story,
+) -> Result<(), Error> {
     let core = open(disk, plan)?;
     story.flushed = story.acknowledged;
     let mut random = Random::from_seed(life);
@@ -180,7 +185,7 @@ fn found(core: &Core) -> Pairs {
 
 /// Opens the map, checks that it holds what was there after one of the writes from `least` on,
 /// and writes something.
-fn judge(disk: &SimulatedDisk, plan: Plan, (story, least): (&Story, usize), what: &str) {
+fn judge(disk: &SimulatedDisk, plan: CrashPlan, (story, least): (&Story, usize), what: &str) {
     let core = open(disk, plan).unwrap_or_else(|error| panic!("{what}: {error}"));
     let found = found(&core);
     let possible = &story.after[least..];
@@ -195,7 +200,7 @@ fn judge(disk: &SimulatedDisk, plan: Plan, (story, least): (&Story, usize), what
 }
 
 /// Number of I/Os of a run without a crash.
-fn ios(plan: Plan) -> u64 {
+fn ios(plan: CrashPlan) -> u64 {
     let disk = SimulatedDisk::new(0);
     let story = run(&disk, plan);
     assert_eq!(
@@ -220,7 +225,7 @@ const LOSSES_OF_POWER: [Restart; 4] = [
 ];
 
 /// A run that ended at I/O `io`.
-fn crashed_at(io: u64, plan: Plan) -> (SimulatedDisk, Story) {
+fn crashed_at(io: u64, plan: CrashPlan) -> (SimulatedDisk, Story) {
     let disk = SimulatedDisk::new(io);
     if plan.durability == Durability::Os {
         disk.keep_pages_whole();
@@ -233,7 +238,7 @@ fn crashed_at(io: u64, plan: Plan) -> (SimulatedDisk, Story) {
 
 #[test]
 fn a_loss_of_power_at_any_io_takes_nothing_that_was_acknowledged() {
-    let plan = Plan::new(Durability::Durable);
+    let plan = CrashPlan::new(Durability::Durable);
     for io in 0..ios(plan) {
         let (disk, story) = crashed_at(io, plan);
         for restart in LOSSES_OF_POWER.into_iter().chain([Restart::ProcessCrash]) {
@@ -250,7 +255,7 @@ fn a_loss_of_power_at_any_io_takes_nothing_that_was_acknowledged() {
 
 #[test]
 fn the_end_of_the_process_at_any_io_takes_nothing_that_the_system_had() {
-    for plan in [Plan::new(Durability::Os), Plan::of_small_values()] {
+    for plan in [CrashPlan::new(Durability::Os), CrashPlan::of_small_values()] {
         for io in 0..ios(plan) {
             let (disk, story) = crashed_at(io, plan);
             let what = format!("end at I/O {io}, {plan:?}");
@@ -262,7 +267,7 @@ fn the_end_of_the_process_at_any_io_takes_nothing_that_the_system_had() {
 
 #[test]
 fn a_loss_of_power_at_any_io_takes_nothing_that_was_flushed() {
-    for plan in [Plan::new(Durability::Os), Plan::of_small_values()] {
+    for plan in [CrashPlan::new(Durability::Os), CrashPlan::of_small_values()] {
         for io in 0..ios(plan) {
             let (disk, story) = crashed_at(io, plan);
             for restart in LOSSES_OF_POWER {
@@ -275,7 +280,7 @@ fn a_loss_of_power_at_any_io_takes_nothing_that_was_flushed() {
 
 #[test]
 fn after_a_failed_flush_or_write_nothing_is_acknowledged() {
-    let plan = Plan::new(Durability::Durable);
+    let plan = CrashPlan::new(Durability::Durable);
     for io in 0..ios(plan) {
         for fault in [Fault::FailedFlush, Fault::ShortWrite { bytes: 100 }] {
             let disk = SimulatedDisk::new(io);
@@ -292,7 +297,7 @@ fn after_a_failed_flush_or_write_nothing_is_acknowledged() {
 /// The machine goes on, and its page cache may show what the device does not have.
 #[test]
 fn after_a_failed_flush_of_a_map_in_the_page_cache_nothing_that_was_flushed_is_gone() {
-    let plan = Plan::of_small_values();
+    let plan = CrashPlan::of_small_values();
     for io in 0..ios(plan) {
         let disk = SimulatedDisk::new(io);
         disk.inject(io, Fault::FailedFlush);
@@ -315,9 +320,9 @@ fn after_a_failed_flush_of_a_map_in_the_page_cache_nothing_that_was_flushed_is_g
 
 #[test]
 fn a_loss_of_power_at_any_io_of_a_map_of_the_first_format_takes_nothing() {
-    let plan = Plan {
+    let plan = CrashPlan {
         format: Format::One,
-        ..Plan::new(Durability::Durable)
+        ..CrashPlan::new(Durability::Durable)
     };
     for io in 0..ios(plan) {
         let (disk, story) = crashed_at(io, plan);

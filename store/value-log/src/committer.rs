@@ -15,7 +15,7 @@
 //! segment, the end) keeps both buffers closed until it is done, so that the
 //! position of the next frame is known.
 
-mod growing;
+mod longer;
 mod orders;
 
 use std::mem;
@@ -24,13 +24,13 @@ use std::sync::atomic::Ordering;
 
 use crate::format::{BLOCK_BYTES, FRAME_HEADER_BYTES, FrameHeader, FrameKind, SEAL_NOTE_START};
 use crate::frame::{Chain, Finisher, empty_frame};
+use crate::growing::Growing;
 use crate::ledger::{UNIT_BYTES, Want, gap_before, would_fit};
 use crate::log_state::{Control, LargeFrame, LogState, NO_BUFFER, Rotation};
 use crate::position::end_of;
 use crate::segment::{Extent, Segment};
 use crate::segment_pool::wanted_bytes;
 use crate::{Blocks, Durability, Error, Position, Seal, Sequence};
-use growing::Growing;
 
 /// The flush thread's state. A log has one: it alone opens and drains the buffers.
 #[derive(Debug)]

@@ -70,6 +70,7 @@ mod frame;
 mod frame_seal;
 mod group;
 mod groups;
+mod growing;
 pub mod inspect;
 mod last_frame;
 mod ledger;

@@ -117,8 +117,8 @@ impl Log {
     /// [`crate::Durability::Os`] that its callers write, while it lies in one block with these records and nothing
     /// has sealed it: a flush, [`Log::seal_last_group`], [`Log::groups`].
     ///
-    /// For an appender that is the only one. It must not write a group of which the records are not
-    /// those of one batch, or which ends in others.
+    /// For an appender that is the only one, and not where the last group ends in records that are not
+    /// its own, or in a hard state.
     pub fn lengthen_last_group(&self, tag: Tag, body: &Body) -> Result<Option<Appended>, Error> {
         self.shared.lengthen(tag, body)
     }
@@ -173,7 +173,8 @@ impl Log {
     }
 
     /// Groups in order, beginning with the first that ends after `from`, up to
-    /// what is done at each step. [`Position::NONE`] means the oldest.
+    /// what is done at each step. [`Position::NONE`] means the oldest. From then on no group becomes longer
+    /// ([`Log::lengthen_last_group`]).
     pub fn groups(&self, from: Position) -> Groups {
         Groups::new(Arc::clone(&self.shared), from)
     }

@@ -47,10 +47,13 @@ impl Log {
     /// Looks where the log ends, and reads all before, as the device does.
     fn flush(&self) -> usize {
         let end = self.seal.seal_and(|| self.end.load(Ordering::Acquire));
-        let frames = self.frames[..end].iter();
-        frames
-            .map(|frame| frame.with(|records| unsafe { *records }))
-            .sum()
+        let read = |frame: &UnsafeCell<usize>| {
+            frame.with(|records| {
+                // SAFETY: loom fails the model if a frame is written during this.
+                unsafe { *records }
+            })
+        };
+        self.frames[..end].iter().map(read).sum()
     }
 
     fn write(&self) {
@@ -60,7 +63,7 @@ impl Log {
                 continue;
             }
             let (times, frame) = (self.seal.times(), self.end.load(Ordering::Relaxed));
-            self.frames[frame].with_mut(|records| unsafe { *records = 1 });
+            self.add_record(frame);
             self.end.store(frame + 1, Ordering::Release);
             growing = times.map(|times| (times, frame));
         }
@@ -73,8 +76,15 @@ impl Log {
         let Some(_open) = self.seal.keep_open(times) else {
             return false;
         };
-        self.frames[frame].with_mut(|records| unsafe { *records += 1 });
+        self.add_record(frame);
         true
+    }
+
+    fn add_record(&self, frame: usize) {
+        self.frames[frame].with_mut(|records| {
+            // SAFETY: there is one writer, and loom fails the model if a frame is read during this.
+            unsafe { *records += 1 };
+        });
     }
 }
 

@@ -10,97 +10,12 @@
 //! (docs/assumptions.md). Bytes that were there before are written with the same values, so a
 //! reader of one of its records sees no change.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::Committer;
-use crate::format::{BLOCK_BYTES, FRAME_HEADER_BYTES, FrameHeader, FrameKind};
-use crate::{Appended, Body, Durability, Error, Options, Tag};
-
-/// The last frame of a log.
-#[derive(Debug, Default)]
-pub(super) struct Growing {
-    /// Begins with the frame's bytes.
-    page: Box<Page>,
-    /// `None` while the last frame has to stay as it is.
-    frame: Option<GrowingFrame>,
-}
-
-/// Bytes in one page of memory.
-#[repr(C, align(4096))]
-struct Page([u8; BLOCK_BYTES as usize]);
-
-/// A frame that is in the page cache and lies in one block.
-#[derive(Clone, Copy, Debug)]
-struct GrowingFrame {
-    /// Where it starts in the active segment.
-    start: u64,
-    header: FrameHeader,
-    /// How often the log was sealed before it was written.
-    seals: u64,
-}
-
-impl Default for Page {
-    fn default() -> Page {
-        Page([0; BLOCK_BYTES as usize])
-    }
-}
-
-impl fmt::Debug for Page {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Page")
-    }
-}
-
-impl Growing {
-    /// Something to remember frames in, if the log is written by its callers and to the page cache only.
-    pub fn where_possible(options: &Options) -> Option<Growing> {
-        let is_possible = options.durability == Durability::Os && options.worker.is_caller();
-        is_possible.then(Growing::default)
-    }
-
-    /// The last frame will not become longer.
-    pub fn forget(&mut self) {
-        self.frame = None;
-    }
-
-    /// Takes note of a frame that was written: `bytes`, at `start` of the active segment.
-    pub fn begin(&mut self, (start, bytes): (u64, &[u8]), header: FrameHeader, seals: u64) {
-        let is_entry = header.kind == FrameKind::Group && header.tag.last > 0;
-        if is_entry && is_in_one_block(start, bytes.len()) {
-            self.page.0[..bytes.len()].copy_from_slice(bytes);
-            self.frame = Some(GrowingFrame {
-                start,
-                header,
-                seals,
-            });
-        }
-    }
-}
-
-impl GrowingFrame {
-    fn bytes(&self) -> usize {
-        FRAME_HEADER_BYTES + self.header.payload_bytes as usize
-    }
-
-    fn end(&self) -> u64 {
-        self.start + self.bytes() as u64
-    }
-
-    /// The tag with these further numbers, if they follow its own in the same entry.
-    fn tag_with(&self, tag: Tag) -> Option<Tag> {
-        let before = self.header.tag;
-        let is_same = (before.term, before.index) == (tag.term, tag.index);
-        (is_same && before.last + 1 == tag.first).then_some(Tag {
-            last: tag.last,
-            ..before
-        })
-    }
-}
-
-fn is_in_one_block(start: u64, bytes: usize) -> bool {
-    start % BLOCK_BYTES + bytes as u64 <= BLOCK_BYTES
-}
+use crate::format::BLOCK_BYTES;
+use crate::growing::{Growing, GrowingFrame};
+use crate::{Appended, Body, Error, Tag};
 
 impl Committer {
     /// Puts the records of `body` behind those of the last frame. `index`: the open buffer. Returns
@@ -131,7 +46,7 @@ impl Committer {
 
     /// Bytes of records that the last frame can take.
     pub fn room_in_last_frame(&self) -> usize {
-        let frame = self.growing.as_ref().and_then(|growing| growing.frame);
+        let frame = self.growing.as_ref().and_then(Growing::frame);
         frame.map_or(0, |frame| self.room_in(&frame))
     }
 
@@ -148,7 +63,7 @@ impl Committer {
 
     /// The last frame, if it can take `body`, and its tag then.
     fn frame_for(&self, tag: Tag, body: &Body) -> Option<(GrowingFrame, Tag)> {
-        let frame = self.growing.as_ref()?.frame?;
+        let frame = self.growing.as_ref()?.frame()?;
         let tag = frame.tag_with(tag)?;
         let body_bytes = body.bytes().len();
         let fits = body_bytes > 0 && body_bytes <= self.room_in(&frame);
@@ -167,28 +82,23 @@ impl Committer {
         let Some(_open) = shared.pool.last_frame.keep_open(frame.seals) else {
             return Ok(None);
         };
-        let growing = self
-            .growing
-            .as_mut()
-            .expect("the frame is remembered there");
-        let (old_end, bytes) = (frame.bytes(), frame.bytes() + body.bytes().len());
-        growing.page.0[old_end..bytes].copy_from_slice(body.bytes());
-        let page = &mut growing.page.0[..bytes];
-        let header = self
-            .finisher
-            .finish_longer(page, (frame.header, tag), &mut self.chain);
-        let written = self.active.file.write_at(&[page], frame.start);
+        let remembered = self.growing.as_mut();
+        let growing = remembered.expect("the frame is remembered there");
+        let bytes = growing.with_records(&frame, body.bytes());
+        let before = (frame.header, tag);
+        let header = self.finisher.finish_longer(bytes, before, &mut self.chain);
+        let written = self.active.file.write_at(&[bytes], frame.start);
         if let Err(error) = written {
             // No flush may succeed from here on: bytes that were there before may be spoiled.
             let error = Error::io("write to", &self.active.path)(error);
             return Err(shared.progress.fail(&error));
         }
-        growing.frame = Some(GrowingFrame { header, ..frame });
-        self.offset = frame.start + bytes as u64;
+        growing.note_longer(header);
+        self.offset = frame.end() + body.bytes().len() as u64;
         self.extent.end = self.offset;
         self.extent.note_longer(frame.header.tag, tag);
         self.active.set_extent(self.extent);
-        shared.progress.lengthen(self.end(), bytes as u64);
+        shared.progress.lengthen(self.end(), header.frame_bytes());
         let place = |at: usize| self.active.position(frame.end() + at as u64);
         Ok(Some(Appended {
             sequence: header.sequence,
