@@ -10,14 +10,12 @@
 //! keys all of them are merged with a checkpoint while it is loaded, or the index is walked from
 //! left to right.
 
+use crate::sorted_changes::{LastOfEachKey, SortedRuns};
 use crate::trees::VersionEntry;
 use ordered_index::IndexEntry;
 use smallvec::SmallVec;
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
-use std::ops::{Bound, Range};
-use std::{mem, slice};
+use std::mem;
+use std::ops::Bound;
 use value_log::Position;
 
 /// Changes that are sorted together. Sorting them takes the time of reading some megabytes of
@@ -33,8 +31,9 @@ const HEAD_BYTES: usize = 8;
 pub(crate) struct LastChanges {
     /// In the order of the log, behind those of `sorted`.
     open: ChangeRun,
-    sorted: Vec<ChangeRun>,
-    /// Bytes of all of them in memory.
+    sorted: SortedRuns,
+    /// Number of all of them, and their bytes in memory.
+    count: usize,
     bytes: usize,
 }
 
@@ -43,82 +42,52 @@ pub(crate) struct LastChanges {
 pub(crate) struct ChangeRun {
     /// Most groups have one change, which is stored here without an allocation: one thread would
     /// allocate it, and another one free it.
-    changes: SmallVec<[GatheredChange; 1]>,
+    pub(crate) changes: SmallVec<[GatheredChange; 1]>,
     /// Keys that are longer than a head, one after the other.
-    keys: Vec<u8>,
+    pub(crate) keys: Vec<u8>,
 }
 
-#[derive(Debug)]
-struct GatheredChange {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GatheredChange {
     /// The first bytes of the key, with zeros behind a shorter one.
-    head: [u8; HEAD_BYTES],
-    /// Where a longer key is in the run's keys.
+    pub(crate) head: [u8; HEAD_BYTES],
+    /// Where a longer key is in the keys that belong to the change.
     start: u32,
     bytes: u32,
-    entry: IndexEntry,
+    pub(crate) entry: IndexEntry,
 }
 
 impl GatheredChange {
-    fn key<'k>(&'k self, run: &'k ChangeRun) -> &'k [u8] {
+    pub(crate) fn key<'k>(&'k self, keys: &'k [u8]) -> &'k [u8] {
         let (start, bytes) = (self.start as usize, self.bytes as usize);
         match bytes <= HEAD_BYTES {
             true => &self.head[..bytes],
-            false => &run.keys[start..start + bytes],
+            false => &keys[start..start + bytes],
         }
     }
 
     /// Ascends with the log, also within a transaction.
-    fn place(&self) -> Position {
+    pub(crate) fn place(&self) -> Position {
         VersionEntry::from(self.entry).pointer.position()
     }
-}
 
-/// A change and the run that has its key. Ordered by key, and then as they lie in the log.
-#[derive(Clone, Copy)]
-struct Placed<'r> {
-    run: &'r ChangeRun,
-    change: &'r GatheredChange,
-}
-
-impl<'r> Placed<'r> {
-    fn key(self) -> &'r [u8] {
-        self.change.key(self.run)
-    }
-
-    fn compare_keys(self, other: Placed<'_>) -> Ordering {
-        let heads = [self, other].map(|one| u64::from_be_bytes(one.change.head));
-        let by_head = heads[0].cmp(&heads[1]);
-        by_head.then_with(|| self.key().cmp(other.key()))
+    /// The change with its key moved from one place to the end of another.
+    pub(crate) fn moved(self, from: &[u8], to: &mut Vec<u8>) -> GatheredChange {
+        if self.bytes as usize <= HEAD_BYTES {
+            return self;
+        }
+        let start = to.len() as u32;
+        to.extend_from_slice(self.key(from));
+        GatheredChange { start, ..self }
     }
 }
-
-impl Ord for Placed<'_> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let by_key = self.compare_keys(*other);
-        by_key.then_with(|| self.change.place().cmp(&other.change.place()))
-    }
-}
-
-impl PartialOrd for Placed<'_> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Placed<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Placed<'_> {}
 
 impl LastChanges {
     pub(crate) fn push(&mut self, key: &[u8], version: VersionEntry) {
         if self.open.changes.is_empty() {
-            // As one allocation, which goes back to the system as a whole.
             self.open.changes.reserve_exact(RUN_CHANGES_MAX);
         }
+        self.count += 1;
         self.bytes += self.open.push(key, version);
         if self.open.is_full() {
             self.sort();
@@ -128,7 +97,7 @@ impl LastChanges {
     /// Adds the changes of a run, which is not sorted.
     pub(crate) fn absorb(&mut self, run: &ChangeRun) {
         for change in &run.changes {
-            self.push(change.key(run), VersionEntry::from(change.entry));
+            self.push(change.key(&run.keys), VersionEntry::from(change.entry));
         }
     }
 
@@ -139,30 +108,27 @@ impl LastChanges {
 
     /// Number of the changes.
     pub(crate) fn len(&self) -> usize {
-        let sorted = self.sorted.iter().map(|run| run.changes.len());
-        self.open.changes.len() + sorted.sum::<usize>()
+        self.count
     }
 
-    /// All changes in runs, each in the order of keys.
-    pub(crate) fn runs(&mut self) -> &[ChangeRun] {
+    /// All changes, which are forgotten here, in runs, each in the order of keys.
+    pub(crate) fn take(&mut self) -> SortedRuns {
         self.sort();
-        &self.sorted
+        mem::take(self).sorted
     }
 
     /// Shows the last change of each key, in the order of keys, and forgets all of them.
     pub(crate) fn drain(&mut self, mut show: impl FnMut(&[u8], VersionEntry)) {
         let mut all = Vec::new();
-        let runs = self.runs();
-        FrontOfRuns::new(runs).take_to(runs, Bound::Unbounded, &mut all);
-        LastOfEachKey::new(runs, &all).for_each(|(key, version)| show(key, version));
-        *self = LastChanges::default();
+        self.take().take_to(Bound::Unbounded, &mut all);
+        LastOfEachKey::new(&all).for_each(|(key, version)| show(key, version));
     }
 
     fn sort(&mut self) {
         if !self.open.changes.is_empty() {
-            let mut run = mem::take(&mut self.open);
-            run.sort();
-            self.sorted.push(run);
+            self.sorted.push(&mut self.open);
+            self.open.changes.clear();
+            self.open.keys.clear();
         }
     }
 }
@@ -197,106 +163,6 @@ impl ChangeRun {
         });
         self.keys.extend_from_slice(elsewhere);
         size_of::<GatheredChange>() + elsewhere.len()
-    }
-
-    fn sort(&mut self) {
-        let mut changes = mem::take(&mut self.changes);
-        changes.sort_unstable_by(|left, right| self.place(left).cmp(&self.place(right)));
-        self.changes = changes;
-    }
-
-    fn place<'r>(&'r self, change: &'r GatheredChange) -> Placed<'r> {
-        Placed { run: self, change }
-    }
-
-    /// Changes in front of the first one with a key behind `end`. They are sorted.
-    fn up_to(&self, end: Bound<&[u8]>) -> usize {
-        self.changes.partition_point(|change| match end {
-            Bound::Included(end) => change.key(self) <= end,
-            Bound::Excluded(end) => change.key(self) < end,
-            Bound::Unbounded => true,
-        })
-    }
-}
-
-/// Some changes of one run.
-#[derive(Clone, Debug)]
-pub(crate) struct Stretch {
-    run: usize,
-    changes: Range<usize>,
-}
-
-/// How far each of some runs was taken.
-#[derive(Debug)]
-pub(crate) struct FrontOfRuns(Vec<usize>);
-
-impl FrontOfRuns {
-    pub(crate) fn new(runs: &[ChangeRun]) -> FrontOfRuns {
-        FrontOfRuns(vec![0; runs.len()])
-    }
-
-    /// Takes the changes of keys up to `end` that were not taken yet.
-    pub(crate) fn take_to(
-        &mut self,
-        runs: &[ChangeRun],
-        end: Bound<&[u8]>,
-        taken: &mut Vec<Stretch>,
-    ) {
-        for (run, front) in self.0.iter_mut().enumerate() {
-            let changes = *front..runs[run].up_to(end).max(*front);
-            *front = changes.end;
-            if !changes.is_empty() {
-                taken.push(Stretch { run, changes });
-            }
-        }
-    }
-}
-
-/// The last change of each key, in the order of keys.
-pub(crate) struct LastOfEachKey<'r> {
-    /// The next change of each stretch, the least one first.
-    next: BinaryHeap<Reverse<(Placed<'r>, usize)>>,
-    /// The changes of each stretch behind that one.
-    rest: Vec<slice::Iter<'r, GatheredChange>>,
-}
-
-impl<'r> LastOfEachKey<'r> {
-    pub(crate) fn new(runs: &'r [ChangeRun], stretches: &[Stretch]) -> LastOfEachKey<'r> {
-        let changes = |it: &Stretch| runs[it.run].changes[it.changes.clone()].iter();
-        let mut rest: Vec<_> = stretches.iter().map(changes).collect();
-        let fronts = rest.iter_mut().zip(stretches).enumerate();
-        let next = fronts.filter_map(|(number, (changes, stretch))| {
-            let first = runs[stretch.run].place(changes.next()?);
-            Some(Reverse((first, number)))
-        });
-        LastOfEachKey {
-            next: next.collect(),
-            rest,
-        }
-    }
-
-    fn pop(&mut self) -> Option<Placed<'r>> {
-        let mut top = self.next.peek_mut()?;
-        let Reverse((least, number)) = *top;
-        match self.rest[number].next() {
-            Some(change) => top.0.0 = least.run.place(change),
-            None => drop(PeekMut::pop(top)),
-        }
-        Some(least)
-    }
-}
-
-impl<'r> Iterator for LastOfEachKey<'r> {
-    type Item = (&'r [u8], VersionEntry);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let mut last = self.pop()?;
-        while let Some(Reverse((next, _))) = self.next.peek()
-            && next.compare_keys(last).is_eq()
-        {
-            last = self.pop().expect("just seen");
-        }
-        Some((last.key(), VersionEntry::from(last.change.entry)))
     }
 }
 

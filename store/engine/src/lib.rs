@@ -126,6 +126,7 @@ mod scrub;
 mod short_key;
 mod side;
 mod snapshot;
+mod sorted_changes;
 mod state_hash;
 mod status;
 mod survey;

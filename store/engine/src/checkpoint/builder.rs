@@ -8,7 +8,7 @@ use super::segment_sums::SegmentSums;
 use super::unusable::Unusable;
 use crate::hidden;
 use crate::history_key;
-use crate::last_changes::{ChangeRun, LastOfEachKey};
+use crate::sorted_changes::LastOfEachKey;
 use crate::state_hash;
 use crate::trees::{CURRENT, HIDDEN, HISTORY, OF_VERSIONS, VersionEntry};
 use environment::Mutex;
@@ -22,19 +22,18 @@ pub(super) type Loads = [BulkLoad; OF_VERSIONS.len()];
 
 /// How the entries of a checkpoint become trees.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LoadRules<'r> {
-    /// Whether superseded versions are loaded.
+pub(crate) struct LoadRules {
+    /// Whether superseded versions are loaded. If not, changes of keys may take the place of
+    /// what the checkpoint has.
     pub(crate) history: bool,
-    /// Changes of keys that take the place of what the checkpoint has. Without history only.
-    pub(crate) changes: &'r [ChangeRun],
     /// Whether keys are summed for a [`crate::StateHash`].
     pub(crate) hashes: bool,
 }
 
 /// The share of one thread: all that it has made of the portions that it took.
 #[derive(Debug)]
-pub(super) struct Builder<'r> {
-    rules: LoadRules<'r>,
+pub(super) struct Builder {
+    rules: LoadRules,
     /// Parts of the trees, by the number of the portion.
     pub(super) built: Vec<(u64, Result<Loads, Unusable>)>,
     /// Entries of the file, and the greatest revision in it.
@@ -46,15 +45,15 @@ pub(super) struct Builder<'r> {
 }
 
 /// Changes that were not merged yet.
-type Changes<'r> = Peekable<LastOfEachKey<'r>>;
+type Changes<'p> = Peekable<LastOfEachKey<'p>>;
 
-impl<'r> Builder<'r> {
+impl Builder {
     /// Takes portions until there is none, or one is unusable.
     pub(super) fn run(
-        portions: &Mutex<&mut Portions<'r>>,
+        portions: &Mutex<&mut Portions>,
         present: &BTreeSet<u32>,
-        rules: LoadRules<'r>,
-    ) -> Builder<'r> {
+        rules: LoadRules,
+    ) -> Builder {
         let mut builder = Builder {
             rules,
             built: Vec::new(),
@@ -71,13 +70,15 @@ impl<'r> Builder<'r> {
                 portions.lock().stop();
             }
             builder.built.push((number, loads));
+            // Not while the portions are locked.
+            portion.changes.clear();
         }
         builder
     }
 
     fn build(&mut self, portion: &Portion) -> Result<Loads, Unusable> {
         let mut loads = OF_VERSIONS.map(|_| BulkLoad::new());
-        let mut changes = LastOfEachKey::new(self.rules.changes, &portion.changes).peekable();
+        let mut changes = LastOfEachKey::new(&portion.changes).peekable();
         for payload in portion.payloads() {
             read_entries(payload, |tree, key, entry| {
                 self.take(&mut loads, &mut changes, tree, key, entry)
@@ -92,7 +93,7 @@ impl<'r> Builder<'r> {
     fn take(
         &mut self,
         loads: &mut Loads,
-        changes: &mut Changes<'r>,
+        changes: &mut Changes<'_>,
         tree: usize,
         key: &[u8],
         entry: IndexEntry,

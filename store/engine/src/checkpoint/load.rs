@@ -24,6 +24,7 @@ use super::portions::{EntryBlocks, PORTION_BYTES, Portions, block};
 use super::tables::Tables;
 use crate::Worker;
 use crate::live::Live;
+use crate::sorted_changes::SortedRuns;
 use crate::trees::OF_VERSIONS;
 use environment::{Disk, Mutex, OpenMode, threads};
 use ordered_index::BulkLoad;
@@ -121,10 +122,10 @@ impl BegunCheckpoint {
         mem::replace(&mut self.tables, Tables::new(present))
     }
 
-    /// Reads the entries.
-    pub(crate) fn load(self, rules: LoadRules<'_>) -> Result<Loaded, Unusable> {
+    /// Reads the entries, and merges `changes` with those of keys. There are none with history.
+    pub(crate) fn load(self, rules: LoadRules, changes: SortedRuns) -> Result<Loaded, Unusable> {
         let (present, state_bytes) = (&self.tables.present, self.state_bytes);
-        let mut portions = Portions::new(self.entries, rules.changes);
+        let mut portions = Portions::new(self.entries, changes);
         let mut builders = build(&mut portions, present, rules, self.threads);
         let trees = join(&mut builders)?;
         let (foot, file_bytes) = portions.foot()?;
@@ -159,12 +160,12 @@ fn read_head(blocks: &mut BlockReader, present: &BTreeSet<u32>) -> Result<Head, 
 }
 
 /// Lets threads, of which this is one, take all portions.
-fn build<'r>(
-    portions: &mut Portions<'r>,
+fn build(
+    portions: &mut Portions,
     present: &BTreeSet<u32>,
-    rules: LoadRules<'r>,
+    rules: LoadRules,
     threads: usize,
-) -> Vec<Builder<'r>> {
+) -> Vec<Builder> {
     let portions = Mutex::new(portions);
     let run = || Builder::run(&portions, present, rules);
     std::thread::scope(|scope| {
@@ -189,7 +190,7 @@ fn help<'scope, T: Send + 'scope>(
 }
 
 /// The whole trees, of the parts that the threads have built.
-fn join(builders: &mut [Builder<'_>]) -> Result<Loads, Unusable> {
+fn join(builders: &mut [Builder]) -> Result<Loads, Unusable> {
     let mut parts: Vec<_> = builders
         .iter_mut()
         .flat_map(|builder| mem::take(&mut builder.built))
@@ -205,7 +206,7 @@ fn join(builders: &mut [Builder<'_>]) -> Result<Loads, Unusable> {
 }
 
 /// Compares the foot with what was read.
-fn check(foot: &Foot, builders: &[Builder<'_>], state_bytes: u64) -> Result<(), String> {
+fn check(foot: &Foot, builders: &[Builder], state_bytes: u64) -> Result<(), String> {
     let mut seen = Foot {
         state_bytes,
         ..Foot::default()

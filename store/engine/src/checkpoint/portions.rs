@@ -16,7 +16,7 @@ use super::entries::{first_key, last_key};
 use super::format::{Foot, Kind};
 use super::tables::Tables;
 use super::unusable::Unusable;
-use crate::last_changes::{ChangeRun, FrontOfRuns, Stretch};
+use crate::sorted_changes::{SortedRuns, Stretch};
 use crate::trees::CURRENT;
 use std::mem;
 use std::ops::Bound;
@@ -125,20 +125,18 @@ fn foot(payload: &[u8]) -> Result<Foot, Unusable> {
 
 /// Hands out entries, and changes beside them.
 #[derive(Debug)]
-pub(super) struct Portions<'r> {
+pub(super) struct Portions {
     entries: EntryBlocks,
-    runs: &'r [ChangeRun],
-    front: FrontOfRuns,
+    changes: SortedRuns,
     /// Portions handed out.
     count: u64,
 }
 
-impl<'r> Portions<'r> {
-    pub(super) fn new(entries: EntryBlocks, runs: &'r [ChangeRun]) -> Portions<'r> {
+impl Portions {
+    pub(super) fn new(entries: EntryBlocks, changes: SortedRuns) -> Portions {
         Portions {
             entries,
-            runs,
-            front: FrontOfRuns::new(runs),
+            changes,
             count: 0,
         }
     }
@@ -159,12 +157,12 @@ impl<'r> Portions<'r> {
 
     fn add_changes(&mut self, portion: &mut Portion) {
         portion.changes.clear();
-        if self.runs.is_empty() {
+        if self.changes.is_empty() {
             return;
         }
         if let Some(end) = self.entries.end_of_changes(portion) {
             let end = end.as_ref().map(Vec::as_slice);
-            self.front.take_to(self.runs, end, &mut portion.changes);
+            self.changes.take_to(end, &mut portion.changes);
         }
     }
 

@@ -14,8 +14,8 @@ use std::path::Path;
 use value_log::Position;
 
 /// Changes wait for the entries of a checkpoint until they take this part of its file in memory. They are
-/// freed when the index is complete, which takes about three quarters of the file's bytes.
-const MERGED_BYTES_PART: u64 = 5;
+/// freed piece by piece while the index is made, which takes about three quarters of the file's bytes.
+const MERGED_BYTES_PART: u64 = 2;
 /// Less than this may wait in any case.
 const MERGED_BYTES_MIN: u64 = if cfg!(test) { 4 << 10 } else { 32 << 20 };
 /// If the changes took this or more, the system gets free memory back. The allocator would keep
@@ -203,12 +203,12 @@ impl Recovery<'_> {
         let Some(begun) = self.checkpoints.begun.take() else {
             return Ok(());
         };
-        let loaded = begun.load(LoadRules {
+        let rules = LoadRules {
             history: self.options.keeps_history,
-            changes: self.gathered.runs(),
             hashes: self.options.state_hash,
-        })?;
-        let freed = mem::take(&mut self.gathered).bytes();
+        };
+        let freed = self.gathered.bytes();
+        let loaded = begun.load(rules, self.gathered.take())?;
         if freed >= RETURNED_BYTES_MIN {
             environment::real::return_free_memory();
         }

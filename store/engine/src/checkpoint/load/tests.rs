@@ -5,6 +5,7 @@ use crate::history_key;
 use crate::inspect::CheckpointFile;
 use crate::last_changes::LastChanges;
 use crate::record_pointer::RecordPointer;
+use crate::sorted_changes::SortedRuns;
 use crate::trees::{CURRENT, HISTORY, TREES, VersionEntry};
 use environment::File;
 use environment::randomness::Random;
@@ -98,9 +99,8 @@ fn entry(number: u64) -> IndexEntry {
 }
 
 /// All that the file has.
-const ALL: LoadRules<'_> = LoadRules {
+const ALL: LoadRules = LoadRules {
     history: true,
-    changes: &[],
     hashes: true,
 };
 
@@ -110,7 +110,7 @@ fn begun(file: &Arc<dyn File>, threads: usize) -> Result<BegunCheckpoint, Unusab
 }
 
 fn load_by(file: &Arc<dyn File>, threads: usize) -> Result<Loaded, Unusable> {
-    begun(file, threads)?.load(ALL)
+    begun(file, threads)?.load(ALL, SortedRuns::default())
 }
 
 /// The error, which is the same for any number of threads.
@@ -246,7 +246,7 @@ fn an_unusable_portion_ends_all_threads() {
     draft.raw(&[]);
     draft.numbered(0..BLOCKS);
     let begun = begun(&draft.end(), 1).unwrap();
-    let mut portions = Portions::new(begun.entries, &[]);
+    let mut portions = Portions::new(begun.entries, SortedRuns::default());
     let mut builders = build(&mut portions, &begun.tables.present, ALL, 1);
     assert_eq!(builders[0].built.len(), 1, "no portion was taken after it");
     let error = join(&mut builders).unwrap_err();
@@ -293,8 +293,8 @@ fn changes(
     random: &mut Random,
     state: &mut BTreeMap<Vec<u8>, IndexEntry>,
     count: u64,
-) -> LastChanges {
-    let mut gathered = LastChanges::default();
+) -> Vec<(Vec<u8>, VersionEntry)> {
+    let mut gathered = Vec::new();
     for number in 0..count {
         let mut key = match random.below(20) {
             0 => vec![b'a'; random.below(10) as usize],
@@ -310,7 +310,7 @@ fn changes(
             main: 10_000 + number as i64,
             tombstone: random.chance(1, 4),
         };
-        gathered.push(&key, version);
+        gathered.push((key.clone(), version));
         match version.tombstone {
             true => drop(state.remove(&key)),
             false => drop(state.insert(key, version.entry())),
@@ -341,14 +341,20 @@ fn changes_are_merged_as_if_they_were_applied_behind() {
     {
         let keys = 0..BLOCKS * KEYS_IN_BLOCK;
         let mut state = keys.map(|number| (key(number), entry(number))).collect();
-        let mut gathered = changes(&mut random, &mut state, count);
+        let gathered = changes(&mut random, &mut state, count);
         for threads in 1..4 {
+            let mut again = LastChanges::default();
+            gathered
+                .iter()
+                .for_each(|(key, version)| again.push(key, *version));
             let rules = LoadRules {
                 history: false,
-                changes: gathered.runs(),
                 hashes: true,
             };
-            let loaded = begun(file, threads).unwrap().load(rules).unwrap();
+            let loaded = begun(file, threads)
+                .unwrap()
+                .load(rules, again.take())
+                .unwrap();
             let mut live = BTreeMap::new();
             for entry in state.values() {
                 let segment = VersionEntry::from(*entry).pointer.segment();
@@ -370,14 +376,16 @@ fn changes_are_merged_as_if_they_were_applied_behind() {
 #[test]
 fn changes_alone_become_a_tree() {
     let mut state = BTreeMap::new();
-    let mut gathered = changes(&mut Random::from_seed(6), &mut state, 3_000);
+    let mut gathered = LastChanges::default();
+    for (key, version) in changes(&mut Random::from_seed(6), &mut state, 3_000) {
+        gathered.push(&key, version);
+    }
     let rules = LoadRules {
         history: false,
-        changes: gathered.runs(),
         hashes: false,
     };
     let begun = begun(&Draft::new().end(), 2).unwrap();
-    let loaded = begun.load(rules).unwrap();
+    let loaded = begun.load(rules, gathered.take()).unwrap();
     assert_eq!(loaded.keys, 0, "nothing is hashed");
     let [current, ..] = content(loaded.trees);
     assert!(current.into_iter().eq(state));
@@ -392,10 +400,12 @@ fn an_entry_that_is_replaced_must_point_into_a_segment_too() {
     gathered.push(&key(1), VersionEntry::from(entry(2)));
     let rules = LoadRules {
         history: false,
-        changes: gathered.runs(),
         hashes: true,
     };
-    let refused = begun(&file, 1).unwrap().load(rules).unwrap_err();
+    let refused = begun(&file, 1)
+        .unwrap()
+        .load(rules, gathered.take())
+        .unwrap_err();
     assert!(refused.names_lost_segment);
 }
 
