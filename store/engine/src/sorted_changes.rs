@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// Changes in a piece: 128 KiB of them.
 const PIECE_CHANGES: usize = if cfg!(test) { 1 << 3 } else { 1 << 12 };
-/// When pieces of so many bytes were taken, the system gets free memory back. The allocator would
+/// When pieces of this size together were taken, the system gets free memory back. The allocator would
 /// keep it, and the nodes of the index, which have a heap of their own, could not use it.
 const RETURNED_BYTES: usize = 32 << 20;
 
