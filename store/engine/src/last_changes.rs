@@ -66,6 +66,12 @@ impl GatheredChange {
         }
     }
 
+    /// Bytes in memory, with a longer key.
+    pub(crate) fn bytes(&self) -> usize {
+        let elsewhere = Some(self.bytes as usize).filter(|&bytes| bytes > HEAD_BYTES);
+        size_of::<GatheredChange>() + elsewhere.unwrap_or(0)
+    }
+
     /// Ascends with the log, also within a transaction.
     pub(crate) fn place(&self) -> Position {
         VersionEntry::from(self.entry).pointer.position()

@@ -15,18 +15,15 @@ use std::ops::{Bound, Range};
 use std::slice;
 use std::sync::Arc;
 
-/// Changes in a piece: 128 KiB of them.
-const PIECE_CHANGES: usize = if cfg!(test) { 1 << 3 } else { 1 << 12 };
-/// When pieces of this size together were taken, the system gets free memory back. The allocator would
-/// keep it, and the nodes of the index, which have a heap of their own, could not use it.
-const RETURNED_BYTES: usize = 32 << 20;
+/// Most bytes in a piece, with longer keys, unless it is a single change.
+const PIECE_BYTES: usize = if cfg!(test) { 256 } else { 128 << 10 };
+/// Pieces in a slice of all runs, if there are fewer runs.
+const SLICE_PIECES: usize = 16;
 
 /// Runs of changes, and how far each was taken.
 #[derive(Debug, Default)]
 pub(crate) struct SortedRuns {
     runs: Vec<SortedRun>,
-    /// Bytes of pieces that were taken to the end since memory was given back.
-    taken_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -99,11 +96,8 @@ impl SortedRuns {
             let [left, right] = [left, right].map(|change| Placed { keys, change });
             left.cmp(&right)
         });
-        let pieces = run.changes.chunks(PIECE_CHANGES);
         self.runs.push(SortedRun {
-            pieces: pieces
-                .map(|changes| Arc::new(ChangePiece::of(changes, keys)))
-                .collect(),
+            pieces: pieces(&run.changes, keys),
             front: 0,
         });
     }
@@ -112,22 +106,70 @@ impl SortedRuns {
         self.runs.is_empty()
     }
 
+    /// Number of the changes of keys up to `end` that were not taken yet.
+    pub(crate) fn count_to(&self, end: Bound<&[u8]>) -> usize {
+        self.runs.iter().map(|run| run.count_to(end)).sum()
+    }
+
     /// Takes the changes of keys up to `end` that were not taken yet.
     pub(crate) fn take_to(&mut self, end: Bound<&[u8]>, taken: &mut Vec<Stretch>) {
         for run in &mut self.runs {
-            self.taken_bytes += run.take_to(end, taken);
+            run.take_to(end, taken);
         }
-        if self.taken_bytes >= RETURNED_BYTES {
-            self.taken_bytes = 0;
-            environment::real::return_free_memory();
+    }
+
+    /// Takes some of them, those of the least keys, and at least one, if there are any.
+    pub(crate) fn take_slice(&mut self, end: Bound<&[u8]>, taken: &mut Vec<Stretch>) {
+        let pieces_each = (SLICE_PIECES / self.runs.len().max(1)).max(1);
+        let borders = self.runs.iter().filter_map(|run| run.border(pieces_each));
+        let least = borders.min().filter(|border| is_up_to(border, end));
+        // The border may be the key of a piece that goes with it.
+        let border = least.map(<[u8]>::to_vec);
+        match &border {
+            Some(border) => self.take_to(Bound::Included(border), taken),
+            None => self.take_to(end, taken),
         }
     }
 }
 
+fn is_up_to(key: &[u8], end: Bound<&[u8]>) -> bool {
+    match end {
+        Bound::Included(end) => key <= end,
+        Bound::Excluded(end) => key < end,
+        Bound::Unbounded => true,
+    }
+}
+
+/// Sorted changes in pieces, with those of `keys` that are theirs.
+fn pieces(mut changes: &[GatheredChange], keys: &[u8]) -> VecDeque<Arc<ChangePiece>> {
+    let mut pieces = VecDeque::new();
+    while !changes.is_empty() {
+        let mut bytes = 0;
+        let fitting = changes.iter().take_while(|change| {
+            bytes += change.bytes();
+            bytes <= PIECE_BYTES
+        });
+        let (piece, rest) = changes.split_at(fitting.count().max(1));
+        pieces.push_back(Arc::new(ChangePiece::of(piece, keys)));
+        changes = rest;
+    }
+    pieces
+}
+
 impl SortedRun {
-    /// Returns the bytes of the pieces of which the rest was taken.
-    fn take_to(&mut self, end: Bound<&[u8]>, taken: &mut Vec<Stretch>) -> usize {
-        let mut taken_bytes = 0;
+    fn count_to(&self, end: Bound<&[u8]>) -> usize {
+        let mut count = 0;
+        for piece in &self.pieces {
+            let up_to = piece.up_to(end);
+            count += up_to;
+            if up_to < piece.changes.len() {
+                break;
+            }
+        }
+        count.saturating_sub(self.front)
+    }
+
+    fn take_to(&mut self, end: Bound<&[u8]>, taken: &mut Vec<Stretch>) {
         while let Some(piece) = self.pieces.front() {
             let changes = self.front..piece.up_to(end).max(self.front);
             if changes.end < piece.changes.len() {
@@ -139,11 +181,16 @@ impl SortedRun {
                 break;
             }
             let piece = self.pieces.pop_front().expect("just seen");
-            taken_bytes += piece.bytes();
             self.front = 0;
             taken.push(Stretch { piece, changes });
         }
-        taken_bytes
+    }
+
+    /// The last key of its first pieces; `None` if it was taken to the end.
+    fn border(&self, pieces: usize) -> Option<&[u8]> {
+        let last = self.pieces.iter().take(pieces).next_back()?;
+        let change = last.changes.last().expect("a piece has changes");
+        Some(change.key(&last.keys))
     }
 }
 
@@ -158,21 +205,20 @@ impl ChangePiece {
         }
     }
 
-    fn bytes(&self) -> usize {
-        size_of_val(&self.changes[..]) + self.keys.len()
-    }
-
     /// Changes in front of the first one with a key behind `end`.
     fn up_to(&self, end: Bound<&[u8]>) -> usize {
-        self.changes.partition_point(|change| match end {
-            Bound::Included(end) => change.key(&self.keys) <= end,
-            Bound::Excluded(end) => change.key(&self.keys) < end,
-            Bound::Unbounded => true,
-        })
+        let is_before = |change: &GatheredChange| is_up_to(change.key(&self.keys), end);
+        self.changes.partition_point(is_before)
     }
 }
 
 impl Stretch {
+    /// Bytes of the changes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        let changes = self.piece.changes[self.changes.clone()].iter();
+        changes.map(GatheredChange::bytes).sum()
+    }
+
     fn place<'p>(&'p self, change: &'p GatheredChange) -> Placed<'p> {
         let keys = &self.piece.keys;
         Placed { keys, change }
@@ -259,7 +305,7 @@ mod tests {
         let pieces: Vec<_> = pieces.map(Arc::downgrade).collect();
         let alive = || pieces.iter().filter(|it| it.strong_count() > 0).count();
         let all = alive();
-        assert!(all >= 200 / PIECE_CHANGES);
+        assert!(all > 200 * 32 / PIECE_BYTES);
         let mut found = 0_u64;
         for end in [50_u64, 100, 150, 200] {
             let mut taken = Vec::new();
@@ -277,5 +323,41 @@ mod tests {
             assert!(alive() <= most, "{} of {all} at {end}", alive());
         }
         assert_eq!(alive(), 0);
+    }
+
+    #[test]
+    fn slices_go_up_to_the_end_in_the_order_of_keys() {
+        let mut gathered = LastChanges::default();
+        for number in 0..3_000_u64 {
+            let key = number * 1_237 % 1_000;
+            let version = VersionEntry {
+                pointer: RecordPointer::new(Position::new(7, number * 8), 64),
+                main: 1 + number as i64,
+                tombstone: false,
+            };
+            gathered.push(&key.to_be_bytes(), version);
+        }
+        let mut runs = gathered.take();
+        let mut found = 0_u64;
+        for end in [300_u64, 301, 1_000] {
+            let bytes = end.to_be_bytes();
+            let bound = Bound::Excluded(&bytes[..]);
+            let count = runs.count_to(bound);
+            let mut counted = 0;
+            loop {
+                let mut taken = Vec::new();
+                runs.take_slice(bound, &mut taken);
+                if taken.is_empty() {
+                    break;
+                }
+                counted += taken.iter().map(|it| it.changes.len()).sum::<usize>();
+                for (key, version) in LastOfEachKey::new(&taken) {
+                    assert_eq!(key, found.to_be_bytes());
+                    assert!(version.main > 2_000, "the last of three");
+                    found += 1;
+                }
+            }
+            assert_eq!((found, counted), (end, count));
+        }
     }
 }

@@ -58,6 +58,20 @@ struct Story {
     closing_checkpoints: u64,
 }
 
+impl Story {
+    /// Operations that are written together, of which each notes what is there behind it.
+    fn begin_group(&mut self, random: &mut Random, plan: CrashPlan) -> Vec<Operation> {
+        let operations = 1 + random.below(plan.group_max);
+        let mut next = || {
+            let mut pairs = self.after.last().unwrap().clone();
+            let operation = operation(random, plan.value_bytes_end, &mut pairs);
+            self.after.push(pairs);
+            operation
+        };
+        (0..operations).map(|_| next()).collect()
+    }
+}
+
 /// What a run does.
 #[derive(Clone, Copy, Debug)]
 struct CrashPlan {
@@ -67,6 +81,8 @@ struct CrashPlan {
     /// Values have fewer bytes. Many small ones share a frame where nothing is flushed.
     value_bytes_end: u64,
     checkpoint_bytes: u64,
+    /// Most operations that are written together.
+    group_max: u64,
 }
 
 impl CrashPlan {
@@ -76,6 +92,7 @@ impl CrashPlan {
             format: Format::NEWEST,
             value_bytes_end: 3_000,
             checkpoint_bytes: 64 << 10,
+            group_max: 1,
         }
     }
 
@@ -83,6 +100,7 @@ impl CrashPlan {
         CrashPlan {
             value_bytes_end: 60,
             checkpoint_bytes: 1 << 10,
+            group_max: 12,
             ..CrashPlan::new(Durability::Os)
         }
     }
@@ -114,17 +132,17 @@ fn run_once(
     let mut random = Random::from_seed(life);
     let mut held = None;
     for round in 0..60 {
-        let mut pairs = story.after.last().unwrap().clone();
-        let operation = operation(&mut random, plan.value_bytes_end, &mut pairs);
-        let writes = pairs != *story.after.last().unwrap();
-        story.after.push(pairs);
-        if let Err(error) = core.carry_out(operation) {
+        let before = story.after.last().unwrap().clone();
+        let group = story.begin_group(&mut random, plan);
+        let answers = core.at_work(|work| work.carry_out(&group))?;
+        if let Some(Err(error)) = answers.into_iter().find(Result::is_err) {
             let later = Operation::One(Edit::put(pair::encode(b"later", b"")));
             core.carry_out(later)
                 .expect_err("a log that has failed stays so");
             return Err(error);
         }
         story.acknowledged = story.after.len() - 1;
+        let writes = before != *story.after.last().unwrap();
         if round % 24 == 20 {
             core.engine.flush()?;
             story.flushed = story.acknowledged;
@@ -203,8 +221,10 @@ fn judge(disk: &SimulatedDisk, plan: CrashPlan, (story, least): (&Story, usize),
 fn ios(plan: CrashPlan) -> u64 {
     let disk = SimulatedDisk::new(0);
     let story = run(&disk, plan);
+    assert!(story.after.len() > 120, "two lives of sixty groups");
     assert_eq!(
-        story.acknowledged, 120,
+        story.acknowledged,
+        story.after.len() - 1,
         "a run without a fault acknowledges every write"
     );
     assert!(

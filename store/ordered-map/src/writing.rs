@@ -131,8 +131,9 @@ impl Operation {
         }
     }
 
-    /// Upper limit of the bytes that it takes in the log with these headers.
-    fn log_bytes_max(&self, headers: Headers) -> u64 {
+    /// Bytes that it takes in the log: an upper limit with long headers, and with short ones an estimate, because
+    /// some versions cannot have these.
+    fn log_bytes(&self, headers: Headers) -> u64 {
         let edits = self.edits().iter();
         edits
             .map(|edit| KeyChange::log_bytes_with(edit.pair.kv.len(), headers))
@@ -297,7 +298,7 @@ impl Work {
 fn fitting(operations: &[Operation], bytes_max: u64, headers: Headers) -> usize {
     let mut bytes = 0;
     let fitting = operations.iter().take_while(|operation| {
-        bytes += operation.log_bytes_max(headers);
+        bytes += operation.log_bytes(headers);
         bytes <= bytes_max
     });
     fitting.count()

@@ -17,6 +17,10 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::iter::Peekable;
 
+/// When changes of this size were freed, the system gets free memory back. The allocator would
+/// keep it, and the nodes of the index, which have a heap of their own, could not use it.
+const RETURNED_BYTES: usize = 16 << 20;
+
 /// Trees, or parts of them, under construction.
 pub(super) type Loads = [BulkLoad; OF_VERSIONS.len()];
 
@@ -42,6 +46,8 @@ pub(super) struct Builder {
     pub(super) keys: u64,
     hasher: KeyHasher,
     pub(super) live: SegmentSums,
+    /// Bytes of changes that were freed since memory was given back.
+    freed_bytes: usize,
 }
 
 /// Changes that were not merged yet.
@@ -61,6 +67,7 @@ impl Builder {
             keys: 0,
             hasher: KeyHasher::default(),
             live: SegmentSums::new(present),
+            freed_bytes: 0,
         };
         let mut portion = Portion::default();
         let next = |portion: &mut Portion| portions.lock().next(portion);
@@ -70,10 +77,19 @@ impl Builder {
                 portions.lock().stop();
             }
             builder.built.push((number, loads));
-            // Not while the portions are locked.
-            portion.changes.clear();
+            builder.free_changes(&mut portion);
         }
         builder
+    }
+
+    /// Now, because the portions are locked when the next one is taken.
+    fn free_changes(&mut self, portion: &mut Portion) {
+        let freed = portion.changes.drain(..).map(|stretch| stretch.bytes());
+        self.freed_bytes += freed.sum::<usize>();
+        if self.freed_bytes >= RETURNED_BYTES {
+            self.freed_bytes = 0;
+            environment::real::return_free_memory();
+        }
     }
 
     fn build(&mut self, portion: &Portion) -> Result<Loads, Unusable> {

@@ -9,7 +9,8 @@
 //! One thread at a time reads the next portion, and verifies it; so the file is read from its
 //! beginning to its end with any number of threads. One block more is read ahead, because its
 //! first key is where the changes of the portion before it end. (In front of a block of another tree
-//! they end with the last key of the portion.)
+//! they end with the last key of the portion.) Where many changes lie between two keys of the file, such as
+//! keys that ascend, they follow in portions of their own.
 
 use super::block::BlockReader;
 use super::entries::{first_key, last_key};
@@ -23,6 +24,8 @@ use std::ops::Bound;
 
 /// Blocks in a portion, unless they are long.
 const PORTION_BLOCKS: usize = 16;
+/// More changes than this go into portions of their own, if they lie behind the entries of theirs.
+const PORTION_CHANGES: usize = if cfg!(test) { 40 } else { 1 << 17 };
 /// No block is added to a portion of this size.
 pub(super) const PORTION_BYTES: usize = 1 << 20;
 
@@ -53,6 +56,12 @@ impl Portion {
     fn is_full(&self) -> bool {
         let bytes = || self.payloads().map(<[u8]>::len).sum::<usize>();
         self.used >= PORTION_BLOCKS || bytes() >= PORTION_BYTES
+    }
+
+    /// The last key of CURRENT in it.
+    fn last_current_key(&self) -> Option<Vec<u8>> {
+        let is_of_current = |payload: &&[u8]| matches!(first_key(payload), Some((CURRENT, _)));
+        last_key(self.payloads().filter(is_of_current).last()?)
     }
 
     fn is_empty(&self) -> bool {
@@ -113,9 +122,7 @@ impl EntryBlocks {
             return Some(Bound::Excluded(next));
         }
         // The keys of CURRENT may go on behind those of another tree.
-        let is_of_current = |payload: &&[u8]| matches!(first_key(payload), Some((CURRENT, _)));
-        let last = portion.payloads().filter(is_of_current).last()?;
-        Some(Bound::Included(last_key(last)?))
+        Some(Bound::Included(portion.last_current_key()?))
     }
 }
 
@@ -128,6 +135,8 @@ fn foot(payload: &[u8]) -> Result<Foot, Unusable> {
 pub(super) struct Portions {
     entries: EntryBlocks,
     changes: SortedRuns,
+    /// End of the changes that follow the last portion in portions of their own.
+    changes_end: Option<Bound<Vec<u8>>>,
     /// Portions handed out.
     count: u64,
 }
@@ -137,6 +146,7 @@ impl Portions {
         Portions {
             entries,
             changes,
+            changes_end: None,
             count: 0,
         }
     }
@@ -144,10 +154,13 @@ impl Portions {
     /// Replaces the content of `portion` by the next one. Returns its number; `None` at the end.
     pub(super) fn next(&mut self, portion: &mut Portion) -> Option<u64> {
         portion.used = 0;
-        while self.entries.end.is_none() && !portion.is_full() {
-            self.entries.take(portion);
+        portion.changes.clear();
+        if !self.take_slice(portion) {
+            while self.entries.end.is_none() && !portion.is_full() {
+                self.entries.take(portion);
+            }
+            self.add_changes(portion);
         }
-        self.add_changes(portion);
         if portion.is_empty() {
             return None;
         }
@@ -156,14 +169,38 @@ impl Portions {
     }
 
     fn add_changes(&mut self, portion: &mut Portion) {
-        portion.changes.clear();
         if self.changes.is_empty() {
             return;
         }
-        if let Some(end) = self.entries.end_of_changes(portion) {
-            let end = end.as_ref().map(Vec::as_slice);
-            self.changes.take_to(end, &mut portion.changes);
+        let Some(end) = self.entries.end_of_changes(portion) else {
+            return;
+        };
+        let bound = end.as_ref().map(Vec::as_slice);
+        if self.changes.count_to(bound) <= PORTION_CHANGES {
+            self.changes.take_to(bound, &mut portion.changes);
+            return;
         }
+        if let Some(last) = portion.last_current_key() {
+            let among_entries = Bound::Included(&last[..]);
+            self.changes.take_to(among_entries, &mut portion.changes);
+        }
+        self.changes_end = Some(end);
+        if portion.is_empty() {
+            self.take_slice(portion);
+        }
+    }
+
+    /// Takes some of the changes that have portions of their own; false if there are none.
+    fn take_slice(&mut self, portion: &mut Portion) -> bool {
+        let Some(end) = &self.changes_end else {
+            return false;
+        };
+        let end = end.as_ref().map(Vec::as_slice);
+        self.changes.take_slice(end, &mut portion.changes);
+        if portion.changes.is_empty() {
+            self.changes_end = None;
+        }
+        !portion.changes.is_empty()
     }
 
     /// Ends this early: a portion that was handed out is unusable.

@@ -152,33 +152,72 @@ fn changes_that_are_too_many_to_wait_are_applied_behind_the_checkpoint() {
 
 #[test]
 fn a_log_that_is_too_short_for_a_damaged_checkpoint_is_read_behind_an_older_one() {
+    // Behind the second number, changes are too many to wait.
+    for batches in [20, 4_000] {
+        let disk = SimulatedDisk::new(1);
+        let mut random = Random::from_seed(1);
+        let mut opened = open(&disk, Worker::Caller);
+        opened.write_long_keys();
+        opened.write(&mut random, 20);
+        opened.applier.checkpoint(b"").unwrap();
+        opened.write(&mut random, batches);
+        let older = (disk.fork(), opened.keys.clone());
+        opened.write(&mut random, 20);
+        opened.applier.checkpoint(b"").unwrap();
+        drop(opened);
+        // A disk that has lost the end of the log, and a bit of the checkpoint.
+        let (disk_then, keys) = older;
+        copy_damaged_checkpoint(&disk, &disk_then);
+        for worker in [Worker::Caller, Worker::Threads] {
+            let crashed = disk_then.fork().restart(Restart::ProcessCrash);
+            let found = open(&crashed, worker);
+            let damaged = found.damaged_checkpoint.unwrap();
+            assert!(damaged.contains("checksum"), "{damaged}");
+            assert_eq!(found.keys, keys, "{batches} batches, {worker:?}");
+        }
+    }
+}
+
+#[test]
+fn behind_entries_that_are_damaged_many_changes_wait_for_an_older_checkpoint() {
     let disk = SimulatedDisk::new(1);
     let mut random = Random::from_seed(1);
     let mut opened = open(&disk, Worker::Caller);
     opened.write_long_keys();
-    opened.write(&mut random, 20);
     opened.applier.checkpoint(b"").unwrap();
     opened.write(&mut random, 20);
-    let older = (disk.fork(), opened.keys.clone());
-    opened.write(&mut random, 20);
     opened.applier.checkpoint(b"").unwrap();
-    drop(opened);
-    // A disk that has lost the end of the log, and a bit of the checkpoint.
-    let (disk_then, keys) = older;
+    let then = disk.fork();
+    opened.write(&mut random, 4_000);
+    let newest = newest_checkpoint(&then);
+    let file = disk.open(&newest, OpenMode::ReadWrite).unwrap();
+    let mut byte = [0];
+    let middle = file.size().unwrap() - 200;
+    file.read_at(&mut byte, middle).unwrap();
+    file.write_durable_at(&[&[byte[0] ^ 1]], middle).unwrap();
+    let crashed = disk.fork().restart(Restart::ProcessCrash);
+    for worker in [Worker::Caller, Worker::Threads] {
+        let found = open(&crashed.fork(), worker);
+        assert!(found.damaged_checkpoint.is_some());
+        assert_eq!(found.keys, opened.keys, "{worker:?}");
+        assert_eq!(found.live(), opened.live());
+    }
+}
+
+fn newest_checkpoint(disk: &SimulatedDisk) -> std::path::PathBuf {
     let directory = Path::new("/data");
-    let names = disk.list(directory).unwrap();
-    let numbers = files::numbers(&names);
-    let newest = files::path(directory, numbers[0]);
+    let numbers = files::numbers(&disk.list(directory).unwrap());
+    files::path(directory, numbers[0])
+}
+
+/// Copies the newest checkpoint of a disk to another, with one bit turned over among its entries.
+fn copy_damaged_checkpoint(disk: &SimulatedDisk, to: &SimulatedDisk) {
+    let newest = newest_checkpoint(disk);
     let from = disk.open(&newest, OpenMode::Read).unwrap();
     let mut bytes = vec![0; from.size().unwrap() as usize];
     from.read_at(&mut bytes, 0).unwrap();
     let middle = bytes.len() - 200;
     bytes[middle] ^= 1;
-    let to = disk_then.open(&newest, OpenMode::CreateNew).unwrap();
+    let to = to.open(&newest, OpenMode::CreateNew).unwrap();
     to.write_durable_at(&[&bytes], 0).unwrap();
-    let crashed = disk_then.restart(Restart::ProcessCrash);
-    let found = open(&crashed, Worker::Caller);
-    let damaged = found.damaged_checkpoint.unwrap();
-    assert!(damaged.contains("checksum"), "{damaged}");
-    assert_eq!(found.keys, keys);
 }
