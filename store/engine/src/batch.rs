@@ -1,4 +1,4 @@
-//! What goes into the engine: batches of changes. A log entry has one; where nothing is flushed, it may
+//! Batches of changes, which the engine takes. A log entry has one; where nothing is flushed, it may
 //! have several ([`crate::Applier::append_joining`]), which come back as one.
 
 use bytes::Bytes;

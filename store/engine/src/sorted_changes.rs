@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// Most bytes in a piece, with longer keys, unless it is a single change.
 const PIECE_BYTES: usize = if cfg!(test) { 256 } else { 128 << 10 };
-/// Pieces in a slice of all runs, if there are fewer runs.
+/// Pieces that a slice takes of all runs together; with more runs than this, up to one of each.
 const SLICE_PIECES: usize = 16;
 
 /// Runs of changes, and how far each was taken.
@@ -123,7 +123,7 @@ impl SortedRuns {
         let pieces_each = (SLICE_PIECES / self.runs.len().max(1)).max(1);
         let borders = self.runs.iter().filter_map(|run| run.border(pieces_each));
         let least = borders.min().filter(|border| is_up_to(border, end));
-        // The border may be the key of a piece that goes with it.
+        // A copy, because the piece that has it may be taken.
         let border = least.map(<[u8]>::to_vec);
         match &border {
             Some(border) => self.take_to(Bound::Included(border), taken),

@@ -72,7 +72,7 @@ impl Story {
     }
 }
 
-/// What a run does.
+/// The work of a run.
 #[derive(Clone, Copy, Debug)]
 struct CrashPlan {
     durability: Durability,

@@ -197,6 +197,9 @@ impl Work {
     /// Number of operations that are written together: as many as the last frame can take,
     /// or else as a frame of their own can have.
     fn frame_length(&self, operations: &[Operation]) -> usize {
+        if operations.len() == 1 {
+            return 1;
+        }
         let headers = self.format.headers();
         let joining = fitting(operations, self.applier.room_in_last_entry(), headers);
         match joining {
