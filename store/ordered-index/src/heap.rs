@@ -12,8 +12,9 @@
 //! twice its bytes (docs/decisions/0039-memory-of-nodes.md).
 //!
 //! All blocks are of one allocator, which joins neighbours that are free, behind a lock. It is
-//! held for some ten nanoseconds, and now and then for as long as the system takes to give memory:
-//! the first look into a huge page clears 2 MiB.
+//! held for some ten nanoseconds. The system clears memory when it is first used, half a millisecond
+//! for a huge page, and all threads would wait for that: so the thread that takes the last region
+//! makes the next one ready, without the lock.
 
 #[cfg(all(
     any(target_os = "linux", target_os = "macos"),
@@ -28,7 +29,7 @@ mod blocks;
 #[path = "heap/of_the_program.rs"]
 mod blocks;
 
-use blocks::Blocks;
+use blocks::{Blocks, Spare};
 use std::alloc::{Layout, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard};
@@ -69,6 +70,15 @@ fn lock() -> MutexGuard<'static, Heap> {
     HEAP.lock().expect("no thread panics in the heap")
 }
 
+/// Unlocks the heap. If it has just taken its spare region, this thread makes the next one.
+fn unlock(heap: MutexGuard<'_, Heap>) {
+    let is_spare_due = heap.blocks.is_spare_due();
+    drop(heap);
+    if is_spare_due && let Some(spare) = Spare::new() {
+        lock().blocks.keep_spare(spare);
+    }
+}
+
 /// A new block; its content is arbitrary. Like the standard library, this ends the process where
 /// there is no memory.
 ///
@@ -80,7 +90,7 @@ pub(crate) unsafe fn allocate(layout: Layout) -> NonNull<u8> {
     heap.in_use.allocations += 1;
     // SAFETY: the caller's promise.
     let block = unsafe { heap.blocks.allocate(layout) };
-    drop(heap);
+    unlock(heap);
     NonNull::new(block).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
@@ -104,7 +114,7 @@ pub(crate) unsafe fn resize(block: NonNull<u8>, layout: Layout, bytes: usize) ->
     heap.in_use.allocations += 1;
     // SAFETY: the caller's promise.
     let moved = unsafe { heap.blocks.resize(block.as_ptr(), layout, bytes) };
-    drop(heap);
+    unlock(heap);
     let align = layout.align();
     NonNull::new(moved).unwrap_or_else(|| match Layout::from_size_align(bytes, align) {
         Ok(layout) => handle_alloc_error(layout),

@@ -206,11 +206,16 @@ impl Keys {
         self.rows.insert(slot, &row);
     }
 
-    /// Stores the tail of a key with the prefix; returns the key's row.
+    /// Stores the tail of a key with the prefix; returns the key's row. A call would return it in
+    /// memory, in two halves, and a loop over keys would wait for both before it reads them as one.
+    #[inline(always)]
     fn store_key(&mut self, key: &[u8]) -> Row {
         let suffix = &key[self.prefix_bytes()..];
-        let pointer = self.store_tail(suffix);
-        [head_of(suffix), pointer.to_bits()]
+        let rest = match tail_of(suffix) {
+            [] => Rest::InHead(suffix.len()),
+            tail => self.store_tail(tail),
+        };
+        [head_of(suffix), TailPointer::new(rest).to_bits()]
     }
 
     /// Whether all heads are equal, so that every search would look at tails.
@@ -223,13 +228,13 @@ impl Keys {
         self.insert(self.len(), key);
     }
 
-    fn store_tail(&mut self, suffix: &[u8]) -> TailPointer {
-        let tail = tail_of(suffix);
-        TailPointer::new(match tail.len() {
-            0 => Rest::InHead(suffix.len()),
-            1..=INLINE_TAIL_BYTES_MAX => self.store_inline(tail),
+    /// Not inlined, so that loops over short keys stay small.
+    #[inline(never)]
+    fn store_tail(&mut self, tail: &[u8]) -> Rest {
+        match tail.len() {
+            ..=INLINE_TAIL_BYTES_MAX => self.store_inline(tail),
             _ => self.store_long(tail.into()),
-        })
+        }
     }
 
     fn store_inline(&mut self, tail: &[u8]) -> Rest {

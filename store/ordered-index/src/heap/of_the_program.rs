@@ -7,10 +7,25 @@ pub(super) const IS_OWN: bool = false;
 
 pub(super) struct Blocks;
 
+/// Memory ahead is that allocator's concern.
+pub(super) struct Spare;
+
+impl Spare {
+    pub(super) fn new() -> Option<Spare> {
+        None
+    }
+}
+
 impl Blocks {
     pub(super) const fn new() -> Blocks {
         Blocks
     }
+
+    pub(super) fn is_spare_due(&self) -> bool {
+        false
+    }
+
+    pub(super) fn keep_spare(&self, _: Spare) {}
 
     /// # Safety
     /// As `GlobalAlloc::alloc`.

@@ -22,6 +22,8 @@ const REGION_BYTES: usize = 4 * HUGE_PAGE_BYTES;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Regions with small pages, so that a small index takes little memory.
 const SMALL_REGIONS: u32 = 2;
+/// A smaller heap does not keep a spare region, which would be a large part of it.
+const BYTES_BEFORE_SPARE: usize = 8 * REGION_BYTES;
 
 pub(super) const IS_OWN: bool = true;
 
@@ -32,7 +34,19 @@ impl Blocks {
         Blocks(Dlmalloc::new_with_allocator(Regions {
             asked_for: Cell::new(0),
             bytes: Cell::new(0),
+            spare: Cell::new(None),
+            is_spare_due: Cell::new(false),
         }))
+    }
+
+    /// Whether a spare region should be made. Of the threads that ask, one gets this answer.
+    pub(super) fn is_spare_due(&self) -> bool {
+        self.0.allocator().is_spare_due.take()
+    }
+
+    /// Has this one ready for when the heap grows; it takes the place of another.
+    pub(super) fn keep_spare(&self, spare: Spare) {
+        self.0.allocator().keep_spare(Some(spare));
     }
 
     /// # Safety
@@ -69,6 +83,25 @@ struct Regions {
     asked_for: Cell<u32>,
     /// Bytes of those that were not given back.
     bytes: Cell<usize>,
+    /// The next one, if it is made already.
+    spare: Cell<Option<Spare>>,
+    is_spare_due: Cell<bool>,
+}
+
+/// A region in which nothing is yet, of which the system has given all pages.
+pub(super) struct Spare(*mut u8);
+
+// SAFETY: memory that nothing else uses.
+unsafe impl Send for Spare {}
+
+impl Spare {
+    /// Nothing may be locked: the system clears all pages, which takes some milliseconds.
+    pub(super) fn new() -> Option<Spare> {
+        let region = Regions::map(REGION_BYTES).ok()?;
+        ask_for_huge_pages(region, REGION_BYTES);
+        take_all_pages(region, REGION_BYTES);
+        Some(Spare(region))
+    }
 }
 
 impl Regions {
@@ -85,6 +118,31 @@ impl Regions {
         Ok(region)
     }
 
+    /// The memory of a new region: the spare one, if that has its size.
+    fn take(&self, bytes: usize) -> rustix::io::Result<*mut u8> {
+        let number = self.asked_for.get();
+        self.asked_for.set(number.saturating_add(1));
+        if bytes == REGION_BYTES {
+            self.is_spare_due
+                .set(self.bytes.get() >= BYTES_BEFORE_SPARE);
+            if let Some(Spare(region)) = self.spare.take() {
+                return Ok(region);
+            }
+        }
+        let region = Regions::map(bytes)?;
+        if number >= SMALL_REGIONS {
+            ask_for_huge_pages(region, bytes);
+        }
+        Ok(region)
+    }
+
+    /// Exchanges the spare region, and gives the one that was there back.
+    fn keep_spare(&self, spare: Option<Spare>) {
+        if let Some(Spare(other)) = self.spare.replace(spare) {
+            Self::unmap(other, REGION_BYTES);
+        }
+    }
+
     /// Gives a part of a mapping back. If the system refuses, it stays mapped and takes no memory.
     fn unmap(start: *mut u8, bytes: usize) -> bool {
         // SAFETY: a part of a mapping of ours in which there is no block.
@@ -99,6 +157,17 @@ fn ask_for_huge_pages(region: *mut u8, bytes: usize) {
     let _ = unsafe { madvise(region.cast::<c_void>(), bytes, Advice::LinuxHugepage) };
 }
 
+/// Where the system does not know this, each page waits for its first use.
+#[cfg(target_os = "linux")]
+fn take_all_pages(region: *mut u8, bytes: usize) {
+    use rustix::mm::{Advice, madvise};
+    // SAFETY: the region is ours, and nothing is in it.
+    let _ = unsafe { madvise(region.cast::<c_void>(), bytes, Advice::LinuxPopulateWrite) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn take_all_pages(_: *mut u8, _: usize) {}
+
 #[cfg(not(target_os = "linux"))]
 fn ask_for_huge_pages(_: *mut u8, _: usize) {}
 
@@ -106,15 +175,11 @@ fn ask_for_huge_pages(_: *mut u8, _: usize) {}
 unsafe impl Allocator for Regions {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
         let bytes = size.next_multiple_of(HUGE_PAGE_BYTES).max(REGION_BYTES);
-        let Ok(region) = Regions::map(bytes) else {
+        let number = self.asked_for.get();
+        let Ok(region) = self.take(bytes) else {
             return (null_mut(), 0, 0);
         };
-        let number = self.asked_for.get();
-        self.asked_for.set(number.saturating_add(1));
         self.bytes.set(self.bytes.get() + bytes);
-        if number >= SMALL_REGIONS {
-            ask_for_huge_pages(region, bytes);
-        }
         // Bit 0 has a meaning. Regions with equal flags that touch would become one, which is given
         // back only when both are unused.
         (region, bytes, number << 1)
@@ -130,6 +195,7 @@ unsafe impl Allocator for Regions {
     }
 
     fn free(&self, region: *mut u8, bytes: usize) -> bool {
+        self.keep_spare(None);
         let is_back = Regions::unmap(region, bytes);
         let taken = self.bytes.get();
         self.bytes.set(taken - if is_back { bytes } else { 0 });

@@ -87,3 +87,53 @@ fn regions_go_back_when_their_blocks_are_free() {
         assert!(left <= 3 * REGION_BYTES, "round {round}: {left} of {taken}");
     }
 }
+
+/// Adds blocks until the heap wants a spare region.
+fn grow(blocks: &mut Blocks, all: &mut Vec<Filled>) {
+    while !blocks.is_spare_due() {
+        all.push(Filled::new(blocks, 100_000, all.len() as u8));
+        assert!(all.len() < 10_000, "no spare region was asked for");
+    }
+}
+
+fn is_in(region: *mut u8, filled: &Filled) -> bool {
+    (region.addr()..region.addr() + REGION_BYTES).contains(&filled.block.addr())
+}
+
+#[test]
+fn a_large_heap_grows_into_the_region_that_was_made_last() {
+    let (mut blocks, mut all) = (Blocks::new(), Vec::new());
+    grow(&mut blocks, &mut all);
+    let bytes = region_bytes(&blocks);
+    assert_eq!(bytes, BYTES_BEFORE_SPARE + REGION_BYTES);
+    blocks.keep_spare(Spare::new().unwrap());
+    let spare = Spare::new().unwrap();
+    let region = spare.0;
+    blocks.keep_spare(spare);
+    assert!(!all.iter().any(|filled| is_in(region, filled)));
+    grow(&mut blocks, &mut all);
+    assert_eq!(region_bytes(&blocks), bytes + REGION_BYTES);
+    assert!(is_in(region, all.last().unwrap()));
+    all.into_iter().for_each(|filled| filled.free(&mut blocks));
+}
+
+#[test]
+fn the_spare_region_goes_back_when_the_heap_shrinks() {
+    let (mut blocks, mut all) = (Blocks::new(), Vec::new());
+    grow(&mut blocks, &mut all);
+    blocks.keep_spare(Spare::new().unwrap());
+    all.into_iter().for_each(|filled| filled.free(&mut blocks));
+    assert!(blocks.0.allocator().spare.take().is_none());
+}
+
+#[test]
+fn a_block_longer_than_a_region_leaves_the_spare_one() {
+    let (mut blocks, mut all) = (Blocks::new(), Vec::new());
+    grow(&mut blocks, &mut all);
+    blocks.keep_spare(Spare::new().unwrap());
+    let long = Filled::new(&mut blocks, 2 * REGION_BYTES, 1);
+    assert!(!blocks.is_spare_due());
+    assert!(blocks.0.allocator().spare.take().is_some());
+    long.free(&mut blocks);
+    all.into_iter().for_each(|filled| filled.free(&mut blocks));
+}
