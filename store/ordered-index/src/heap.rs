@@ -29,7 +29,7 @@ mod blocks;
 #[path = "heap/of_the_program.rs"]
 mod blocks;
 
-use blocks::{Blocks, Spare};
+use blocks::{Blocks, ReadyRegion};
 use std::alloc::{Layout, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard};
@@ -74,7 +74,7 @@ fn lock() -> MutexGuard<'static, Heap> {
 fn unlock(heap: MutexGuard<'_, Heap>) {
     let is_spare_due = heap.blocks.is_spare_due();
     drop(heap);
-    if is_spare_due && let Some(spare) = Spare::new() {
+    if is_spare_due && let Some(spare) = ReadyRegion::new() {
         lock().blocks.keep_spare(spare);
     }
 }

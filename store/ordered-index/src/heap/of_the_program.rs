@@ -8,10 +8,10 @@ pub(super) const IS_OWN: bool = false;
 pub(super) struct Blocks;
 
 /// Memory ahead is that allocator's concern.
-pub(super) struct Spare;
+pub(super) struct ReadyRegion;
 
-impl Spare {
-    pub(super) fn new() -> Option<Spare> {
+impl ReadyRegion {
+    pub(super) fn new() -> Option<ReadyRegion> {
         None
     }
 }
@@ -25,7 +25,7 @@ impl Blocks {
         false
     }
 
-    pub(super) fn keep_spare(&self, _: Spare) {}
+    pub(super) fn keep_spare(&self, _: ReadyRegion) {}
 
     /// # Safety
     /// As `GlobalAlloc::alloc`.

@@ -45,7 +45,7 @@ impl Blocks {
     }
 
     /// Has this one ready for when the heap grows; it takes the place of another.
-    pub(super) fn keep_spare(&self, spare: Spare) {
+    pub(super) fn keep_spare(&self, spare: ReadyRegion) {
         self.0.allocator().keep_spare(Some(spare));
     }
 
@@ -84,23 +84,23 @@ struct Regions {
     /// Bytes of those that were not given back.
     bytes: Cell<usize>,
     /// The next one, if it is made already.
-    spare: Cell<Option<Spare>>,
+    spare: Cell<Option<ReadyRegion>>,
     is_spare_due: Cell<bool>,
 }
 
 /// A region in which nothing is yet, of which the system has given all pages.
-pub(super) struct Spare(*mut u8);
+pub(super) struct ReadyRegion(*mut u8);
 
 // SAFETY: memory that nothing else uses.
-unsafe impl Send for Spare {}
+unsafe impl Send for ReadyRegion {}
 
-impl Spare {
+impl ReadyRegion {
     /// Nothing may be locked: the system clears all pages, which takes some milliseconds.
-    pub(super) fn new() -> Option<Spare> {
+    pub(super) fn new() -> Option<ReadyRegion> {
         let region = Regions::map(REGION_BYTES).ok()?;
         ask_for_huge_pages(region, REGION_BYTES);
         take_all_pages(region, REGION_BYTES);
-        Some(Spare(region))
+        Some(ReadyRegion(region))
     }
 }
 
@@ -125,7 +125,7 @@ impl Regions {
         if bytes == REGION_BYTES {
             self.is_spare_due
                 .set(self.bytes.get() >= BYTES_BEFORE_SPARE);
-            if let Some(Spare(region)) = self.spare.take() {
+            if let Some(ReadyRegion(region)) = self.spare.take() {
                 return Ok(region);
             }
         }
@@ -137,8 +137,8 @@ impl Regions {
     }
 
     /// Exchanges the spare region, and gives the one that was there back.
-    fn keep_spare(&self, spare: Option<Spare>) {
-        if let Some(Spare(other)) = self.spare.replace(spare) {
+    fn keep_spare(&self, spare: Option<ReadyRegion>) {
+        if let Some(ReadyRegion(other)) = self.spare.replace(spare) {
             Self::unmap(other, REGION_BYTES);
         }
     }

@@ -106,8 +106,8 @@ fn a_large_heap_grows_into_the_region_that_was_made_last() {
     grow(&mut blocks, &mut all);
     let bytes = region_bytes(&blocks);
     assert_eq!(bytes, BYTES_BEFORE_SPARE + REGION_BYTES);
-    blocks.keep_spare(Spare::new().unwrap());
-    let spare = Spare::new().unwrap();
+    blocks.keep_spare(ReadyRegion::new().unwrap());
+    let spare = ReadyRegion::new().unwrap();
     let region = spare.0;
     blocks.keep_spare(spare);
     assert!(!all.iter().any(|filled| is_in(region, filled)));
@@ -121,7 +121,7 @@ fn a_large_heap_grows_into_the_region_that_was_made_last() {
 fn the_spare_region_goes_back_when_the_heap_shrinks() {
     let (mut blocks, mut all) = (Blocks::new(), Vec::new());
     grow(&mut blocks, &mut all);
-    blocks.keep_spare(Spare::new().unwrap());
+    blocks.keep_spare(ReadyRegion::new().unwrap());
     all.into_iter().for_each(|filled| filled.free(&mut blocks));
     assert!(blocks.0.allocator().spare.take().is_none());
 }
@@ -130,7 +130,7 @@ fn the_spare_region_goes_back_when_the_heap_shrinks() {
 fn a_block_longer_than_a_region_leaves_the_spare_one() {
     let (mut blocks, mut all) = (Blocks::new(), Vec::new());
     grow(&mut blocks, &mut all);
-    blocks.keep_spare(Spare::new().unwrap());
+    blocks.keep_spare(ReadyRegion::new().unwrap());
     let long = Filled::new(&mut blocks, 2 * REGION_BYTES, 1);
     assert!(!blocks.is_spare_due());
     assert!(blocks.0.allocator().spare.take().is_some());
