@@ -70,7 +70,7 @@ fn lock() -> MutexGuard<'static, Heap> {
     HEAP.lock().expect("no thread panics in the heap")
 }
 
-/// Unlocks the heap. If it has just taken its spare region, this thread makes the next one.
+/// Unlocks the heap. If it has just taken a region, this thread makes the next one.
 fn unlock(heap: MutexGuard<'_, Heap>) {
     let is_spare_due = heap.blocks.is_spare_due();
     drop(heap);

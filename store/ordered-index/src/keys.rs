@@ -232,7 +232,7 @@ impl Keys {
     #[inline(never)]
     fn store_tail(&mut self, tail: &[u8]) -> Rest {
         match tail.len() {
-            ..=INLINE_TAIL_BYTES_MAX => self.store_inline(tail),
+            1..=INLINE_TAIL_BYTES_MAX => self.store_inline(tail),
             _ => self.store_long(tail.into()),
         }
     }

@@ -81,14 +81,14 @@ impl Blocks {
 struct Regions {
     /// Regions so far.
     asked_for: Cell<u32>,
-    /// Bytes of those that were not given back.
+    /// Bytes of those that were not given back, without the spare one.
     bytes: Cell<usize>,
     /// The next one, if it is made already.
     spare: Cell<Option<ReadyRegion>>,
     is_spare_due: Cell<bool>,
 }
 
-/// A region in which nothing is yet, of which the system has given all pages.
+/// A region in which nothing is yet, of which Linux has given all pages.
 pub(super) struct ReadyRegion(*mut u8);
 
 // SAFETY: memory that nothing else uses.
@@ -196,6 +196,7 @@ unsafe impl Allocator for Regions {
 
     fn free(&self, region: *mut u8, bytes: usize) -> bool {
         self.keep_spare(None);
+        self.is_spare_due.set(false);
         let is_back = Regions::unmap(region, bytes);
         let taken = self.bytes.get();
         self.bytes.set(taken - if is_back { bytes } else { 0 });
