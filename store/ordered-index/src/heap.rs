@@ -72,10 +72,12 @@ fn lock() -> MutexGuard<'static, Heap> {
 
 /// Unlocks the heap. If it has just taken a region, this thread makes the next one.
 fn unlock(heap: MutexGuard<'_, Heap>) {
-    let is_spare_due = heap.blocks.is_spare_due();
+    let begins_next_region = heap.blocks.begins_next_region();
     drop(heap);
-    if is_spare_due && let Some(spare) = ReadyRegion::new() {
-        lock().blocks.keep_spare(spare);
+    if begins_next_region {
+        let made = ReadyRegion::new();
+        // What is not wanted goes back to the system when the lock is released.
+        let _unwanted = lock().blocks.keep(made);
     }
 }
 

@@ -21,11 +21,13 @@ impl Blocks {
         Blocks
     }
 
-    pub(super) fn is_spare_due(&self) -> bool {
+    pub(super) fn begins_next_region(&self) -> bool {
         false
     }
 
-    pub(super) fn keep_spare(&self, _: ReadyRegion) {}
+    pub(super) fn keep(&self, made: Option<ReadyRegion>) -> Option<ReadyRegion> {
+        made
+    }
 
     /// # Safety
     /// As `GlobalAlloc::alloc`.

@@ -14,6 +14,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::ptr::null_mut;
 
 /// Bytes of a region; a longer block has a longer one.
@@ -22,8 +23,8 @@ const REGION_BYTES: usize = 4 * HUGE_PAGE_BYTES;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Regions with small pages, so that a small index takes little memory.
 const SMALL_REGIONS: u32 = 2;
-/// A smaller heap does not keep a spare region, which would be a large part of it.
-const BYTES_BEFORE_SPARE: usize = 8 * REGION_BYTES;
+/// A smaller heap has no region ready, which would be a large part of it.
+const BYTES_BEFORE_READY: usize = 8 * REGION_BYTES;
 
 pub(super) const IS_OWN: bool = true;
 
@@ -34,19 +35,18 @@ impl Blocks {
         Blocks(Dlmalloc::new_with_allocator(Regions {
             asked_for: Cell::new(0),
             bytes: Cell::new(0),
-            spare: Cell::new(None),
-            is_spare_due: Cell::new(false),
+            next: Cell::new(NextRegion::Unwanted),
         }))
     }
 
-    /// Whether a spare region should be made. Of the threads that ask, one gets this answer.
-    pub(super) fn is_spare_due(&self) -> bool {
-        self.0.allocator().is_spare_due.take()
+    /// Whether the caller should make the next region and [`keep`](Blocks::keep) it.
+    pub(super) fn begins_next_region(&self) -> bool {
+        self.0.allocator().begins_next()
     }
 
-    /// Has this one ready for when the heap grows; it takes the place of another.
-    pub(super) fn keep_spare(&self, spare: ReadyRegion) {
-        self.0.allocator().keep_spare(Some(spare));
+    /// Has this region ready for when the heap grows. Returns it if it is not wanted any more.
+    pub(super) fn keep(&self, made: Option<ReadyRegion>) -> Option<ReadyRegion> {
+        self.0.allocator().keep(made)
     }
 
     /// # Safety
@@ -81,26 +81,46 @@ impl Blocks {
 struct Regions {
     /// Regions so far.
     asked_for: Cell<u32>,
-    /// Bytes of those that were not given back, without the spare one.
+    /// Bytes of those that were not given back, without the next one.
     bytes: Cell<usize>,
-    /// The next one, if it is made already.
-    spare: Cell<Option<ReadyRegion>>,
-    is_spare_due: Cell<bool>,
+    next: Cell<NextRegion>,
 }
 
-/// A region in which nothing is yet, of which Linux has given all pages.
+/// The region that the heap will grow into.
+#[derive(Default)]
+enum NextRegion {
+    #[default]
+    Unwanted,
+    /// The heap has grown, and is large.
+    Wanted,
+    /// A thread makes it.
+    Begun,
+    Ready(ReadyRegion),
+}
+
+/// A region in which nothing is yet, and whose pages the system has cleared.
 pub(super) struct ReadyRegion(*mut u8);
 
 // SAFETY: memory that nothing else uses.
 unsafe impl Send for ReadyRegion {}
 
 impl ReadyRegion {
-    /// Nothing may be locked: the system clears all pages, which takes some milliseconds.
+    /// Nothing may be locked: the system takes some milliseconds. `None` where it does not do
+    /// this ahead of the first use, or has no memory.
     pub(super) fn new() -> Option<ReadyRegion> {
-        let region = Regions::map(REGION_BYTES).ok()?;
-        ask_for_huge_pages(region, REGION_BYTES);
-        take_all_pages(region, REGION_BYTES);
-        Some(ReadyRegion(region))
+        let region = ReadyRegion(Regions::map(REGION_BYTES).ok()?);
+        ask_for_huge_pages(region.0, REGION_BYTES);
+        clear_all_pages(region.0, REGION_BYTES).then_some(region)
+    }
+
+    fn into_memory(self) -> *mut u8 {
+        ManuallyDrop::new(self).0
+    }
+}
+
+impl Drop for ReadyRegion {
+    fn drop(&mut self) {
+        Regions::unmap(self.0, REGION_BYTES);
     }
 }
 
@@ -118,16 +138,14 @@ impl Regions {
         Ok(region)
     }
 
-    /// The memory of a new region: the spare one, if that has its size.
+    /// The memory of a new region: the one that is ready, if that has its size.
     fn take(&self, bytes: usize) -> rustix::io::Result<*mut u8> {
         let number = self.asked_for.get();
         self.asked_for.set(number.saturating_add(1));
-        if bytes == REGION_BYTES {
-            self.is_spare_due
-                .set(self.bytes.get() >= BYTES_BEFORE_SPARE);
-            if let Some(ReadyRegion(region)) = self.spare.take() {
-                return Ok(region);
-            }
+        if bytes == REGION_BYTES
+            && let Some(ready) = self.take_next()
+        {
+            return Ok(ready.into_memory());
         }
         let region = Regions::map(bytes)?;
         if number >= SMALL_REGIONS {
@@ -136,10 +154,41 @@ impl Regions {
         Ok(region)
     }
 
-    /// Exchanges the spare region, and gives the one that was there back.
-    fn keep_spare(&self, spare: Option<ReadyRegion>) {
-        if let Some(ReadyRegion(other)) = self.spare.replace(spare) {
-            Self::unmap(other, REGION_BYTES);
+    fn take_next(&self) -> Option<ReadyRegion> {
+        let next = self.next.take();
+        let is_begun = matches!(next, NextRegion::Begun);
+        if is_begun {
+            self.next.set(NextRegion::Begun);
+        } else if self.bytes.get() >= BYTES_BEFORE_READY {
+            self.next.set(NextRegion::Wanted);
+        }
+        match next {
+            NextRegion::Ready(region) => Some(region),
+            _ => None,
+        }
+    }
+
+    /// True for one caller after the heap has grown.
+    fn begins_next(&self) -> bool {
+        let next = self.next.take();
+        let is_wanted = matches!(next, NextRegion::Wanted);
+        self.next
+            .set(if is_wanted { NextRegion::Begun } else { next });
+        is_wanted
+    }
+
+    /// The heap may have shrunk since this region was begun.
+    fn keep(&self, made: Option<ReadyRegion>) -> Option<ReadyRegion> {
+        match (self.next.take(), made) {
+            (NextRegion::Begun, Some(region)) => {
+                self.next.set(NextRegion::Ready(region));
+                None
+            }
+            (NextRegion::Begun, None) => None,
+            (next, made) => {
+                self.next.set(next);
+                made
+            }
         }
     }
 
@@ -157,16 +206,19 @@ fn ask_for_huge_pages(region: *mut u8, bytes: usize) {
     let _ = unsafe { madvise(region.cast::<c_void>(), bytes, Advice::LinuxHugepage) };
 }
 
-/// Where the system does not know this, each page waits for its first use.
+/// Whether the system has cleared these pages now, as Linux 5.14 and later do, instead of at
+/// their first use.
 #[cfg(target_os = "linux")]
-fn take_all_pages(region: *mut u8, bytes: usize) {
+fn clear_all_pages(region: *mut u8, bytes: usize) -> bool {
     use rustix::mm::{Advice, madvise};
     // SAFETY: the region is ours, and nothing is in it.
-    let _ = unsafe { madvise(region.cast::<c_void>(), bytes, Advice::LinuxPopulateWrite) };
+    unsafe { madvise(region.cast::<c_void>(), bytes, Advice::LinuxPopulateWrite) }.is_ok()
 }
 
 #[cfg(not(target_os = "linux"))]
-fn take_all_pages(_: *mut u8, _: usize) {}
+fn clear_all_pages(_: *mut u8, _: usize) -> bool {
+    false
+}
 
 #[cfg(not(target_os = "linux"))]
 fn ask_for_huge_pages(_: *mut u8, _: usize) {}
@@ -195,8 +247,7 @@ unsafe impl Allocator for Regions {
     }
 
     fn free(&self, region: *mut u8, bytes: usize) -> bool {
-        self.keep_spare(None);
-        self.is_spare_due.set(false);
+        self.next.set(NextRegion::Unwanted);
         let is_back = Regions::unmap(region, bytes);
         let taken = self.bytes.get();
         self.bytes.set(taken - if is_back { bytes } else { 0 });

@@ -1,5 +1,7 @@
 use super::*;
+use crate::heap;
 use environment::randomness::Random;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A block with a content that depends on its number.
 struct Filled {
@@ -88,52 +90,159 @@ fn regions_go_back_when_their_blocks_are_free() {
     }
 }
 
-/// Adds blocks until the heap wants a spare region.
-fn grow(blocks: &mut Blocks, all: &mut Vec<Filled>) {
-    while !blocks.is_spare_due() {
-        all.push(Filled::new(blocks, 100_000, all.len() as u8));
-        assert!(all.len() < 10_000, "no spare region was asked for");
+/// A large heap that has just grown, and its blocks.
+struct Grown {
+    blocks: Blocks,
+    all: Vec<Filled>,
+}
+
+impl Grown {
+    fn new() -> Grown {
+        let mut grown = Grown {
+            blocks: Blocks::new(),
+            all: Vec::new(),
+        };
+        grown.grow();
+        grown
+    }
+
+    /// Adds blocks until the heap has grown.
+    fn grow(&mut self) {
+        while !self.blocks.begins_next_region() {
+            self.add(100_000);
+            assert!(self.all.len() < 10_000, "no region was asked for");
+        }
+    }
+
+    fn add(&mut self, bytes: usize) {
+        let number = self.all.len() as u8;
+        self.all.push(Filled::new(&mut self.blocks, bytes, number));
+    }
+
+    fn has_region_ready(&self) -> bool {
+        is_ready(&self.blocks)
+    }
+
+    fn free_all(&mut self) {
+        let all = self.all.drain(..);
+        all.for_each(|filled| filled.free(&mut self.blocks));
     }
 }
 
-fn is_in(region: *mut u8, filled: &Filled) -> bool {
-    (region.addr()..region.addr() + REGION_BYTES).contains(&filled.block.addr())
+fn is_ready(blocks: &Blocks) -> bool {
+    let next = &blocks.0.allocator().next;
+    let region = next.take();
+    let is_ready = matches!(region, NextRegion::Ready(_));
+    next.set(region);
+    is_ready
+}
+
+/// `None` where the system does not clear pages ahead, and there is nothing to test.
+fn ready_region() -> Option<ReadyRegion> {
+    let region = ReadyRegion::new();
+    if region.is_none() {
+        eprintln!("skipped: this system does not clear pages before their first use");
+    }
+    region
 }
 
 #[test]
-fn a_large_heap_grows_into_the_region_that_was_made_last() {
-    let (mut blocks, mut all) = (Blocks::new(), Vec::new());
-    grow(&mut blocks, &mut all);
-    let bytes = region_bytes(&blocks);
-    assert_eq!(bytes, BYTES_BEFORE_SPARE + REGION_BYTES);
-    blocks.keep_spare(ReadyRegion::new().unwrap());
-    let spare = ReadyRegion::new().unwrap();
-    let region = spare.0;
-    blocks.keep_spare(spare);
-    assert!(!all.iter().any(|filled| is_in(region, filled)));
-    grow(&mut blocks, &mut all);
-    assert_eq!(region_bytes(&blocks), bytes + REGION_BYTES);
-    assert!(is_in(region, all.last().unwrap()));
-    all.into_iter().for_each(|filled| filled.free(&mut blocks));
+fn a_large_heap_grows_into_the_region_that_was_made() {
+    let Some(region) = ready_region() else { return };
+    let memory = region.0.addr()..region.0.addr() + REGION_BYTES;
+    let mut grown = Grown::new();
+    let bytes = region_bytes(&grown.blocks);
+    assert_eq!(bytes, BYTES_BEFORE_READY + REGION_BYTES);
+    assert!(grown.blocks.keep(Some(region)).is_none());
+    grown.grow();
+    assert_eq!(region_bytes(&grown.blocks), bytes + REGION_BYTES);
+    assert!(memory.contains(&grown.all.last().unwrap().block.addr()));
+    grown.free_all();
 }
 
 #[test]
-fn the_spare_region_goes_back_when_the_heap_shrinks() {
-    let (mut blocks, mut all) = (Blocks::new(), Vec::new());
-    grow(&mut blocks, &mut all);
-    blocks.keep_spare(ReadyRegion::new().unwrap());
-    all.into_iter().for_each(|filled| filled.free(&mut blocks));
-    assert!(blocks.0.allocator().spare.take().is_none());
+fn one_region_is_made_at_a_time() {
+    let mut grown = Grown::new();
+    for _ in 0..300 {
+        grown.add(100_000);
+        assert!(!grown.blocks.begins_next_region());
+    }
+    assert!(region_bytes(&grown.blocks) > BYTES_BEFORE_READY + 3 * REGION_BYTES);
+    // Making it failed: the next growth wants one again.
+    assert!(grown.blocks.keep(None).is_none());
+    grown.grow();
+    grown.free_all();
 }
 
 #[test]
-fn a_block_longer_than_a_region_leaves_the_spare_one() {
-    let (mut blocks, mut all) = (Blocks::new(), Vec::new());
-    grow(&mut blocks, &mut all);
-    blocks.keep_spare(ReadyRegion::new().unwrap());
-    let long = Filled::new(&mut blocks, 2 * REGION_BYTES, 1);
-    assert!(!blocks.is_spare_due());
-    assert!(blocks.0.allocator().spare.take().is_some());
-    long.free(&mut blocks);
-    all.into_iter().for_each(|filled| filled.free(&mut blocks));
+fn the_region_that_is_ready_goes_back_when_the_heap_shrinks() {
+    let Some(region) = ready_region() else { return };
+    let mut grown = Grown::new();
+    grown.blocks.keep(Some(region));
+    assert!(grown.has_region_ready());
+    grown.free_all();
+    assert!(!grown.has_region_ready());
+}
+
+#[test]
+fn a_region_that_was_begun_before_the_heap_shrank_is_not_kept() {
+    let Some(region) = ready_region() else { return };
+    let mut grown = Grown::new();
+    grown.free_all();
+    assert!(grown.blocks.keep(Some(region)).is_some());
+    assert!(!grown.has_region_ready());
+}
+
+#[test]
+fn a_block_longer_than_a_region_leaves_the_one_that_is_ready() {
+    let Some(region) = ready_region() else { return };
+    let mut grown = Grown::new();
+    grown.blocks.keep(Some(region));
+    grown.add(2 * REGION_BYTES);
+    assert!(!grown.blocks.begins_next_region());
+    assert!(grown.has_region_ready());
+    grown.free_all();
+}
+
+/// Bit 63 of each number in `/proc/self/pagemap` says that a page has memory
+/// (Linux, Documentation/admin-guide/mm/pagemap.rst).
+#[cfg(target_os = "linux")]
+#[test]
+fn all_pages_of_a_region_that_is_ready_have_memory() {
+    use std::os::unix::fs::FileExt;
+    let Some(region) = ready_region() else { return };
+    let page_bytes = rustix::param::page_size();
+    let mut pages = vec![0; REGION_BYTES / page_bytes * 8];
+    let map = std::fs::File::open("/proc/self/pagemap").unwrap();
+    let offset = region.0.addr() / page_bytes * 8;
+    map.read_exact_at(&mut pages, offset as u64).unwrap();
+    let has_memory = |page: &[u8; 8]| u64::from_ne_bytes(*page) >> 63 == 1;
+    assert!(pages.as_chunks().0.iter().all(has_memory));
+}
+
+/// Other tests grow and shrink the same heap, so the region may be gone at once.
+#[test]
+fn threads_that_allocate_make_the_next_region() {
+    if ready_region().is_none() {
+        return;
+    }
+    let layout = Layout::from_size_align(100_000, 8).unwrap();
+    let seen = AtomicBool::new(false);
+    let grow = || {
+        let mut all = Vec::new();
+        for _ in 0..1_000 {
+            // SAFETY: the layout has bytes.
+            all.push(unsafe { heap::allocate(layout) });
+            seen.fetch_or(is_ready(&heap::lock().blocks), Ordering::Relaxed);
+        }
+        for block in all {
+            // SAFETY: the block is of this layout.
+            unsafe { heap::free(block, layout) };
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(grow);
+        scope.spawn(grow);
+    });
+    assert!(seen.into_inner(), "no region was made");
 }
