@@ -12,9 +12,9 @@
 //! twice its bytes (docs/decisions/0039-memory-of-nodes.md).
 //!
 //! All blocks are of one allocator, which joins neighbours that are free, behind a lock. It is
-//! held for some ten nanoseconds. The system clears memory when it is first used, half a millisecond
-//! for a huge page, and all threads would wait for that: so the thread that takes the last region
-//! makes the next one ready, without the lock.
+//! held for some ten nanoseconds. The system clears memory when it is first used, and all threads
+//! would wait for that: so a thread that has taken a region of a large heap makes the next one
+//! ready, without the lock.
 
 #[cfg(all(
     any(target_os = "linux", target_os = "macos"),

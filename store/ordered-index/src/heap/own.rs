@@ -98,7 +98,7 @@ enum NextRegion {
     Ready(ReadyRegion),
 }
 
-/// A region in which nothing is yet, and whose pages the system has cleared.
+/// A region without blocks, all pages of which the system has cleared.
 pub(super) struct ReadyRegion(*mut u8);
 
 // SAFETY: memory that nothing else uses.
