@@ -7,7 +7,7 @@ use crate::compaction::Sweep;
 use crate::parts::Parts;
 use crate::trees::NEVER_COMPACTED;
 use std::sync::Arc;
-use value_log::{Appended, Position};
+use value_log::{Appended, Position, SegmentKind};
 
 #[derive(Debug)]
 pub(crate) struct Applied {
@@ -33,12 +33,18 @@ impl Applied {
     }
 
     /// Bytes of log from `then` to the last applied batch; [`Position::NONE`] is the beginning of a
-    /// new log, which is in segment 1.
+    /// new log, which is in segment 1. Sorted segments, which have numbers in between, are
+    /// no part of it.
     pub(crate) fn log_bytes_since(&self, then: Position) -> u64 {
-        let now = self.index.applied_position;
-        let segments = u64::from(now.segment().saturating_sub(then.segment().max(1)));
+        let (then_segment, now) = (then.segment().max(1), self.index.applied_position);
+        let infos = self.parts.records.log_view.log.segments();
+        let segments = infos.iter().filter(|segment| {
+            segment.kind == SegmentKind::Log
+                && segment.id > then_segment
+                && segment.id <= now.segment()
+        });
         let segment_bytes = self.parts.options.log.segment_bytes;
-        (segments * segment_bytes + now.offset()).saturating_sub(then.offset())
+        (segments.count() as u64 * segment_bytes + now.offset()).saturating_sub(then.offset())
     }
 
     pub(crate) fn apply(&mut self, batch: &Batch, appended: &Appended) {

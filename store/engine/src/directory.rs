@@ -71,7 +71,7 @@ impl Directory {
     }
 
     /// Free space; `u64::MAX` if the system does not report it.
-    fn available_bytes(&self) -> u64 {
+    pub(crate) fn available_bytes(&self) -> u64 {
         let space = self.disk.space(&self.path);
         space.map_or(u64::MAX, |it| it.available_bytes)
     }

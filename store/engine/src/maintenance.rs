@@ -93,6 +93,8 @@ pub(crate) struct Maintenance {
     looked_at: i64,
     /// A checkpoint should follow, whatever the log's length.
     wanted: bool,
+    /// The round of reclaim that is under way is not the last one before its checkpoint.
+    collects_on: bool,
     /// Log segments that were emptied: they are dead even if their history is not compacted.
     condemned: BTreeSet<u32>,
     /// The log from here on is kept for members that are behind.
@@ -139,6 +141,7 @@ impl Maintenance {
             last_done: last.applied,
             looked_at: i64::MIN,
             wanted: false,
+            collects_on: false,
             condemned: BTreeSet::new(),
             kept_from: None,
             defragmentation: None,
@@ -191,7 +194,7 @@ impl Maintenance {
     /// Whether a checkpoint, reclaim or defragmentation is under way or due.
     pub(crate) fn is_under_way(&self, applied: &Applied) -> bool {
         let idle = matches!(self.work, Work::Idle);
-        let wanted = self.wanted && !self.waits_to_retry(applied);
+        let wanted = (self.wanted || self.collects_on) && !self.waits_to_retry(applied);
         !idle || wanted || self.is_defragmenting()
     }
 
@@ -222,7 +225,8 @@ impl Maintenance {
             return Ok(());
         }
         self.looked_at = applied.swept();
-        let plan = Plan::worthwhile(&applied.parts, &applied.index);
+        self.collects_on = false;
+        let plan = Plan::worthwhile(&applied.parts, &applied.index, self.kept_from);
         if plan.victims.is_empty() {
             self.wanted = plan.pays;
             return Ok(());
@@ -245,6 +249,7 @@ impl Maintenance {
 
     fn start_copy(&mut self, applied: &Applied, plan: Plan) -> Result<(), Error> {
         let throttled = !self.is_defragmenting();
+        self.collects_on = plan.goes_on;
         let parts = Arc::clone(&applied.parts);
         self.start(applied, "engine-reclaim", move || {
             reclaim::copy(&parts, plan, throttled).map(Done::Copied)
@@ -297,7 +302,8 @@ impl Maintenance {
         self.retry = Retry::default();
     }
 
-    /// Swaps at most `at_most` pointers. After the last one a checkpoint is wanted.
+    /// Swaps at most `at_most` pointers. After the last one a checkpoint is wanted, or another
+    /// round.
     fn swap(&mut self, applied: &mut Applied, mut moves: Moves, at_most: usize) {
         let (index, records) = (&mut applied.index, &applied.parts.records);
         let mut live = records.log_view.accounting.live.lock();
@@ -306,7 +312,7 @@ impl Maintenance {
         index.publish(records);
         if done {
             self.condemned.extend(moves.emptied());
-            self.wanted = true;
+            self.wanted |= !self.collects_on;
             // Garbage is looked for again: this round leaves room for another.
             self.looked_at = i64::MIN;
         } else {

@@ -41,6 +41,11 @@ pub struct Options {
     /// Reclaim copies the survivors of a sealed segment if its live share is at most this
     /// many percent.
     pub reclaim_live_percent_max: u64,
+    /// Garbage is left alone while it takes less than this many percent of the live bytes, and
+    /// less than the disk has available. In any case it is left alone until it takes a
+    /// segment, and the bytes of the index. The more is left alone, the emptier are the segments
+    /// that are emptied in the end, and the less is copied.
+    pub garbage_percent_max: u64,
     /// Rate limit of reclaim's copying and of checkpoints.
     pub background_bytes_per_second: u64,
     /// Clock of the rate limit and of the pauses after failed upkeep.
@@ -64,6 +69,7 @@ impl Default for Options {
             checkpoint_bytes: 128 << 20,
             memory_bytes_max: u64::MAX,
             reclaim_live_percent_max: 50,
+            garbage_percent_max: 0,
             background_bytes_per_second: 64 << 20,
             clock: Arc::new(RealClock),
             commitment: Commitment::Alone,

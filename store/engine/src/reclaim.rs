@@ -10,9 +10,11 @@
 //! ```
 //!
 //! A segment without live records is released without copying. Others are
-//! worth it when enough of them is garbage; their survivors go to sorted
-//! segments, never back into the hot log. A segment of the log with history that
-//! is not compacted is left alone (a watch may read it), except by
+//! worth it when there is more garbage than the options leave alone; the survivors of the
+//! emptiest go to sorted
+//! segments, never back into the hot log. The longer garbage is left alone, the emptier they
+//! are, and the less is copied (docs/decisions/0042-when-garbage-is-collected.md). A segment of the log
+//! with history that is not compacted is left alone (a watch may read it), except by
 //! `defragment`.
 //!
 //! A crash at any step loses nothing: until the checkpoint the old places
@@ -32,7 +34,7 @@ use ordered_index::IndexEntry;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::time::Duration;
-use value_log::{Record, Relocation, SegmentInfo, SegmentKind};
+use value_log::{Position, Record, Relocation, SegmentInfo, SegmentKind};
 
 /// Entries looked at under one pin.
 const SLICE_ENTRIES: usize = 4096;
@@ -40,6 +42,8 @@ const SLICE_ENTRIES: usize = 4096;
 const SLICE_SURVIVORS: usize = 256;
 /// Segments' worth of survivors in one round: bounds the memory of its list of moves.
 const ROUND_SEGMENTS: u64 = 4;
+/// Once garbage is collected, this part of it goes.
+const COLLECTED_PART: u64 = 4;
 /// Bytes copied between two pauses.
 const PAUSE_BYTES: u64 = 1 << 20;
 /// Defragmentation leaves segments alone that are at least this full.
@@ -51,6 +55,9 @@ pub(crate) struct Plan {
     pub(crate) victims: BTreeSet<u32>,
     /// Whether releasing segments that are dead already is worth a checkpoint.
     pub(crate) pays: bool,
+    /// More segments are to be emptied when these are, before the checkpoint that releases all
+    /// of them.
+    pub(crate) goes_on: bool,
 }
 
 struct Candidate {
@@ -59,27 +66,42 @@ struct Candidate {
     used_bytes: u64,
 }
 
+impl Candidate {
+    fn garbage_bytes(&self) -> u64 {
+        self.used_bytes.saturating_sub(self.live_bytes)
+    }
+
+    /// Whether at most this much of it is alive.
+    fn is_at_most(&self, live_percent: u64) -> bool {
+        self.live_bytes * 100 <= self.used_bytes * live_percent
+    }
+}
+
 impl Plan {
-    /// The cheapest victims, when emptying them is worth a checkpoint.
-    pub(crate) fn worthwhile(parts: &Parts, index: &Index) -> Plan {
-        let percent = parts.options.reclaim_live_percent_max;
+    /// The emptiest segments, when there is more garbage than is left alone, and emptying them
+    /// is worth a checkpoint. The log from `kept_from` on stays, so emptying its segments would release nothing.
+    pub(crate) fn worthwhile(parts: &Parts, index: &Index, kept_from: Option<Position>) -> Plan {
         let horizon = index.compacted;
-        let candidates = candidates(&parts.records, index, |kind, life| {
-            kind == SegmentKind::Sorted || life.last_main < horizon
+        let is_kept = |id| kept_from.is_some_and(|position| id >= position.segment());
+        let candidates = candidates(&parts.records, index, |segment, life| {
+            segment.kind == SegmentKind::Sorted
+                || (life.last_main < horizon && !is_kept(segment.id))
         });
-        let index_bytes = parts.records.index.index_bytes();
-        let worth = index_bytes.max(parts.options.log.segment_bytes);
+        let Some(goal_bytes) = goal_bytes(parts, &candidates) else {
+            return Plan::default();
+        };
+        let percent_max = parts.options.reclaim_live_percent_max;
         let mut round = ReclaimRound::new(parts);
-        for candidate in candidates {
-            if candidate.live_bytes * 100 <= candidate.used_bytes * percent {
-                round.add(&candidate);
+        for candidate in candidates.iter().filter(|it| it.is_at_most(percent_max)) {
+            if round.garbage_bytes >= goal_bytes {
+                break;
+            }
+            if !round.add(candidate) {
+                round.plan.goes_on = true;
+                break;
             }
         }
-        if round.garbage_bytes < worth {
-            Plan::default()
-        } else {
-            round.end()
-        }
+        round.end()
     }
 
     /// A round of everything below segment `until` that has garbage, but for the
@@ -94,6 +116,7 @@ impl Plan {
         for candidate in candidates(&parts.records, index, |_, _| true) {
             let garbage = candidate.live_bytes * 100 < candidate.used_bytes * FULL_PERCENT;
             if garbage && candidate.id < until && !done.contains(&candidate.id) {
+                // What does not fit is for the next round.
                 round.add(&candidate);
             }
         }
@@ -105,7 +128,7 @@ impl Plan {
 fn candidates(
     records: &Records,
     index: &Index,
-    allowed: impl Fn(SegmentKind, SegmentLife) -> bool,
+    allowed: impl Fn(&SegmentInfo, SegmentLife) -> bool,
 ) -> Vec<Candidate> {
     let live = records.log_view.accounting.live.lock();
     let applied = |segment: &SegmentInfo| {
@@ -122,7 +145,7 @@ fn candidates(
         .iter()
         .filter(|segment| segment.sealed && applied(segment) && is_known(segment));
     let mut candidates: Vec<Candidate> = sealed
-        .filter(|segment| allowed(segment.kind, live.of(segment.id)))
+        .filter(|segment| allowed(segment, live.of(segment.id)))
         .map(|segment| Candidate {
             id: segment.id,
             live_bytes: live.of(segment.id).live_bytes,
@@ -131,6 +154,35 @@ fn candidates(
         .collect();
     candidates.sort_by_key(|candidate| candidate.live_bytes);
     candidates
+}
+
+/// How many bytes of garbage to collect; `None` while there is no more than is left alone, or
+/// what can go is not worth a checkpoint.
+fn goal_bytes(parts: &Parts, candidates: &[Candidate]) -> Option<u64> {
+    let options = &parts.options;
+    let worth_bytes = parts
+        .records
+        .index
+        .index_bytes()
+        .max(options.log.segment_bytes);
+    let garbage_bytes: u64 = candidates.iter().map(Candidate::garbage_bytes).sum();
+    let within_reach = candidates
+        .iter()
+        .filter(|it| it.is_at_most(options.reclaim_live_percent_max));
+    let reachable_bytes: u64 = within_reach.map(Candidate::garbage_bytes).sum();
+    let is_due = reachable_bytes >= worth_bytes && garbage_bytes >= left_alone_bytes(parts);
+    is_due.then(|| worth_bytes.max(garbage_bytes / COLLECTED_PART))
+}
+
+/// Garbage that the options leave alone, and no more than the disk has room besides.
+fn left_alone_bytes(parts: &Parts) -> u64 {
+    let percent = parts.options.garbage_percent_max;
+    if percent == 0 {
+        return 0;
+    }
+    let live_bytes = parts.records.log_view.accounting.live.lock().live_bytes();
+    let bytes = live_bytes.saturating_mul(percent) / 100;
+    bytes.min(parts.directory.available_bytes())
 }
 
 struct ReclaimRound {
@@ -161,17 +213,19 @@ impl ReclaimRound {
         }
     }
 
-    fn add(&mut self, candidate: &Candidate) {
+    /// Returns whether the round has room for its survivors.
+    fn add(&mut self, candidate: &Candidate) -> bool {
         if self.survivor_bytes + candidate.live_bytes > self.survivor_bytes_max {
-            return;
+            return false;
         }
         self.survivor_bytes += candidate.live_bytes;
-        self.garbage_bytes += candidate.used_bytes.saturating_sub(candidate.live_bytes);
+        self.garbage_bytes += candidate.garbage_bytes();
         if candidate.live_bytes == 0 {
             self.plan.pays = true;
         } else {
             self.plan.victims.insert(candidate.id);
         }
+        true
     }
 
     /// The plan of the round. Where room is short and the copy would fill as many segments as
@@ -183,6 +237,8 @@ impl ReclaimRound {
         if self.is_short && self.plan.victims.len() as u64 <= filled {
             self.plan.victims.clear();
         }
+        // Where room is short it is released at once.
+        self.plan.goes_on &= !self.is_short && !self.plan.victims.is_empty();
         self.plan
     }
 }

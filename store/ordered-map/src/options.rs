@@ -36,6 +36,9 @@ impl Options {
                     worker: Worker::CallerWithPool,
                     ..engine::LogOptions::default()
                 },
+                // A second of replay, as it is without history.
+                checkpoint_bytes: 256 << 20,
+                garbage_percent_max: 125,
                 ..engine::Options::default()
             },
         }

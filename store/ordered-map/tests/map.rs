@@ -288,7 +288,7 @@ fn at_the_limit_of_memory_only_deletions_pass() {
 
 #[test]
 fn closing_a_map_that_was_filled_leaves_its_index_for_the_next_opening() {
-    const KEYS: u64 = 30_000;
+    const KEYS: u64 = 60_000;
     let (directory, map) = a_map();
     map.put("", "of the empty key").unwrap();
     for number in 1..KEYS {
@@ -308,7 +308,7 @@ fn closing_a_map_that_was_filled_leaves_its_index_for_the_next_opening() {
     assert_eq!(map.len(), KEYS);
     assert_eq!(map.get("").unwrap().unwrap(), "of the empty key");
     assert_eq!(
-        map.get(29_999_u64.to_be_bytes()).unwrap().unwrap(),
+        map.get((KEYS - 1).to_be_bytes()).unwrap().unwrap(),
         [7; 100][..]
     );
 }

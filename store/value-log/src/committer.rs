@@ -220,8 +220,7 @@ impl Committer {
 
     /// Asks for more blocks while there are still some.
     fn grow_ahead(&mut self) {
-        let segment_bytes = self.active.header.segment_bytes;
-        let wanted_bytes = wanted_bytes(segment_bytes, self.offset);
+        let wanted_bytes = wanted_bytes(&self.active.header, self.offset);
         if wanted_bytes > self.wanted_bytes && !self.active.is_ready() {
             self.shared.pool.grow_later(&self.active, wanted_bytes);
             self.wanted_bytes = wanted_bytes;

@@ -108,7 +108,10 @@ fn create(
     contents: Contents,
 ) -> Result<(Log, Recovered), Error> {
     let segment_bytes = options.segment_bytes;
-    let new = (0, Growth::new(options.starts_small));
+    let new = (
+        0,
+        Growth::new(options.starts_small, options.durability.blocks()),
+    );
     let state = state(&*disk, path, segment_bytes, &contents, None, new)?;
     let log = (FIRST_EPOCH, new_salt(&options)?);
     let pool = pool(disk, path, &options, segment_bytes, log, state);
@@ -161,7 +164,10 @@ fn resume(
     let segment_bytes = active.header.segment_bytes;
     let ready_bytes = walked.extent.end.next_multiple_of(BLOCK_BYTES);
     active.note_ready(ready_bytes.min(segment_bytes));
-    let active_growth = (active.id(), Growth::new(!active.is_ready()));
+    let active_growth = (
+        active.id(),
+        Growth::new(!active.is_ready(), options.durability.blocks()),
+    );
     let state = state(&*disk, path, segment_bytes, &contents, next, active_growth)?;
     let log = (walked.epoch + 1, active.header.salt);
     let pool = pool(disk, path, &options, segment_bytes, log, state);
@@ -304,6 +310,7 @@ fn pool(
         reserve_bytes: options.reserve_bytes,
         target: options.spare_segments,
         blocks: options.durability.blocks(),
+        keeps_growing: options.starts_small && options.durability.blocks() == Blocks::Reserved,
         has_thread: options.worker.pool_has_thread(),
         epoch,
         salt,

@@ -82,7 +82,8 @@ pub struct Options {
     /// A new log takes room on the disk as it grows, up to twice what it holds, until its first
     /// segment is full. Otherwise, and from then on, segments take their whole room when they are
     /// made. While a log is small, a full disk is met earlier, and some groups wait for the file
-    /// system's journal.
+    /// system's journal. With [`Durability::Os`] the segments that follow grow as well, while the
+    /// disk has much room: no group waits for that.
     pub starts_small: bool,
     /// When a group counts as done.
     pub durability: Durability,

@@ -74,6 +74,8 @@ pub(crate) struct PoolParameters {
     pub target: usize,
     /// How the blocks of log segments are made ready.
     pub blocks: Blocks,
+    /// Whether log segments grow in a log that is not small any more.
+    pub keeps_growing: bool,
     /// Whether a thread makes them.
     pub has_thread: bool,
     pub epoch: u32,
@@ -435,6 +437,12 @@ impl SegmentPool {
         space.is_ok_and(|it| it.available_bytes < wanted_bytes)
     }
 
+    /// Whether the disk has this much room, as far as it says.
+    fn has_available(&self, bytes: u64) -> bool {
+        let space = self.parameters.disk.space(&self.parameters.directory);
+        space.is_ok_and(|it| it.available_bytes >= bytes)
+    }
+
     /// Removes the files that were made ahead, first the spares and in another call the log's
     /// next segment. None is made until [`SegmentPool::end_yielding`]: until then an append that
     /// needs a segment fails for want of room. False when there is nothing to remove.
@@ -500,8 +508,10 @@ impl SegmentPool {
     }
 
     fn take_spare_or_make(&self) -> Result<SpareFile, Error> {
+        let goes_on_growing = self.goes_on_growing();
         let (spare, grows) = {
             let mut state = self.state.lock();
+            state.growth.log_is_small |= goes_on_growing;
             (state.spares.pop(), state.growth.log_is_small)
         };
         let PoolParameters {

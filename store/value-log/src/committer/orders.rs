@@ -176,17 +176,19 @@ impl Committer {
         self.extent.sealed = true;
         self.write_seal_note()?;
         self.active.set_extent(self.extent);
-        if self.shared.options.durability == Durability::Os {
-            self.shared.pool.flush_later(Arc::clone(&self.active));
-        }
         self.shared.segments.insert(Arc::clone(&next));
-        self.active = next;
+        let left = std::mem::replace(&mut self.active, next);
         self.extent = self.active.extent();
         // The device may lack the reach note of a segment that an earlier opening prepared.
         let prepared_now = self.active.header.epoch == self.chain.epoch;
         self.reach = if prepared_now { self.active.reach } else { 0 };
         self.offset = self.extent.end;
         self.wanted_bytes = 0;
+        // Before the pool's thread is busy with a flush.
+        self.grow_ahead();
+        if self.shared.options.durability == Durability::Os {
+            self.shared.pool.flush_later(left);
+        }
         Ok(())
     }
 

@@ -11,17 +11,26 @@
 //! from then on segments are made whole, and ahead. Behind what is ready the file has no
 //! blocks and reads as zeros. Its size never changes.
 //!
+//! Where blocks are only reserved, a step costs no flush, so segments go on growing while the disk
+//! has much room: the next one is made ahead with its first step, and gets half of its blocks when
+//! it is entered, because the pool's thread may be flushing the one before for a while. On a disk
+//! that gets full segments are made whole, as in other logs: deletions and reclaim then need what
+//! is ready.
+//!
 //! Written blocks are zeros that are stable before the reach note covers them, and zeros are
 //! written behind the reach note and the last frame only: no frame that counts is overwritten.
 
 use std::sync::Arc;
 
-use super::SegmentPool;
+use super::{PoolParameters, SegmentPool};
+use crate::format::SegmentHeader;
 use crate::segment::Segment;
 use crate::{Blocks, Error};
 
 /// A step is this part of a segment.
 const STEP_PART: u64 = 64;
+/// A disk has much room if it has that of so many segments besides the reserve.
+const MUCH_ROOM_SEGMENTS: u64 = 4;
 /// A step is no smaller than this, a quarter of the smallest segment.
 const STEP_BYTES_MIN: u64 = 16 << 10;
 
@@ -33,8 +42,15 @@ fn step_bytes(segment_bytes: u64) -> u64 {
 }
 
 /// How many bytes should be ready in a segment with frames up to `end`.
-pub(crate) fn wanted_bytes(segment_bytes: u64, end: u64) -> u64 {
+pub(crate) fn wanted_bytes(header: &SegmentHeader, end: u64) -> u64 {
+    let segment_bytes = header.segment_bytes;
+    let is_first = header.previous == 0;
+    let least_bytes = match header.blocks {
+        Blocks::Reserved if !is_first => segment_bytes / 2,
+        _ => 0,
+    };
     (2 * end)
+        .max(least_bytes)
         .next_multiple_of(step_bytes(segment_bytes))
         .min(segment_bytes)
 }
@@ -42,8 +58,10 @@ pub(crate) fn wanted_bytes(segment_bytes: u64, end: u64) -> u64 {
 /// Blocks to make ready in the segment that is being written.
 #[derive(Debug)]
 pub(crate) struct Growth {
-    /// The segment that is being written was made to grow, and is not ready as a whole yet.
+    /// Segments grow, and none is made whole.
     pub log_is_small: bool,
+    /// While segments grow, the next one is made when half of the present one is wanted ready.
+    makes_next_ahead: bool,
     /// The committer needs another segment now, although the present one is not full grown.
     pub wants_next: bool,
     /// The segment, and the bytes of it that are wanted ready.
@@ -52,9 +70,10 @@ pub(crate) struct Growth {
 
 impl Growth {
     /// The growth of a log of which nothing is wanted yet.
-    pub fn new(log_is_small: bool) -> Growth {
+    pub fn new(log_is_small: bool, blocks: Blocks) -> Growth {
         Growth {
             log_is_small,
+            makes_next_ahead: blocks == Blocks::Reserved,
             wants_next: false,
             wanted: None,
         }
@@ -88,7 +107,14 @@ impl Growth {
 
     /// Whether the segment behind the one that is being written is wanted.
     pub fn wants_segment_behind(&self) -> bool {
-        self.wants_next || !self.log_is_small
+        self.wants_next || !self.log_is_small || self.makes_next_now()
+    }
+
+    fn makes_next_now(&self) -> bool {
+        let wanted = self.wanted.as_ref();
+        let is_late =
+            |(segment, bytes): &(Arc<Segment>, u64)| *bytes >= segment.header.segment_bytes / 2;
+        self.makes_next_ahead && wanted.is_some_and(is_late)
     }
 }
 
@@ -139,9 +165,23 @@ impl SegmentPool {
         let grown = self.try_grow(segment, bytes, reserve_bytes);
         grown.map_err(|error| self.refusal(error))?;
         if segment.is_ready() {
-            self.state.lock().growth.log_is_small = false;
+            let goes_on_growing = self.goes_on_growing();
+            self.state.lock().growth.log_is_small = goes_on_growing;
         }
         Ok(())
+    }
+
+    /// Whether the segments that follow are to grow.
+    pub(super) fn goes_on_growing(&self) -> bool {
+        let PoolParameters {
+            segment_bytes,
+            reserve_bytes,
+            ..
+        } = self.parameters;
+        let can_reserve = !self.state.lock().cannot_reserve;
+        self.parameters.keeps_growing
+            && can_reserve
+            && self.has_available(reserve_bytes + MUCH_ROOM_SEGMENTS * segment_bytes)
     }
 
     /// The file is opened once more: a failed flush is reported once to each handle, and the

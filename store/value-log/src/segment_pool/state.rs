@@ -145,10 +145,13 @@ impl PoolState {
     /// The job to do next.
     pub fn due(&self, target: usize) -> Option<Job> {
         let makes = self.failure.is_none() && self.stopped.is_none() && !self.yields;
+        if makes && let Some((segment, end)) = self.growth.due() {
+            return Some(Job::Grow(segment, end));
+        }
         if makes && self.next.is_none() && self.growth.wants_segment_behind() {
             return Some(Job::Next);
         }
-        if makes && let Some((segment, end)) = self.growth.due().or_else(|| self.small_next()) {
+        if makes && let Some((segment, end)) = self.small_next() {
             return Some(Job::Grow(segment, end));
         }
         if let Some(segment) = self

@@ -91,20 +91,98 @@ fn a_small_log_takes_twice_what_it_holds_and_a_step() {
     for options in [durable(), cached()] {
         let disk = SimulatedDisk::new(1);
         let before = used_bytes(&disk);
-        let (log, ..) = open(&disk, options).unwrap();
+        let (log, ..) = open(&disk, options.clone()).unwrap();
         for index in 1.. {
             put_all(&log, [index]);
             if 2 * log_bytes(&log) + STEP_BYTES > SEGMENT_BYTES {
                 break;
             }
             let taken = used_bytes(&disk) - before;
-            let most = 2 * log_bytes(&log) + STEP_BYTES + 4_096;
+            let most = 2 * log_bytes(&log) + STEP_BYTES + 4_096 + next_bytes(&options);
             assert!(taken <= most, "{taken} bytes for {}", log_bytes(&log));
             assert!(!has_spares(&disk));
         }
         log.work();
-        assert_eq!(log.status().spare_segments, 2, "the first one is whole");
+        let whole = match options.durability {
+            Durability::Durable => 2,
+            Durability::Os => 0,
+        };
+        assert_eq!(log.status().spare_segments, whole, "the first one is whole");
     }
+}
+
+/// What the next segment takes that a log makes ahead while it grows.
+fn next_bytes(options: &Options) -> u64 {
+    match options.durability {
+        Durability::Durable => 0,
+        Durability::Os => STEP_BYTES,
+    }
+}
+
+#[test]
+fn a_log_without_flushes_goes_on_growing_while_the_disk_has_much_room() {
+    let disk = SimulatedDisk::new(1);
+    let before = used_bytes(&disk);
+    let (log, ..) = open(&disk, cached()).unwrap();
+    let mut halves = 0;
+    for index in 1..=4_000 {
+        put_all(&log, [index]);
+        log.work();
+        let segments = log.segments();
+        let active = segments.iter().find(|it| !it.sealed).unwrap();
+        let left = (segments.len() as u64 - 1) * SEGMENT_BYTES;
+        let grown = (2 * active.used_bytes)
+            .max(SEGMENT_BYTES / 2)
+            .min(SEGMENT_BYTES);
+        let taken = used_bytes(&disk) - before;
+        let most = left + grown + next_bytes(&cached()) + STEP_BYTES + 4_096;
+        assert!(taken <= most, "{taken} bytes, and {most} at most");
+        halves += u32::from(taken < left + SEGMENT_BYTES);
+        assert_eq!(log.status().spare_segments, 0);
+    }
+    assert!(active(&log) > 5);
+    assert!(halves > 1_000, "{halves} times less than a whole segment");
+    drop(log);
+    let (_log, _, seen) = open(&disk, cached()).unwrap();
+    assert_eq!(seen.len(), 4_000);
+}
+
+#[test]
+fn the_next_segment_of_a_log_that_grows_is_there_before_the_present_one_is_full() {
+    let disk = SimulatedDisk::new(1);
+    let (log, ..) = open(&disk, cached()).unwrap();
+    put_all(&log, 1..=400);
+    log.work();
+    assert_eq!(active(&log), 1);
+    assert!(file_exists(&disk, 2));
+    assert!(!file_exists(&disk, 3));
+    put_all(&log, 401..=900);
+    assert_eq!(active(&log), 2);
+}
+
+fn file_exists(disk: &SimulatedDisk, segment: u32) -> bool {
+    disk.open(&segment_path(segment), OpenMode::ReadWrite)
+        .is_ok()
+}
+
+#[test]
+fn with_little_room_left_segments_are_made_whole_and_later_they_grow_again() {
+    let disk = SimulatedDisk::new(1);
+    let (log, ..) = open(&disk, cached()).unwrap();
+    put_all(&log, 1..=700);
+    assert_eq!((active(&log), log.status().spare_segments), (2, 0));
+    leave_free(&disk, 3 * SEGMENT_BYTES);
+    put_all(&log, 701..=950);
+    log.work();
+    assert_eq!((active(&log), log.status().spare_segments), (2, 2));
+    leave_free(&disk, 100 * SEGMENT_BYTES);
+    put_all(&log, 951..=4_000);
+    log.work();
+    assert_eq!(log.status().spare_segments, 0);
+    assert_eq!(log.status().failed, None);
+    drop(log);
+    let (_log, _, seen) = open(&disk, cached()).unwrap();
+    assert_eq!(seen.len(), 4_000);
 }
 
 #[test]
@@ -368,13 +446,16 @@ fn a_log_whose_first_segment_is_full_makes_segments_ahead() {
         let disk = SimulatedDisk::new(1);
         let (log, ..) = open(&disk, options.clone()).unwrap();
         log.rotate().unwrap();
-        put_all(&log, 1..=1_200);
+        // Too little for a log that would go on growing.
+        leave_free(&disk, 9 * SEGMENT_BYTES / 2);
+        put_all(&log, 1..=900);
         log.work();
         assert!(active(&log) > 1);
         assert_eq!(log.status().spare_segments, 2);
         drop(log);
         let (log, _, seen) = open(&disk, options).unwrap();
-        assert_eq!(seen.len(), 1_200);
+        assert_eq!(seen.len(), 900);
+        put_all(&log, 901..=1_000);
         log.work();
         assert_eq!(log.status().spare_segments, 2);
     }
@@ -397,7 +478,8 @@ fn a_next_segment_with_one_step_grows_with_a_log_that_is_not_small_any_more() {
         log.make_room(400_000, 0).unwrap();
         leave_free(&disk, 2 * STEP_BYTES);
         assert!(log.rotate().is_err());
-        leave_free(&disk, 8 * SEGMENT_BYTES);
+        // Too little for a log that would go on growing.
+        leave_free(&disk, 4 * SEGMENT_BYTES);
         put_all(&log, 4..=300);
         log.work();
         assert_eq!((active(&log), log.status().spare_segments), (1, 2));
