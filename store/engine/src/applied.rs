@@ -7,7 +7,7 @@ use crate::compaction::Sweep;
 use crate::parts::Parts;
 use crate::trees::NEVER_COMPACTED;
 use std::sync::Arc;
-use value_log::{Appended, Position, SegmentKind};
+use value_log::{Appended, Position, SegmentInfo, SegmentKind};
 
 #[derive(Debug)]
 pub(crate) struct Applied {
@@ -36,15 +36,23 @@ impl Applied {
     /// new log, which is in segment 1. Sorted segments, which have numbers in between, are
     /// no part of it.
     pub(crate) fn log_bytes_since(&self, then: Position) -> u64 {
-        let (then_segment, now) = (then.segment().max(1), self.index.applied_position);
-        let infos = self.parts.records.log_view.log.segments();
-        let segments = infos.iter().filter(|segment| {
-            segment.kind == SegmentKind::Log
-                && segment.id > then_segment
-                && segment.id <= now.segment()
-        });
-        let segment_bytes = self.parts.options.log.segment_bytes;
-        (segments.count() as u64 * segment_bytes + now.offset()).saturating_sub(then.offset())
+        let behind = then.segment().max(1) + 1..=self.index.applied_position.segment();
+        let segments = self.parts.records.log_view.log.segments();
+        let is_between = |it: &&SegmentInfo| it.kind == SegmentKind::Log && behind.contains(&it.id);
+        self.log_bytes_over(segments.iter().filter(is_between).count() as u64, then)
+    }
+
+    /// The same with sorted segments, without a look at any.
+    pub(crate) fn log_bytes_at_most_since(&self, then: Position) -> u64 {
+        let now = self.index.applied_position.segment();
+        self.log_bytes_over(now.saturating_sub(then.segment().max(1)).into(), then)
+    }
+
+    /// Bytes from `then` to the last applied batch, whose segment is the last of `segments` that follow.
+    fn log_bytes_over(&self, segments: u64, then: Position) -> u64 {
+        let segment_bytes = self.parts.records.log_view.log.segment_bytes();
+        let now = self.index.applied_position;
+        (segments * segment_bytes + now.offset()).saturating_sub(then.offset())
     }
 
     pub(crate) fn apply(&mut self, batch: &Batch, appended: &Appended) {

@@ -95,6 +95,9 @@ pub(crate) struct Maintenance {
     wanted: bool,
     /// The round of reclaim that is under way is not the last one before its checkpoint.
     collects_on: bool,
+    /// Records were moved since the last checkpoint has begun. An opening from that one would
+    /// forget the copies.
+    has_moved: bool,
     /// Log segments that were emptied: they are dead even if their history is not compacted.
     condemned: BTreeSet<u32>,
     /// The log from here on is kept for members that are behind.
@@ -142,6 +145,7 @@ impl Maintenance {
             looked_at: i64::MIN,
             wanted: false,
             collects_on: false,
+            has_moved: false,
             condemned: BTreeSet::new(),
             kept_from: None,
             defragmentation: None,
@@ -225,10 +229,10 @@ impl Maintenance {
             return Ok(());
         }
         self.looked_at = applied.swept();
-        self.collects_on = false;
         let plan = Plan::worthwhile(&applied.parts, &applied.index, self.kept_from);
         if plan.victims.is_empty() {
-            self.wanted = plan.pays;
+            self.collects_on = false;
+            self.wanted = plan.pays || self.has_moved;
             return Ok(());
         }
         self.start_copy(applied, plan)
@@ -292,7 +296,9 @@ impl Maintenance {
 
     fn checkpoint_is_due(&self, applied: &Applied) -> bool {
         let due_bytes = applied.parts.options.checkpoint_bytes.max(self.last_bytes);
-        self.wanted || applied.log_bytes_since(self.last_begun) >= due_bytes
+        self.wanted
+            || (applied.log_bytes_at_most_since(self.last_begun) >= due_bytes
+                && applied.log_bytes_since(self.last_begun) >= due_bytes)
     }
 
     /// A checkpoint is on the disk, the one that was begun last.
@@ -312,6 +318,7 @@ impl Maintenance {
         index.publish(records);
         if done {
             self.condemned.extend(moves.emptied());
+            self.has_moved = true;
             self.wanted |= !self.collects_on;
             // Garbage is looked for again: this round leaves room for another.
             self.looked_at = i64::MIN;
@@ -322,6 +329,10 @@ impl Maintenance {
 
     /// Keeps the log from `position` on; `None`: only what a restart needs.
     pub(crate) fn keep_from(&mut self, position: Option<Position>) {
+        if position.map(Position::segment) != self.kept_from.map(Position::segment) {
+            // Segments that were kept may be worth emptying now.
+            self.looked_at = i64::MIN;
+        }
         self.kept_from = position;
     }
 
@@ -360,6 +371,11 @@ impl Maintenance {
         log_view.raise_floor(accounting.live.lock().last_main_in(&dead) + 1);
         self.condemned.retain(|&id| is_kept(id));
         self.wanted = false;
+        self.has_moved = false;
+        if !dead.is_empty() {
+            // What garbage is worth collecting now.
+            self.looked_at = i64::MIN;
+        }
         self.last_begun = index.applied_position;
         self.last_number += 1;
         let mut hard_state = *accounting.hard_state.lock();

@@ -42,7 +42,7 @@ const SLICE_ENTRIES: usize = 4096;
 const SLICE_SURVIVORS: usize = 256;
 /// Segments' worth of survivors in one round: bounds the memory of its list of moves.
 const ROUND_SEGMENTS: u64 = 4;
-/// Once garbage is collected, this part of it goes.
+/// Once garbage is collected that was left alone, this part of it goes.
 const COLLECTED_PART: u64 = 4;
 /// Bytes copied between two pauses.
 const PAUSE_BYTES: u64 = 1 << 20;
@@ -87,17 +87,18 @@ impl Plan {
             segment.kind == SegmentKind::Sorted
                 || (life.last_main < horizon && !is_kept(segment.id))
         });
-        let Some(goal_bytes) = goal_bytes(parts, &candidates) else {
+        let Some(goal) = Goal::of(parts, &candidates) else {
             return Plan::default();
         };
         let percent_max = parts.options.reclaim_live_percent_max;
         let mut round = ReclaimRound::new(parts);
         for candidate in candidates.iter().filter(|it| it.is_at_most(percent_max)) {
-            if round.garbage_bytes >= goal_bytes {
+            // Where room is short, what a few segments release may not pay for their survivors.
+            if round.garbage_bytes >= goal.most_bytes && !round.is_short {
                 break;
             }
             if !round.add(candidate) {
-                round.plan.goes_on = true;
+                round.plan.goes_on = round.garbage_bytes < goal.least_bytes;
                 break;
             }
         }
@@ -156,22 +157,39 @@ fn candidates(
     candidates
 }
 
-/// How many bytes of garbage to collect; `None` while there is no more than is left alone, or
-/// what can go is not worth a checkpoint.
-fn goal_bytes(parts: &Parts, candidates: &[Candidate]) -> Option<u64> {
-    let options = &parts.options;
-    let worth_bytes = parts
-        .records
-        .index
-        .index_bytes()
-        .max(options.log.segment_bytes);
-    let garbage_bytes: u64 = candidates.iter().map(Candidate::garbage_bytes).sum();
-    let within_reach = candidates
-        .iter()
-        .filter(|it| it.is_at_most(options.reclaim_live_percent_max));
-    let reachable_bytes: u64 = within_reach.map(Candidate::garbage_bytes).sum();
-    let is_due = reachable_bytes >= worth_bytes && garbage_bytes >= left_alone_bytes(parts);
-    is_due.then(|| worth_bytes.max(garbage_bytes / COLLECTED_PART))
+/// How many bytes of garbage to collect.
+struct Goal {
+    /// As many are worth a checkpoint.
+    least_bytes: u64,
+    /// When as many are found, other segments get time to become emptier.
+    most_bytes: u64,
+}
+
+impl Goal {
+    /// `None` while there is no more garbage than is left alone, or what can go is not worth a
+    /// checkpoint.
+    fn of(parts: &Parts, candidates: &[Candidate]) -> Option<Goal> {
+        let (options, records) = (&parts.options, &parts.records);
+        let segment_bytes = records.log_view.log.segment_bytes();
+        let worth_bytes = records.index.index_bytes().max(segment_bytes);
+        let garbage_bytes: u64 = candidates.iter().map(Candidate::garbage_bytes).sum();
+        let within_reach = candidates
+            .iter()
+            .filter(|it| it.is_at_most(options.reclaim_live_percent_max));
+        let reachable_bytes: u64 = within_reach.map(Candidate::garbage_bytes).sum();
+        let is_due = reachable_bytes >= worth_bytes && garbage_bytes >= left_alone_bytes(parts);
+        let bytes = worth_bytes.max(garbage_bytes / COLLECTED_PART);
+        is_due.then_some(match options.garbage_percent_max {
+            0 => Goal {
+                least_bytes: worth_bytes,
+                most_bytes: u64::MAX,
+            },
+            _ => Goal {
+                least_bytes: bytes,
+                most_bytes: bytes,
+            },
+        })
+    }
 }
 
 /// Garbage that the options leave alone, and no more than the disk has room besides.

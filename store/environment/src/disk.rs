@@ -82,6 +82,9 @@ pub trait File: Send + Sync + Debug + 'static {
     fn sync_data(&self) -> io::Result<()>;
     /// Size in bytes.
     fn size(&self) -> io::Result<u64>;
+    /// Room that the file takes: of its blocks, those included that were only reserved, and perhaps of some
+    /// with which the file system finds them.
+    fn allocated_bytes(&self) -> io::Result<u64>;
     /// Promises that the file is never cut below its present size from now on, and hints that
     /// much of it will be read in small pieces, which may then need no system call. A cut below
     /// that size through this handle fails; the caller must see to it that none happens in

@@ -95,6 +95,10 @@ impl File for MeteredFile {
         self.inner.size()
     }
 
+    fn allocated_bytes(&self) -> io::Result<u64> {
+        self.inner.allocated_bytes()
+    }
+
     fn keep_size(&self) {
         self.inner.keep_size();
     }

@@ -92,10 +92,12 @@ impl Committer {
     pub fn write_opening(&mut self) -> Result<(), Error> {
         let frame = empty_frame(FrameKind::Opening);
         if !self.fits(frame.len()) {
-            match self.end_in_segment(frame_want(frame.len())) {
-                Some(end) => self.shared.pool.grow_for_opening(&self.active, end)?,
-                None => self.enter_next()?,
+            let want = frame_want(frame.len());
+            if self.end_in_segment(want).is_none() {
+                self.enter_next()?;
             }
+            let end = self.end_in_segment(want).expect("a new segment has room");
+            self.shared.pool.grow_for_opening(&self.active, end)?;
         }
         self.write_alone(frame, Durability::Durable)?;
         self.chain.synced_up_to = self.end();

@@ -18,7 +18,7 @@ use crate::log_state::LogState;
 use crate::position::end_of;
 use crate::recovery::{Visit, Walked, Walker};
 use crate::segment::{Extent, FileName, Segment, SpareFile};
-use crate::segment_pool::{Growth, PoolParameters, PoolState, SegmentPool};
+use crate::segment_pool::{Growth, PoolParameters, PoolState, SegmentPool, note_reserved};
 use crate::window::FileWindow;
 use crate::{Blocks, Error, Group, Options, Position, Recovered, Sequence, Worker};
 
@@ -110,7 +110,7 @@ fn create(
     let segment_bytes = options.segment_bytes;
     let new = (
         0,
-        Growth::new(options.starts_small, options.durability.blocks()),
+        Growth::of_new(options.starts_small, options.durability.blocks()),
     );
     let state = state(&*disk, path, segment_bytes, &contents, None, new)?;
     let log = (FIRST_EPOCH, new_salt(&options)?);
@@ -164,11 +164,14 @@ fn resume(
     let segment_bytes = active.header.segment_bytes;
     let ready_bytes = walked.extent.end.next_multiple_of(BLOCK_BYTES);
     active.note_ready(ready_bytes.min(segment_bytes));
-    let active_growth = (
+    for segment in next.iter().chain([&active]) {
+        note_reserved(segment)?;
+    }
+    let growth = (
         active.id(),
-        Growth::new(!active.is_ready(), options.durability.blocks()),
+        Growth::of(&active, options.durability.blocks()),
     );
-    let state = state(&*disk, path, segment_bytes, &contents, next, active_growth)?;
+    let state = state(&*disk, path, segment_bytes, &contents, next, growth)?;
     let log = (walked.epoch + 1, active.header.salt);
     let pool = pool(disk, path, &options, segment_bytes, log, state);
     let shared = Arc::new(LogState::new(options, pool));

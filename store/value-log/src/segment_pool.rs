@@ -54,7 +54,7 @@ use crate::segment::{Extent, FileName, Segment, SpareFile, reach_for};
 use crate::{Blocks, Error, Position, SegmentKind};
 use state::Job;
 
-pub(crate) use growth::{Growth, wanted_bytes};
+pub(crate) use growth::{Growth, note_reserved, wanted_bytes};
 pub(crate) use sorted::SortedRoom;
 pub(crate) use state::PoolState;
 
@@ -141,9 +141,10 @@ impl SegmentPool {
         let result = match job {
             Job::Grow(segment, bytes) => self.grow(&segment, bytes),
             Job::Next => self.prepare_next(),
+            // Says nothing about room.
             Job::Flush(segment) => {
                 self.flush_sealed(&segment);
-                Ok(())
+                return self.parameters.doorbell.ring();
             }
             Job::Spare => self
                 .make_spare(self.parameters.blocks, false, self.parameters.reserve_bytes)
@@ -263,7 +264,8 @@ impl SegmentPool {
     /// nothing has kept it from growing.
     pub fn has_room_ahead(&self) -> bool {
         let state = self.state.lock();
-        state.ready() > 0 || (state.growth.log_is_small && state.failures == 0 && !state.yields)
+        let makes_more = state.failures == 0 && state.failure.is_none() && !state.yields;
+        state.ready() > 0 || (state.growth.log_is_small && makes_more)
     }
 
     /// Whether the next segment is there and takes any group.
@@ -508,10 +510,9 @@ impl SegmentPool {
     }
 
     fn take_spare_or_make(&self) -> Result<SpareFile, Error> {
-        let goes_on_growing = self.goes_on_growing();
+        self.look_at_room();
         let (spare, grows) = {
             let mut state = self.state.lock();
-            state.growth.log_is_small |= goes_on_growing;
             (state.spares.pop(), state.growth.log_is_small)
         };
         let PoolParameters {

@@ -14,8 +14,8 @@ const SHARE_OF_DUE_BYTES: u64 = 32;
 /// it after a while, and then its log has no clean end either.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Writes a checkpoint if the next opening takes much longer without it. Work that is under way
-/// is cancelled.
+/// Writes a checkpoint if the next opening takes much longer without it, or would forget what
+/// reclaim has copied. Work that is under way is cancelled.
 pub(crate) fn checkpoint_for_opening(
     maintenance: &mut Maintenance,
     applied: &Applied,
@@ -30,7 +30,7 @@ pub(crate) fn checkpoint_for_opening(
     }
     let few_bytes = options.checkpoint_bytes / SHARE_OF_DUE_BYTES;
     let bytes = applied.log_bytes_since(maintenance.last_done);
-    if bytes < few_bytes.max(maintenance.last_bytes / 2) {
+    if bytes < few_bytes.max(maintenance.last_bytes / 2) && !maintenance.has_moved {
         return Ok(());
     }
     let mut job = maintenance.begin_checkpoint(applied, state());

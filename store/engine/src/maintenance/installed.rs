@@ -37,6 +37,8 @@ impl Maintenance {
         self.last_done = base;
         self.looked_at = applied.index.compacted;
         self.wanted = false;
+        self.collects_on = false;
+        self.has_moved = false;
         self.condemned.clear();
         self.kept_from = None;
         // The garbage goes with the old state.

@@ -2,7 +2,7 @@
 
 use crate::store;
 
-use engine::{Error, Options, Worker};
+use engine::{Entry, Error, Options, Worker};
 use environment::Disk;
 use environment::simulated::SimulatedDisk;
 use std::collections::BTreeMap;
@@ -98,6 +98,177 @@ fn mostly_dead_segments_are_emptied_and_every_live_version_stays() {
     store.check_all();
     let mut store = store.reopen(&disk);
     store.check_all();
+}
+
+/// Segments of 32 records each, of which some are written again later: `kept_of` says how many of
+/// which segment are not. Everything is compacted.
+fn segments_that_keep(store: &mut Store, kept_of: &[u32]) {
+    const RECORDS: u32 = 32;
+    let key = |segment: usize, number: u32| format!("{segment:03}-{number:02}");
+    for segment in 0..kept_of.len() {
+        for number in 0..RECORDS {
+            write_without_model(store, &[put(key(segment, number), [1; 1_840])]);
+        }
+    }
+    for (segment, kept) in kept_of.iter().enumerate() {
+        let replaced: Vec<_> = (*kept..RECORDS)
+            .map(|number| put(key(segment, number), "short"))
+            .collect();
+        write_without_model(store, &replaced);
+    }
+    let revision = store.engine.snapshot().revision();
+    store.compact(revision).unwrap();
+}
+
+fn patient(garbage_percent_max: u64) -> Options {
+    Options {
+        garbage_percent_max,
+        checkpoint_bytes: 1 << 30,
+        ..options()
+    }
+}
+
+fn log_file_exists(disk: &SimulatedDisk, segment: u32) -> bool {
+    let names = disk.list(std::path::Path::new(store::DIRECTORY)).unwrap();
+    names.contains(&format!("{segment:08x}.log"))
+}
+
+#[test]
+fn garbage_is_left_alone_up_to_its_share_of_the_live_bytes_and_the_emptiest_segments_go_first() {
+    let kept_of: Vec<u32> = (0..30).collect();
+    let mut relocated = Vec::new();
+    for percent in [10_000, 100, 0] {
+        let disk = SimulatedDisk::new(1);
+        let mut store = Store::open(&disk, patient(percent), Model::default()).unwrap();
+        segments_that_keep(&mut store, &kept_of);
+        let before = store.engine.status();
+        let last = before.segments as u32;
+        store.finish_maintenance();
+        let status = store.engine.status();
+        let garbage_bytes = status.log_bytes - status.live_bytes;
+        match percent {
+            10_000 => assert_eq!(status.upkeep.checkpoints, 0, "{status:?}"),
+            100 => {
+                // The segment in use and frames are garbage of no candidate.
+                assert!(garbage_bytes < status.live_bytes * 3 / 2, "{status:?}");
+                assert!(garbage_bytes > status.live_bytes / 2, "{status:?}");
+                assert!((1..4).all(|segment| !log_file_exists(&disk, segment)));
+                assert!((14..=last).all(|segment| log_file_exists(&disk, segment)));
+            }
+            _ => assert!(garbage_bytes < status.live_bytes, "{status:?}"),
+        }
+        relocated.push(status.upkeep.relocated_bytes);
+        let count = store.engine.snapshot().keys();
+        let reopened = store.reopen(&disk);
+        assert_eq!(reopened.engine.snapshot().keys(), count);
+    }
+    assert_eq!(relocated[0], 0);
+    assert!(
+        0 < relocated[1] && relocated[1] < relocated[2],
+        "{relocated:?}"
+    );
+}
+
+#[test]
+fn several_rounds_of_copies_end_in_one_checkpoint() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::open(&disk, patient(100), Model::default()).unwrap();
+    segments_that_keep(&mut store, &[14; 120]);
+    store.finish_maintenance();
+    let status = store.engine.status();
+    // A round copies at most what four segments hold.
+    let rounds = status.upkeep.relocated_bytes.div_ceil(4 * (64 << 10));
+    assert!(rounds >= 2, "{status:?}");
+    assert!(status.upkeep.checkpoints < rounds, "{status:?}");
+    assert!(status.upkeep.released_segments > 9, "{status:?}");
+    let count = store.engine.snapshot().keys();
+    assert_eq!(store.reopen(&disk).engine.snapshot().keys(), count);
+}
+
+/// Dead segments alone are worth a checkpoint; behind it the others are looked at again.
+#[test]
+fn dead_segments_do_not_keep_others_from_being_emptied() {
+    for (percent, kept_of) in [
+        (0, [[0; 10], [6; 10]].concat()),
+        (0, vec![14; 45]),
+        (100, [[0; 20], [6; 20]].concat()),
+    ] {
+        let disk = SimulatedDisk::new(1);
+        let mut store = Store::open(&disk, patient(percent), Model::default()).unwrap();
+        segments_that_keep(&mut store, &kept_of);
+        store.finish_maintenance();
+        let status = store.engine.status();
+        let garbage_bytes = status.log_bytes - status.live_bytes;
+        let left_alone = status.live_bytes * percent / 100 + (3 * 64 << 10);
+        assert!(garbage_bytes < left_alone, "{percent} %: {status:?}");
+        assert!(status.upkeep.relocated_bytes > 0);
+    }
+}
+
+#[test]
+fn segments_that_are_kept_for_a_member_behind_are_emptied_when_it_has_caught_up() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::open(&disk, patient(0), Model::default()).unwrap();
+    let batch = store.batch(&[put("first", "x")]);
+    let appended = store.append(&batch).unwrap();
+    store.engine.wait_durable(appended.sequence).unwrap();
+    store.index = batch.index;
+    store.applier.apply(&batch, &appended);
+    store.applier.keep_entries(Some(&Entry {
+        index: batch.index,
+        term: batch.term,
+        start: appended.start,
+        body_bytes: 0,
+    }));
+    segments_that_keep(&mut store, &[6; 20]);
+    store.finish_maintenance();
+    assert_eq!(store.engine.status().upkeep.relocated_bytes, 0);
+    store.applier.keep_entries(None);
+    store.finish_maintenance();
+    let status = store.engine.status();
+    assert!(status.upkeep.relocated_bytes > 0, "{status:?}");
+    assert!(status.upkeep.released_segments > 15, "{status:?}");
+}
+
+#[test]
+fn garbage_takes_no_more_room_than_the_disk_has_besides() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::open(&disk, patient(10_000), Model::default()).unwrap();
+    segments_that_keep(&mut store, &[6; 30]);
+    store.finish_maintenance();
+    assert_eq!(store.engine.status().upkeep.relocated_bytes, 0);
+    let space = disk.space(std::path::Path::new(store::DIRECTORY)).unwrap();
+    let used_bytes = space.total_bytes - space.available_bytes;
+    disk.set_capacity(used_bytes + (1 << 20));
+    // A compaction is news.
+    let revision = store.engine.snapshot().revision();
+    write_without_model(&mut store, &[put("other", "x")]);
+    store.compact(revision + 1).unwrap();
+    store.finish_maintenance();
+    let status = store.engine.status();
+    assert!(status.upkeep.relocated_bytes > 0, "{status:?}");
+    let space = disk.space(std::path::Path::new(store::DIRECTORY)).unwrap();
+    assert!(status.log_bytes - status.live_bytes < space.available_bytes + (64 << 10));
+}
+
+#[test]
+fn a_store_that_is_closed_between_two_rounds_keeps_what_it_has_copied() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::open(&disk, patient(100), Model::default()).unwrap();
+    segments_that_keep(&mut store, &[14; 120]);
+    // Until the first round's places are to be swapped, and then until they are.
+    for is_swapping in [false, true] {
+        while store.applier.has_a_step_to_do() == is_swapping {
+            store.maintain().unwrap();
+        }
+    }
+    assert_eq!(store.engine.status().upkeep.checkpoints, 0);
+    let state = store.state();
+    let mut state = || state.clone();
+    store.applier.checkpoint_for_opening(&mut state).unwrap();
+    let status = store.engine.status();
+    assert_eq!(status.upkeep.checkpoints, 1);
+    assert!(status.upkeep.released_segments >= 8, "{status:?}");
 }
 
 #[test]

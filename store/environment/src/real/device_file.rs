@@ -19,7 +19,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Advice, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
-use super::open::open_with;
+use super::open::{allocated_bytes, open_with};
 use crate::disk::File;
 use crate::path_error::on_path;
 
@@ -121,6 +121,11 @@ impl File for DeviceFile {
         let status = rustix::fs::fstat(&self.descriptor)
             .map_err(|error| on_path("ask the size of", &self.path, error))?;
         Ok(u64::try_from(status.st_size).expect("the kernel gives no negative size"))
+    }
+
+    fn allocated_bytes(&self) -> io::Result<u64> {
+        allocated_bytes(&self.descriptor)
+            .map_err(|error| on_path("ask the blocks of", &self.path, error))
     }
 
     fn keep_size(&self) {}

@@ -21,7 +21,7 @@ use rustix::fs::{Advice, FallocateFlags, OFlags};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 
 use super::mapping::Mapping;
-use super::open::open_with;
+use super::open::{allocated_bytes, open_with};
 use crate::disk::{File, OpenMode};
 use crate::path_error::on_path;
 
@@ -165,6 +165,10 @@ impl File for CachedFile {
     fn size(&self) -> io::Result<u64> {
         let status = rustix::fs::fstat(&self.descriptor).map_err(self.named("ask the size of"))?;
         Ok(u64::try_from(status.st_size).expect("the kernel gives no negative size"))
+    }
+
+    fn allocated_bytes(&self) -> io::Result<u64> {
+        allocated_bytes(&self.descriptor).map_err(self.named("ask the blocks of"))
     }
 
     fn keep_size(&self) {

@@ -14,6 +14,13 @@ pub(super) fn open_with(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedF
     rustix::fs::open(path, flags | OFlags::CLOEXEC, FILE_MODE)
 }
 
+/// Room that a file takes ([`File::allocated_bytes`](crate::File::allocated_bytes)).
+pub(super) fn allocated_bytes(file: &OwnedFd) -> rustix::io::Result<u64> {
+    const UNIT_BYTES: u64 = 512;
+    let status = rustix::fs::fstat(file)?;
+    Ok(u64::try_from(status.st_blocks).unwrap_or(0) * UNIT_BYTES)
+}
+
 /// The text of a short file of the kernel's, without white space around it.
 pub(super) fn short_text(path: &str) -> Option<String> {
     let file = open_with(Path::new(path), OFlags::RDONLY).ok()?;

@@ -209,6 +209,12 @@ impl File for SimulatedFile {
         Ok(state.inode(self.inode).cached_size)
     }
 
+    fn allocated_bytes(&self) -> io::Result<u64> {
+        let state = self.state.lock();
+        state.alive()?;
+        Ok(state.inode(self.inode).used_blocks() * BLOCK_BYTES)
+    }
+
     fn keep_size(&self) {
         let size = self.state.lock().inode(self.inode).cached_size;
         self.kept_bytes.store(size, Ordering::Relaxed);

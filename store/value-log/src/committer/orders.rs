@@ -15,7 +15,7 @@ use crate::frame::empty_frame;
 use crate::ledger::Want;
 use crate::log_state::{LogState, Rotation};
 use crate::segment::{Segment, reach_for};
-use crate::{Durability, Error, Position, Sequence};
+use crate::{Blocks, Durability, Error, Position, Sequence};
 
 impl Committer {
     /// Serves the orders beside the open buffer. Only a failure of the log is an
@@ -94,7 +94,11 @@ impl Committer {
     fn try_enter_next(&mut self, room_bytes: u64) -> Result<Result<(), Error>, Error> {
         match self.wait_next_with(room_bytes) {
             Ok(next) => self.enter(next)?,
-            Err(refusal) => return self.note_refusal(refusal).map(Err),
+            Err(refusal) => {
+                // The pool has forgotten what was wanted.
+                self.wanted_bytes = 0;
+                return self.note_refusal(refusal).map(Err);
+            }
         }
         self.shared.control.lock().refusal = None;
         Ok(Ok(()))
@@ -152,8 +156,13 @@ impl Committer {
         }
     }
 
+    /// Zeros are written by the pool. To reserve blocks takes less time than it may be busy with a
+    /// flush.
     fn wait_grown(&self, segment: &Arc<Segment>, end: u64) -> Result<(), Error> {
         let LogState { pool, doorbell, .. } = &*self.shared;
+        if segment.header.blocks == Blocks::Reserved {
+            return pool.grow_now(segment, end);
+        }
         while segment.ready_bytes() < end && !pool.has_grown(segment, end)? {
             self.shared.make_due_segments();
             doorbell.wait_until(|| pool.knows_growth(segment, end));

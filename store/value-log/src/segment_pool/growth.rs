@@ -13,9 +13,9 @@
 //!
 //! Where blocks are only reserved, a step costs no flush, so segments go on growing while the disk
 //! has much room: the next one is made ahead with its first step, and gets half of its blocks when
-//! it is entered, because the pool's thread may be flushing the one before for a while. On a disk
-//! that gets full segments are made whole, as in other logs: deletions and reclaim then need what
-//! is ready.
+//! it is entered. The pool's thread may be flushing the one before for a while, so a committer that
+//! needs more does not wait for that thread. On a disk that gets full segments are made whole, as in
+//! other logs: deletions and reclaim then need what is ready.
 //!
 //! Written blocks are zeros that are stable before the reach note covers them, and zeros are
 //! written behind the reach note and the last frame only: no frame that counts is overwritten.
@@ -30,7 +30,7 @@ use crate::{Blocks, Error};
 /// A step is this part of a segment.
 const STEP_PART: u64 = 64;
 /// A disk has much room if it has that of so many segments besides the reserve.
-const MUCH_ROOM_SEGMENTS: u64 = 4;
+const MUCH_ROOM_SEGMENTS: u64 = 8;
 /// A step is no smaller than this, a quarter of the smallest segment.
 const STEP_BYTES_MIN: u64 = 16 << 10;
 
@@ -55,11 +55,28 @@ pub(crate) fn wanted_bytes(header: &SegmentHeader, end: u64) -> u64 {
         .min(segment_bytes)
 }
 
+/// Takes note of the blocks that a segment of an earlier opening has. The file system counts
+/// some more for itself, less than a step.
+pub(crate) fn note_reserved(segment: &Segment) -> Result<(), Error> {
+    let header = &segment.header;
+    if !header.grows || header.blocks != Blocks::Reserved {
+        return Ok(());
+    }
+    let allocated = segment.file.allocated_bytes();
+    let allocated_bytes = allocated.map_err(Error::io("ask for the blocks of", &segment.path))?;
+    let step = step_bytes(header.segment_bytes);
+    let steps = (allocated_bytes.min(header.segment_bytes) / step).saturating_sub(1);
+    segment.note_ready(steps * step);
+    Ok(())
+}
+
 /// Blocks to make ready in the segment that is being written.
 #[derive(Debug)]
 pub(crate) struct Growth {
     /// Segments grow, and none is made whole.
     pub log_is_small: bool,
+    /// The log has never had a whole segment. It is small, however little room the disk has.
+    is_new: bool,
     /// While segments grow, the next one is made when half of the present one is wanted ready.
     makes_next_ahead: bool,
     /// The committer needs another segment now, although the present one is not full grown.
@@ -69,13 +86,36 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
-    /// The growth of a log of which nothing is wanted yet.
-    pub fn new(log_is_small: bool, blocks: Blocks) -> Growth {
+    /// The growth of a new log.
+    pub fn of_new(starts_small: bool, blocks: Blocks) -> Growth {
         Growth {
-            log_is_small,
+            log_is_small: starts_small,
+            is_new: starts_small,
             makes_next_ahead: blocks == Blocks::Reserved,
             wants_next: false,
             wanted: None,
+        }
+    }
+
+    /// The growth of a log that continues in `active`. What an earlier opening has reserved is no use
+    /// to one that flushes each group.
+    pub fn of(active: &Segment, blocks: Blocks) -> Growth {
+        let is_first = active.header.previous == 0;
+        let is_of_use = active.header.blocks == blocks;
+        let log_is_small = !active.is_ready() && (is_first || is_of_use);
+        Growth {
+            log_is_small,
+            is_new: log_is_small && is_first,
+            ..Growth::of_new(false, blocks)
+        }
+    }
+
+    /// Decides whether segments grow. If they do not any more, the present one gets all of its
+    /// blocks.
+    fn set_small(&mut self, log_is_small: bool) {
+        self.log_is_small = log_is_small;
+        if let Some((segment, bytes)) = self.wanted.as_mut().filter(|_| !log_is_small) {
+            *bytes = segment.header.segment_bytes;
         }
     }
 
@@ -95,6 +135,7 @@ impl Growth {
         self.wanted = None;
         if let Ok(Some(next)) = answer {
             self.log_is_small = !next.is_ready();
+            self.is_new &= self.log_is_small;
         }
     }
 
@@ -132,6 +173,9 @@ impl SegmentPool {
         state.growth.want(segment, bytes);
         let ready = (segment.ready_bytes() >= bytes).then_some(());
         let answer = self.answer(&mut state, ready);
+        if answer.is_err() {
+            state.growth.wanted = None;
+        }
         drop(state);
         self.changed.notify_all();
         Ok(answer?.is_some())
@@ -165,14 +209,48 @@ impl SegmentPool {
         let grown = self.try_grow(segment, bytes, reserve_bytes);
         grown.map_err(|error| self.refusal(error))?;
         if segment.is_ready() {
-            let goes_on_growing = self.goes_on_growing();
-            self.state.lock().growth.log_is_small = goes_on_growing;
+            let mut state = self.state.lock();
+            state.growth.is_new = false;
+            state.growth.log_is_small &= self.parameters.keeps_growing;
         }
+        self.look_at_room();
         Ok(())
     }
 
-    /// Whether the segments that follow are to grow.
-    pub(super) fn goes_on_growing(&self) -> bool {
+    /// Makes blocks ready on the caller's thread, until `bytes` of a segment with reserved blocks
+    /// are. The outcome is news for the pool's thread, too.
+    pub fn grow_now(&self, segment: &Segment, bytes: u64) -> Result<(), Error> {
+        if segment.ready_bytes() >= bytes {
+            return Ok(());
+        }
+        self.check_running()?;
+        if self.state.lock().yields {
+            return Err(self.lacks_segment());
+        }
+        let segment_bytes = segment.header.segment_bytes;
+        let wanted_bytes = bytes.next_multiple_of(step_bytes(segment_bytes));
+        let grown = self.grow(segment, wanted_bytes.min(segment_bytes));
+        let mut state = self.state.lock();
+        state.forget_failure();
+        state.note_outcome(grown.clone());
+        drop(state);
+        self.changed.notify_all();
+        grown
+    }
+
+    /// Decides whether segments grow, in a log in which they may.
+    pub(super) fn look_at_room(&self) {
+        if !self.parameters.keeps_growing {
+            return;
+        }
+        let goes_on_growing = self.goes_on_growing();
+        let growth = &mut self.state.lock().growth;
+        if !growth.is_new {
+            growth.set_small(goes_on_growing);
+        }
+    }
+
+    fn goes_on_growing(&self) -> bool {
         let PoolParameters {
             segment_bytes,
             reserve_bytes,
@@ -184,15 +262,18 @@ impl SegmentPool {
             && self.has_available(reserve_bytes + MUCH_ROOM_SEGMENTS * segment_bytes)
     }
 
-    /// The file is opened once more: a failed flush is reported once to each handle, and the
-    /// committer must learn of one that took its frames. A failed flush ends the log where it
-    /// needs more room, and with page-cache durability at its next write.
+    /// To write zeros, the file is opened once more: a failed flush is reported once to each handle,
+    /// and the committer must learn of one that took its frames. A failed flush ends the log where
+    /// it needs more room, and with page-cache durability at its next write.
     fn try_grow(&self, segment: &Segment, bytes: u64, reserve_bytes: u64) -> Result<(), Error> {
-        let file = self.open(&segment.path)?;
+        let file = match segment.header.blocks {
+            Blocks::Written => self.open(&segment.path)?,
+            Blocks::Reserved => Arc::clone(&segment.file),
+        };
         let step = step_bytes(segment.header.segment_bytes);
         while segment.ready_bytes() < bytes {
             let from = segment.ready_bytes();
-            let to = (from + step).min(bytes);
+            let to = ((from + step) / step * step).min(bytes);
             self.check_space(to - from, reserve_bytes)?;
             match segment.header.blocks {
                 Blocks::Written => {

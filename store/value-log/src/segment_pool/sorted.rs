@@ -76,6 +76,7 @@ impl SegmentPool {
 
     fn try_begin_sorted(&self, room: SortedRoom) -> Result<(SpareFile, Segment), Error> {
         self.check_running()?;
+        self.look_at_room();
         let spare = self.spare_for_sorted(room)?;
         let id = self.state.lock().allocate_id()?;
         let header = self.header(id, 0, SegmentKind::Sorted, spare);

@@ -171,18 +171,96 @@ fn with_little_room_left_segments_are_made_whole_and_later_they_grow_again() {
     let (log, ..) = open(&disk, cached()).unwrap();
     put_all(&log, 1..=700);
     assert_eq!((active(&log), log.status().spare_segments), (2, 0));
-    leave_free(&disk, 3 * SEGMENT_BYTES);
-    put_all(&log, 701..=950);
+    leave_free(&disk, 7 * SEGMENT_BYTES);
+    put_all(&log, 701..=800);
     log.work();
     assert_eq!((active(&log), log.status().spare_segments), (2, 2));
     leave_free(&disk, 100 * SEGMENT_BYTES);
-    put_all(&log, 951..=4_000);
+    let before = used_bytes(&disk);
+    put_all(&log, 801..=4_200);
     log.work();
     assert_eq!(log.status().spare_segments, 0);
     assert_eq!(log.status().failed, None);
+    let whole = (u64::from(active(&log)) - 4) * SEGMENT_BYTES;
+    let taken = used_bytes(&disk) - before;
+    assert!(
+        taken < whole,
+        "{taken} bytes, and whole ones would be {whole}"
+    );
     drop(log);
     let (_log, _, seen) = open(&disk, cached()).unwrap();
-    assert_eq!(seen.len(), 4_000);
+    assert_eq!(seen.len(), 4_200);
+}
+
+#[test]
+fn a_full_segment_and_a_next_one_with_one_step_can_be_opened() {
+    let disk = SimulatedDisk::new(1);
+    let (log, ..) = open(&disk, cached()).unwrap();
+    let room = |log: &Log| SEGMENT_BYTES - log.segments()[0].used_bytes;
+    let mut next = 1;
+    while room(&log) > 4_096 {
+        put_all(&log, [next]);
+        next += 1;
+    }
+    // A frame header and a record's header leave this for the payload.
+    let last = payload(next, room(&log) as usize - 100);
+    put(&log, next, &last).unwrap();
+    log.work();
+    assert_eq!((active(&log), room(&log)), (1, 0));
+    assert!(file_exists(&disk, 2));
+    let disk = disk.restart(Restart::ProcessCrash);
+    let (log, _, seen) = open(&disk, cached()).unwrap();
+    assert_eq!((seen.len() as u64, active(&log)), (next, 2));
+    put_all(&log, next + 1..=next + 300);
+}
+
+#[test]
+fn a_log_that_is_opened_on_a_full_disk_writes_into_the_room_it_has_reserved() {
+    let options = Options {
+        reserve_bytes: 64 << 10,
+        ..cached()
+    };
+    let disk = SimulatedDisk::new(1);
+    let (log, ..) = open(&disk, options.clone()).unwrap();
+    put_all(&log, 1..=650);
+    log.work();
+    assert_eq!(active(&log), 2);
+    leave_free(&disk, 4_096);
+    let disk = disk.restart(Restart::ProcessCrash);
+    let (log, ..) = open(&disk, options).unwrap();
+    // Half of the segment, but for a step.
+    put_all(&log, 651..=740);
+    assert_eq!(active(&log), 2);
+    let refused = (741..1_200).find_map(|index| put(&log, index, &[7; PAYLOAD_BYTES]).err());
+    let refused = refused.expect("nothing more is free");
+    assert!(refused.is_shortage(), "{refused}");
+    assert_eq!(log.status().failed, None);
+}
+
+/// A sealed segment that is flushed meanwhile says nothing about room.
+#[test]
+fn after_a_step_was_refused_the_log_says_that_it_has_no_room_ahead() {
+    let disk = SimulatedDisk::new(1);
+    let (log, ..) = open(&disk, cached()).unwrap();
+    put_all(&log, 1..=500);
+    log.work();
+    assert!(log.has_room_ahead() && file_exists(&disk, 2));
+    leave_free(&disk, 4_096);
+    let mut next = 501;
+    while active(&log) == 1 {
+        put_all(&log, [next]);
+        next += 1;
+    }
+    log.work();
+    assert!(!log.has_room_ahead());
+    let refused = (next..1_200).find_map(|index| put(&log, index, &[7; PAYLOAD_BYTES]).err());
+    assert!(refused.is_some_and(|error| error.is_shortage()));
+    log.work();
+    assert!(!log.has_room_ahead());
+    leave_free(&disk, 4 * SEGMENT_BYTES);
+    log.make_room(PAYLOAD_BYTES, 0).unwrap();
+    log.work();
+    assert!(log.has_room_ahead());
 }
 
 #[test]

@@ -82,6 +82,9 @@ impl File for GatedFile {
     fn size(&self) -> io::Result<u64> {
         self.file.size()
     }
+    fn allocated_bytes(&self) -> io::Result<u64> {
+        self.file.allocated_bytes()
+    }
     fn keep_size(&self) {
         self.file.keep_size();
     }
