@@ -48,7 +48,8 @@ impl Applied {
         self.log_bytes_over(now.saturating_sub(then.segment().max(1)).into(), then)
     }
 
-    /// Bytes from `then` to the last applied batch, whose segment is the last of `segments` that follow.
+    /// Bytes from `then` to the last applied batch. That batch is in the last of the `segments` that
+    /// follow.
     fn log_bytes_over(&self, segments: u64, then: Position) -> u64 {
         let segment_bytes = self.parts.records.log_view.log.segment_bytes();
         let now = self.index.applied_position;

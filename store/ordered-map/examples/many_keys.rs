@@ -1,5 +1,5 @@
 //! The cost of many keys: memory while they are loaded, overwritten and read again after a restart,
-//! and the time of opening. Keys are random and of 8 bytes, values of 128 bytes, and nothing
+//! the time of opening, and what collecting garbage costs. Keys are random and of 8 bytes, values of 128 bytes, and nothing
 //! is flushed.
 //!
 //! ```text
@@ -16,10 +16,12 @@
 use environment::randomness::Random;
 use environment::real::RealClock;
 use environment::{Clock, threads};
-use ordered_map::{Durability, Error, Map, Options, WriteBatch};
+use ordered_map::{Durability, Error, Map, Options, Status, WriteBatch};
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+const KEY_BYTES: usize = 8;
 const VALUE_BYTES: usize = 128;
 const BATCH: u64 = 100;
 const SAMPLE: Duration = Duration::from_millis(50);
@@ -47,8 +49,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             ["overwrite", keys, threads, seconds, rest @ ..] => {
                 let (keys, threads) = (keys.parse()?, threads.parse()?);
                 let time = Duration::from_secs(seconds.parse()?);
-                let puts = timed("overwrite", || overwrite(&map, keys, threads, time))?;
-                println!("{puts} puts");
+                let before = map.status();
+                let work = || {
+                    Ok(sampled(
+                        || room_mebibytes(directory),
+                        || overwrite(&map, keys, threads, time),
+                    ))
+                };
+                let (puts, room) = timed("overwrite", work)?;
+                print_bytes(&before, &map.status(), puts?, &room);
                 rest
             }
             ["delete", keys, rest @ ..] => {
@@ -110,35 +119,72 @@ fn overwrite(map: &Map, keys: u64, threads: u64, time: Duration) -> Result<u64, 
     Ok(puts.into_inner())
 }
 
-fn key(number: u64) -> [u8; 8] {
+fn key(number: u64) -> [u8; KEY_BYTES] {
     Random::from_seed(number).next_u64().to_be_bytes()
+}
+
+/// Prints what the device has to write besides the log, and the room that the map takes.
+fn print_bytes(before: &Status, after: &Status, puts: u64, room: &Samples) {
+    let pair_bytes = (KEY_BYTES + VALUE_BYTES) as f64;
+    let of_puts = |bytes: u64| bytes as f64 / (puts as f64 * pair_bytes);
+    let upkeep = (&before.upkeep, &after.upkeep);
+    let copies = of_puts(upkeep.1.relocated_bytes - upkeep.0.relocated_bytes);
+    let checkpoints = of_puts(upkeep.1.checkpoint_bytes - upkeep.0.checkpoint_bytes);
+    let alive_bytes = after.keys as f64 * pair_bytes;
+    let of_alive = |mebibytes: f64| mebibytes * f64::from(1 << 20) / alive_bytes;
+    println!(
+        "{puts} puts; for each byte of theirs {copies:.2} of copies and {checkpoints:.2} of checkpoints; \
+         for each live byte {:.2} of room, at the peak {:.2}",
+        of_alive(room.mean),
+        of_alive(room.most as f64)
+    );
+}
+
+/// What was sampled beside some work.
+struct Samples {
+    mean: f64,
+    most: u64,
+}
+
+/// Samples something until the work is done.
+fn sampled<T>(sample: impl Fn() -> u64 + Sync, work: impl FnOnce() -> T) -> (T, Samples) {
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let sampler = threads::spawn_scoped(scope, "sampler", || {
+            let (mut sum, mut count, mut most) = (0, 0_u32, 0);
+            while count == 0 || !ended.load(Ordering::Relaxed) {
+                let one = sample();
+                (sum, count, most) = (sum + one, count + 1, most.max(one));
+                RealClock.sleep(SAMPLE);
+            }
+            let mean = sum as f64 / f64::from(count);
+            Samples { mean, most }
+        });
+        let result = work();
+        ended.store(true, Ordering::Relaxed);
+        let samples = sampler.expect("a thread").join().expect("no panic");
+        (result, samples)
+    })
 }
 
 /// Prints the time that something takes, and the anonymous memory behind it and at its peak.
 fn timed<T>(what: &str, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    let ended = AtomicBool::new(false);
     let start = RealClock.now();
-    let (result, taken, peak) = std::thread::scope(|scope| {
-        let sampler = threads::spawn_scoped(scope, "sampler", || {
-            let mut peak = 0;
-            while !ended.load(Ordering::Relaxed) {
-                peak = peak.max(anonymous_mebibytes());
-                RealClock.sleep(SAMPLE);
-            }
-            peak
-        });
-        let result = work();
-        let taken = RealClock.now().saturating_since(start);
-        ended.store(true, Ordering::Relaxed);
-        let peak = sampler.map_or(0, |sampler| sampler.join().expect("no panic"));
-        (result, taken, peak)
-    });
+    let (result, memory) = sampled(anonymous_mebibytes, work);
+    let taken = RealClock.now().saturating_since(start);
     let now = anonymous_mebibytes();
     println!(
         "{what}: {taken:.2?}, then {now} MiB, at the peak {} MiB",
-        peak.max(now)
+        memory.most.max(now)
     );
     result
+}
+
+/// Blocks of the directory's files; files that are removed count as nothing.
+fn room_mebibytes(directory: &str) -> u64 {
+    let files = std::fs::read_dir(directory).into_iter().flatten();
+    let blocks = files.filter_map(|file| Some(file.ok()?.metadata().ok()?.blocks()));
+    (blocks.sum::<u64>() * 512) >> 20
 }
 
 /// Of this process, as the system counts it; 0 where it does not say.

@@ -77,6 +77,20 @@ impl Options {
         self
     }
 
+    /// Sets how much room garbage may take before it is collected, in percent of the bytes that
+    /// are alive: 125 by default. With less the map takes less of the disk, and the device writes
+    /// more. Less than a segment is never collected.
+    ///
+    /// ```no_run
+    /// let small = ordered_map::Options::new("data").garbage_percent_max(20).open()?;
+    /// # Ok::<(), ordered_map::Error>(())
+    /// ```
+    #[must_use]
+    pub fn garbage_percent_max(mut self, percent: u64) -> Options {
+        self.engine.garbage_percent_max = percent;
+        self
+    }
+
     /// Opens the map, creating the directory when it is missing.
     ///
     /// Errors name the file and the remedy: another process has the directory, the files

@@ -314,6 +314,36 @@ fn closing_a_map_that_was_filled_leaves_its_index_for_the_next_opening() {
 }
 
 #[test]
+fn garbage_is_collected_when_it_takes_more_than_its_share_of_what_is_alive() {
+    let overwrite = |map: &Map, round: u32| {
+        map.put(format!("kept {round}"), [1; 2_000]).unwrap();
+        for number in 0..20 {
+            map.put(format!("key {number}"), [round as u8; 2_000])
+                .unwrap();
+        }
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let map = options(&directory)
+        .segment_bytes(64 << 10)
+        .garbage_percent_max(50)
+        .open()
+        .unwrap();
+    let mut rounds = 0;
+    while map.status().upkeep.relocated_bytes == 0 {
+        overwrite(&map, rounds);
+        rounds += 1;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let patient = options(&directory)
+        .segment_bytes(64 << 10)
+        .garbage_percent_max(1_000_000)
+        .open()
+        .unwrap();
+    (0..rounds).for_each(|round| overwrite(&patient, round));
+    assert_eq!(patient.status().upkeep.relocated_bytes, 0);
+}
+
+#[test]
 fn a_directory_in_use_or_of_another_program_is_refused() {
     let (directory, map) = a_map();
     let error = options(&directory).open().unwrap_err().to_string();

@@ -199,7 +199,7 @@ fn dead_segments_do_not_keep_others_from_being_emptied() {
         store.finish_maintenance();
         let status = store.engine.status();
         let garbage_bytes = status.log_bytes - status.live_bytes;
-        let left_alone = status.live_bytes * percent / 100 + (3 * 64 << 10);
+        let left_alone = status.live_bytes * percent / 100 + 3 * (64 << 10);
         assert!(garbage_bytes < left_alone, "{percent} %: {status:?}");
         assert!(status.upkeep.relocated_bytes > 0);
     }
@@ -228,6 +228,29 @@ fn segments_that_are_kept_for_a_member_behind_are_emptied_when_it_has_caught_up(
     let status = store.engine.status();
     assert!(status.upkeep.relocated_bytes > 0, "{status:?}");
     assert!(status.upkeep.released_segments > 15, "{status:?}");
+}
+
+#[test]
+fn a_checkpoint_is_due_by_the_bytes_of_the_log_without_sorted_segments() {
+    let options = Options {
+        checkpoint_bytes: 8 * (64 << 10),
+        ..patient(0)
+    };
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::open(&disk, options, Model::default()).unwrap();
+    segments_that_keep(&mut store, &[12; 30]);
+    store.finish_maintenance();
+    let before = store.engine.status().upkeep;
+    assert!(before.relocated_bytes > 8 * (64 << 10), "{before:?}");
+    let mut write_segments = |segments: std::ops::Range<u32>| {
+        for number in segments.start * 32..segments.end * 32 {
+            write_without_model(&mut store, &[put(format!("new {number}"), [2; 1_840])]);
+        }
+        store.finish_maintenance();
+        store.engine.status().upkeep.checkpoints - before.checkpoints
+    };
+    assert_eq!(write_segments(0..6), 0);
+    assert_eq!(write_segments(6..9), 1);
 }
 
 #[test]

@@ -207,6 +207,11 @@ fn a_block_longer_than_a_region_leaves_the_one_that_is_ready() {
 /// Bit 63 of each number in `/proc/self/pagemap` says that a page has memory
 /// (Linux, Documentation/admin-guide/mm/pagemap.rst).
 #[cfg(target_os = "linux")]
+#[expect(
+    clippy::disallowed_methods,
+    clippy::host_endian_bytes,
+    reason = "a file of the kernel's, with numbers of this machine"
+)]
 #[test]
 fn all_pages_of_a_region_that_is_ready_have_memory() {
     use std::os::unix::fs::FileExt;

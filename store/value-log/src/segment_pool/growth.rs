@@ -29,7 +29,7 @@ use crate::{Blocks, Error};
 
 /// A step is this part of a segment.
 const STEP_PART: u64 = 64;
-/// A disk has much room if it has that of so many segments besides the reserve.
+/// A disk has much room if it has room for this many segments besides the reserve.
 const MUCH_ROOM_SEGMENTS: u64 = 8;
 /// A step is no smaller than this, a quarter of the smallest segment.
 const STEP_BYTES_MIN: u64 = 16 << 10;

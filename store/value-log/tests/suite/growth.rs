@@ -131,9 +131,7 @@ fn a_log_without_flushes_goes_on_growing_while_the_disk_has_much_room() {
         let segments = log.segments();
         let active = segments.iter().find(|it| !it.sealed).unwrap();
         let left = (segments.len() as u64 - 1) * SEGMENT_BYTES;
-        let grown = (2 * active.used_bytes)
-            .max(SEGMENT_BYTES / 2)
-            .min(SEGMENT_BYTES);
+        let grown = (2 * active.used_bytes).clamp(SEGMENT_BYTES / 2, SEGMENT_BYTES);
         let taken = used_bytes(&disk) - before;
         let most = left + grown + next_bytes(&cached()) + STEP_BYTES + 4_096;
         assert!(taken <= most, "{taken} bytes, and {most} at most");
@@ -237,7 +235,7 @@ fn a_log_that_is_opened_on_a_full_disk_writes_into_the_room_it_has_reserved() {
     assert_eq!(log.status().failed, None);
 }
 
-/// A sealed segment that is flushed meanwhile says nothing about room.
+/// That a sealed segment was flushed says nothing about room.
 #[test]
 fn after_a_step_was_refused_the_log_says_that_it_has_no_room_ahead() {
     let disk = SimulatedDisk::new(1);
