@@ -95,8 +95,8 @@ pub(crate) struct Maintenance {
     wanted: bool,
     /// The round of reclaim that is under way is not the last one before its checkpoint.
     collects_on: bool,
-    /// Records were moved since the last checkpoint has begun. An opening from that one would
-    /// forget the copies.
+    /// Records were moved since the last checkpoint that is on the disk. An opening from that one
+    /// would forget the copies.
     has_moved: bool,
     /// Log segments that were emptied: they are dead even if their history is not compacted.
     condemned: BTreeSet<u32>,
@@ -225,7 +225,7 @@ impl Maintenance {
         if self.checkpoint_is_due(applied) {
             return self.start_checkpoint(applied, state());
         }
-        if !self.has_news_of_garbage(applied) {
+        if !self.has_news_of_garbage(applied) && !self.collects_on {
             return Ok(());
         }
         self.looked_at = applied.swept();
@@ -305,6 +305,7 @@ impl Maintenance {
     fn note_checkpoint(&mut self, bytes: u64) {
         self.last_bytes = bytes;
         self.last_done = self.last_begun;
+        self.has_moved = false;
         self.retry = Retry::default();
     }
 
@@ -371,7 +372,6 @@ impl Maintenance {
         log_view.raise_floor(accounting.live.lock().last_main_in(&dead) + 1);
         self.condemned.retain(|&id| is_kept(id));
         self.wanted = false;
-        self.has_moved = false;
         if !dead.is_empty() {
             // What garbage is worth collecting now.
             self.looked_at = i64::MIN;

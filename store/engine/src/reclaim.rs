@@ -102,6 +102,9 @@ impl Plan {
                 break;
             }
         }
+        if round.is_short && round.garbage_bytes < goal.worth_bytes {
+            return Plan::default();
+        }
         round.end()
     }
 
@@ -160,6 +163,8 @@ fn candidates(
 /// How many bytes of garbage to collect.
 struct Goal {
     /// As many are worth a checkpoint.
+    worth_bytes: u64,
+    /// Rounds follow each other until as many are collected.
     least_bytes: u64,
     /// When as many are found, other segments get time to become emptier.
     most_bytes: u64,
@@ -181,10 +186,12 @@ impl Goal {
         let bytes = worth_bytes.max(garbage_bytes / COLLECTED_PART);
         is_due.then_some(match options.garbage_percent_max {
             0 => Goal {
+                worth_bytes,
                 least_bytes: worth_bytes,
                 most_bytes: u64::MAX,
             },
             _ => Goal {
+                worth_bytes,
                 least_bytes: bytes,
                 most_bytes: bytes,
             },

@@ -79,7 +79,7 @@ impl Options {
 
     /// Sets how much room garbage may take before it is collected, in percent of the bytes that
     /// are alive: 125 by default. With less the map takes less of the disk, and the device writes
-    /// more. Less than a segment is never collected.
+    /// more. Garbage that takes less than a segment, or than the index in memory, is never collected.
     ///
     /// ```no_run
     /// let small = ordered_map::Options::new("data").garbage_percent_max(20).open()?;

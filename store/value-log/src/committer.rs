@@ -223,8 +223,11 @@ impl Committer {
     /// Asks for more blocks while there are still some.
     fn grow_ahead(&mut self) {
         let wanted_bytes = wanted_bytes(&self.active.header, self.offset);
-        if wanted_bytes > self.wanted_bytes && !self.active.is_ready() {
-            self.shared.pool.grow_later(&self.active, wanted_bytes);
+        let pool = &self.shared.pool;
+        // In a log that goes on growing this also says when the next segment is wanted.
+        let matters = !self.active.is_ready() || pool.parameters.keeps_growing;
+        if wanted_bytes > self.wanted_bytes && matters {
+            pool.grow_later(&self.active, wanted_bytes);
             self.wanted_bytes = wanted_bytes;
         }
     }

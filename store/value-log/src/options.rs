@@ -83,7 +83,7 @@ pub struct Options {
     /// segment is full. Otherwise, and from then on, segments take their whole room when they are
     /// made. While a log is small, a full disk is met earlier, and some groups wait for the file
     /// system's journal. With [`Durability::Os`] the segments that follow grow as well, while the
-    /// disk has much room: no group waits for that.
+    /// disk has much room: that takes no flush.
     pub starts_small: bool,
     /// When a group counts as done.
     pub durability: Durability,

@@ -118,6 +118,8 @@ impl Committer {
     /// Waits until the blocks before `end` are ready.
     fn try_grow(&mut self, end: u64) -> Result<Result<(), Error>, Error> {
         if let Err(refusal) = self.wait_grown(&self.active, end) {
+            // The pool has forgotten what was wanted.
+            self.wanted_bytes = 0;
             return self.note_refusal(refusal).map(Err);
         }
         self.shared.control.lock().refusal = None;
@@ -193,6 +195,7 @@ impl Committer {
         self.reach = if prepared_now { self.active.reach } else { 0 };
         self.offset = self.extent.end;
         self.wanted_bytes = 0;
+        self.shared.pool.note_entered();
         // Before the pool's thread is busy with a flush.
         self.grow_ahead();
         if self.shared.options.durability == Durability::Os {

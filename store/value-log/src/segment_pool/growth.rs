@@ -55,8 +55,8 @@ pub(crate) fn wanted_bytes(header: &SegmentHeader, end: u64) -> u64 {
         .min(segment_bytes)
 }
 
-/// Takes note of the blocks that a segment of an earlier opening has. The file system counts
-/// some more for itself, less than a step.
+/// Takes note of the steps that an earlier opening has reserved in a segment. To reserve them once
+/// more changes nothing, and says that they are there: the file system may count blocks of its own.
 pub(crate) fn note_reserved(segment: &Segment) -> Result<(), Error> {
     let header = &segment.header;
     if !header.grows || header.blocks != Blocks::Reserved {
@@ -65,8 +65,10 @@ pub(crate) fn note_reserved(segment: &Segment) -> Result<(), Error> {
     let allocated = segment.file.allocated_bytes();
     let allocated_bytes = allocated.map_err(Error::io("ask for the blocks of", &segment.path))?;
     let step = step_bytes(header.segment_bytes);
-    let steps = (allocated_bytes.min(header.segment_bytes) / step).saturating_sub(1);
-    segment.note_ready(steps * step);
+    let bytes = allocated_bytes.min(header.segment_bytes) / step * step;
+    if segment.file.reserve(bytes).is_ok() {
+        segment.note_ready(bytes);
+    }
     Ok(())
 }
 
@@ -81,6 +83,8 @@ pub(crate) struct Growth {
     makes_next_ahead: bool,
     /// The committer needs another segment now, although the present one is not full grown.
     pub wants_next: bool,
+    /// The committer has taken the next segment and may give it back: no other is made.
+    next_is_lent: bool,
     /// The segment, and the bytes of it that are wanted ready.
     wanted: Option<(Arc<Segment>, u64)>,
 }
@@ -93,6 +97,7 @@ impl Growth {
             is_new: starts_small,
             makes_next_ahead: blocks == Blocks::Reserved,
             wants_next: false,
+            next_is_lent: false,
             wanted: None,
         }
     }
@@ -134,6 +139,7 @@ impl Growth {
         self.wants_next = matches!(answer, Ok(None));
         self.wanted = None;
         if let Ok(Some(next)) = answer {
+            self.next_is_lent = true;
             self.log_is_small = !next.is_ready();
             self.is_new &= self.log_is_small;
         }
@@ -148,7 +154,8 @@ impl Growth {
 
     /// Whether the segment behind the one that is being written is wanted.
     pub fn wants_segment_behind(&self) -> bool {
-        self.wants_next || !self.log_is_small || self.makes_next_now()
+        let wants = self.wants_next || !self.log_is_small || self.makes_next_now();
+        wants && !self.next_is_lent
     }
 
     fn makes_next_now(&self) -> bool {
@@ -190,9 +197,16 @@ impl SegmentPool {
     pub fn give_back(&self, next: Arc<Segment>, active: u32) {
         let mut state = self.state.lock();
         state.active = active;
+        state.growth.next_is_lent = false;
         state.growth.log_is_small = true;
         let before = state.next.replace(next);
         assert!(before.is_none(), "a small log has one next segment");
+    }
+
+    /// The committer has entered the segment that it took.
+    pub fn note_entered(&self) {
+        self.state.lock().growth.next_is_lent = false;
+        self.changed.notify_all();
     }
 
     /// Makes blocks ready, until `bytes` of the segment are.
