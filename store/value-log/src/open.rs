@@ -117,6 +117,7 @@ fn create(
     let pool = pool(disk, path, &options, segment_bytes, log, state);
     pool.prepare_next()?;
     let active = pool.take_next()?.expect("it was prepared just now");
+    pool.note_entered();
     let walked = Walked {
         tail: 0,
         extent: Extent::EMPTY,
