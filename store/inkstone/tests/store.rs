@@ -286,7 +286,7 @@ fn a_store_and_a_map_refuse_each_others_directories() {
     let map = ordered_map::Map::open(&path).unwrap();
     assert_eq!(map.get("a").unwrap().unwrap(), "1");
 
-    for number in 0..5_u8 {
+    for number in 0..9_u8 {
         map.put([number], vec![7; 1 << 20]).unwrap();
     }
     drop(map);
