@@ -373,7 +373,7 @@ impl Maintenance {
         self.condemned.retain(|&id| is_kept(id));
         self.wanted = false;
         if !dead.is_empty() {
-            // What garbage is worth collecting now.
+            // Other garbage may be worth collecting now.
             self.looked_at = i64::MIN;
         }
         self.last_begun = index.applied_position;

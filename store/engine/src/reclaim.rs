@@ -11,11 +11,10 @@
 //!
 //! A segment without live records is released without copying. Others are
 //! worth it when there is more garbage than the options leave alone; the survivors of the
-//! emptiest go to sorted
-//! segments, never back into the hot log. The longer garbage is left alone, the emptier they
-//! are, and the less is copied (docs/decisions/0042-when-garbage-is-collected.md). A segment of the log
-//! with history that is not compacted is left alone (a watch may read it), except by
-//! `defragment`.
+//! emptiest go to sorted segments, never back into the hot log. The longer garbage is left
+//! alone, the emptier these segments are, and the less is copied
+//! (docs/decisions/0042-when-garbage-is-collected.md). A segment of the log with history that
+//! is not compacted is left alone (a watch may read it), except by `defragment`.
 //!
 //! A crash at any step loses nothing: until the checkpoint the old places
 //! stand, and a sorted segment that nothing points into is dead.
@@ -79,7 +78,8 @@ impl Candidate {
 
 impl Plan {
     /// The emptiest segments, when there is more garbage than is left alone, and emptying them
-    /// is worth a checkpoint. The log from `kept_from` on stays, so emptying its segments would release nothing.
+    /// is worth a checkpoint. The log from `kept_from` on stays, so emptying its segments would
+    /// release nothing.
     pub(crate) fn worthwhile(parts: &Parts, index: &Index, kept_from: Option<Position>) -> Plan {
         let horizon = index.compacted;
         let is_kept = |id| kept_from.is_some_and(|position| id >= position.segment());
@@ -120,7 +120,7 @@ impl Plan {
         for candidate in candidates(&parts.records, index, |_, _| true) {
             let garbage = candidate.live_bytes * 100 < candidate.used_bytes * FULL_PERCENT;
             if garbage && candidate.id < until && !done.contains(&candidate.id) {
-                // What does not fit is for the next round.
+                // A segment that does not fit is for the next round.
                 round.add(&candidate);
             }
         }

@@ -140,7 +140,7 @@ fn print_bytes(before: &Status, after: &Status, puts: u64, room: &Samples) {
     );
 }
 
-/// What was sampled beside some work.
+/// Samples that were taken beside some work.
 struct Samples {
     mean: f64,
     most: u64,

@@ -271,9 +271,7 @@ impl SegmentPool {
             ..
         } = self.parameters;
         let can_reserve = !self.state.lock().cannot_reserve;
-        self.parameters.keeps_growing
-            && can_reserve
-            && self.has_available(reserve_bytes + MUCH_ROOM_SEGMENTS * segment_bytes)
+        can_reserve && self.has_available(reserve_bytes + MUCH_ROOM_SEGMENTS * segment_bytes)
     }
 
     /// To write zeros, the file is opened once more: a failed flush is reported once to each handle,

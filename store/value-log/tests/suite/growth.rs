@@ -111,7 +111,7 @@ fn a_small_log_takes_twice_what_it_holds_and_a_step() {
     }
 }
 
-/// What the next segment takes that a log makes ahead while it grows.
+/// Room of the next segment, which a log without flushes makes ahead while it grows.
 fn next_bytes(options: &Options) -> u64 {
     match options.durability {
         Durability::Durable => 0,
