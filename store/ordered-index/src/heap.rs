@@ -76,7 +76,7 @@ fn unlock(heap: MutexGuard<'_, Heap>) {
     drop(heap);
     if begins_next_region {
         let made = ReadyRegion::new();
-        // What is not wanted goes back to the system when the lock is released.
+        // A region that is not wanted goes back to the system when the lock is released.
         let _unwanted = lock().blocks.keep(made);
     }
 }

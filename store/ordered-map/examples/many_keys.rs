@@ -1,6 +1,6 @@
 //! The cost of many keys: memory while they are loaded, overwritten and read again after a restart,
-//! the time of opening, and what collecting garbage costs. Keys are random and of 8 bytes, values of 128 bytes, and nothing
-//! is flushed.
+//! the time of opening, and the bytes and the room that collecting garbage costs. Keys are random and
+//! of 8 bytes, values of 128 bytes, and nothing is flushed.
 //!
 //! ```text
 //! cargo run --release -p ordered-map --example many_keys -- DIRECTORY load KEYS

@@ -36,7 +36,7 @@ impl Options {
                     worker: Worker::CallerWithPool,
                     ..engine::LogOptions::default()
                 },
-                // A second of replay, as it is without history.
+                // About a second of replay (docs/decisions/0042-when-garbage-is-collected.md).
                 checkpoint_bytes: 256 << 20,
                 garbage_percent_max: 125,
                 ..engine::Options::default()

@@ -158,8 +158,8 @@ impl Committer {
         }
     }
 
-    /// Zeros are written by the pool. To reserve blocks takes less time than it may be busy with a
-    /// flush.
+    /// Waits until the blocks before `end` are ready. The pool writes zeros. Reserving blocks takes
+    /// less time than the pool's thread may take for a flush, so it is done here.
     fn wait_grown(&self, segment: &Arc<Segment>, end: u64) -> Result<(), Error> {
         let LogState { pool, doorbell, .. } = &*self.shared;
         if segment.header.blocks == Blocks::Reserved {
