@@ -1,7 +1,7 @@
 //! Bulk writing into sorted segments: survivors of reclaim, snapshots.
 //!
 //! A sorted segment has the log's frames and records but is no part of the
-//! log: it is written front to back into a spare, flushed once, and only then
+//! log: it is written front to back into a spare, flushed, and only then
 //! gets its name. A file without that name after a crash does not count.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::log_state::LogState;
 use crate::record;
 use crate::release::release;
 use crate::segment::{Segment, SpareFile};
-use crate::segment_pool::SortedRoom;
+use crate::segment_pool::{FLUSH_BYTES, SortedRoom};
 use crate::{Blocks, Error, Position, Record, Sequence, Tag};
 
 /// Records are gathered into frames of this size.
@@ -40,6 +40,8 @@ struct OpenSegment {
     segment: Segment,
     /// Where `frame` will be written.
     offset: u64,
+    /// Frames before this offset are stable.
+    flushed: u64,
     /// The frame that fills: room for the header, then records.
     frame: Vec<u8>,
     chain: Chain,
@@ -103,10 +105,12 @@ impl Relocation {
             let (spare, segment) = self.shared.pool.begin_sorted(self.room)?;
             self.open = Some(OpenSegment::new(spare, segment));
         }
-        self.open
-            .as_mut()
-            .expect("it was opened just now")
-            .append(record, bytes)
+        let open = self.open.as_mut().expect("it was opened just now");
+        let position = open.append(record, bytes)?;
+        if self.shared.pool.parameters.blocks == Blocks::Written {
+            open.flush_piece()?;
+        }
+        Ok(position)
     }
 
     fn complete_segment(&mut self) -> Result<(), Error> {
@@ -155,6 +159,7 @@ impl OpenSegment {
             spare,
             segment,
             offset: FRAMES_START,
+            flushed: FRAMES_START,
             frame: Vec::new(),
             chain,
             finisher,
@@ -202,6 +207,17 @@ impl OpenSegment {
             self.segment
         );
         self.frame.clear();
+        Ok(())
+    }
+
+    /// Flushes what was written, if that is a piece.
+    fn flush_piece(&mut self) -> Result<(), Error> {
+        if self.offset - self.flushed < FLUSH_BYTES {
+            return Ok(());
+        }
+        let Segment { file, path, .. } = &self.segment;
+        file.sync_data().map_err(Error::io("flush", path))?;
+        self.flushed = self.offset;
         Ok(())
     }
 

@@ -61,6 +61,9 @@ pub(crate) use state::PoolState;
 /// Zeros are written in pieces of this size. It is the size of the page cache's folios for the file
 /// from then on, and a small write costs time in proportion to the folio it hits.
 const ZERO_BYTES: usize = 16 << 10;
+/// A log that flushes each group writes other files in pieces of this size, each with a flush of its
+/// own. A group's flush waits for what the device was given before, so for no more than one piece.
+pub(crate) const FLUSH_BYTES: u64 = 1 << 20;
 
 /// Parameters of a pool.
 #[derive(Debug)]
@@ -603,13 +606,27 @@ impl SegmentPool {
             file.set_size(self.parameters.segment_bytes)
                 .map_err(Error::io("set the size of", path))?;
         }
-        if made == Blocks::Written {
-            let written = self.write_zeros(&*file, path, 0..ready_bytes);
-            self.state.lock().is_costly = lacks_room(&written);
-            written?;
+        match made {
+            Blocks::Written => {
+                let written = self.write_flushed_zeros(&*file, path, ready_bytes);
+                self.state.lock().is_costly = lacks_room(&written);
+                written?;
+            }
+            Blocks::Reserved => file.sync_data().map_err(Error::io("flush", path))?,
         }
-        file.sync_data().map_err(Error::io("flush", path))?;
         Ok(made)
+    }
+
+    /// Writes zeros from the file's start on, and makes them stable.
+    fn write_flushed_zeros(&self, file: &dyn File, path: &Path, bytes: u64) -> Result<(), Error> {
+        let mut from = 0;
+        while from < bytes {
+            let to = (from + FLUSH_BYTES).min(bytes);
+            self.write_zeros(file, path, from..to)?;
+            file.sync_data().map_err(Error::io("flush", path))?;
+            from = to;
+        }
+        Ok(())
     }
 
     /// Reserves the blocks of `bytes`; [`Blocks::Written`] says that it cannot be done here. That is known

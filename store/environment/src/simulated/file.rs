@@ -163,8 +163,10 @@ fn is_in_one_page(offset: u64, length: u64) -> bool {
 
 fn count_flush(state: &mut State, flushed: Flushed) {
     state.counters.durable_flushes += 1;
-    state.counters.blocks_flushed += flushed.blocks;
-    state.counters.journal_commits += u64::from(flushed.metadata);
+    let counters = &mut state.counters;
+    counters.blocks_flushed += flushed.blocks;
+    counters.blocks_flushed_max = counters.blocks_flushed_max.max(flushed.blocks);
+    counters.journal_commits += u64::from(flushed.metadata);
 }
 
 impl File for SimulatedFile {

@@ -24,6 +24,8 @@ pub struct Counters {
     pub durable_flushes: u64,
     /// Dirty 4 KiB blocks that those brought to the device.
     pub blocks_flushed: u64,
+    /// The most blocks that one of them brought.
+    pub blocks_flushed_max: u64,
     /// Those of them that also had to make new room or a new size durable:
     /// on a real file system a journal commit, several times the price.
     pub journal_commits: u64,

@@ -1,4 +1,4 @@
-//! One durable group is one flush and no block more than its frame fills.
+//! What the device is asked for: one durable group is one flush and no block more than its frame fills.
 
 use crate::support;
 
@@ -64,6 +64,32 @@ fn an_explicit_group_costs_one_flush_and_its_blocks() {
 #[test]
 fn a_shared_group_costs_one_flush_and_its_blocks() {
     costs_one_flush_and_its_blocks(shared());
+}
+
+#[test]
+fn no_flush_of_a_log_that_flushes_each_group_brings_more_than_a_few_blocks_over_a_mebibyte() {
+    let disk = SimulatedDisk::new(1);
+    let options = Options {
+        segment_bytes: 4 << 20,
+        ..explicit()
+    };
+    let (log, _, _) = open(&disk, options).unwrap();
+    let payload = payload(1, 100 << 10);
+    let record = Record {
+        kind: 0,
+        parts: &[&payload],
+    };
+    let mut relocation = log.relocate(0).unwrap();
+    for _ in 0..60 {
+        let appended = log.append(&[record]).unwrap();
+        log.wait_durable(appended.sequence).unwrap();
+        relocation.append(record).unwrap();
+    }
+    assert_eq!(relocation.finish().unwrap().len(), 2);
+    assert!(log.segments().len() > 3, "segments were made");
+    // Frames of a sorted segment have at most 256 KiB.
+    let most_bytes = disk.counters().blocks_flushed_max * 4096;
+    assert!(most_bytes <= (1 << 20) + (256 << 10), "{most_bytes} bytes");
 }
 
 #[test]
