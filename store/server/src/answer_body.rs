@@ -16,55 +16,49 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use environment::Instant;
-use hyper::body::{Body, Frame, SizeHint};
+use hyper::body::{Body as _, Frame, SizeHint};
+use prost::Message;
+use tonic::Status;
+use tonic::body::Body;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::codegen::http::{HeaderMap, HeaderValue};
-use tonic::{Response, Status};
 
 use crate::answers::{Pieces, SentPiece};
 use crate::calls::Call;
 use crate::client::Client;
+use crate::encoded::encode_whole;
 use crate::json::answer::{Chunk, JsonAnswer};
 use crate::lock;
 use crate::range_stream::Chunks;
 use crate::unsent::Held;
 
-/// Making a smaller piece takes too little time to be measured.
-const TIMED_BYTES_MIN: usize = 128 << 10;
-
 /// Times the turns of a call and counts it as open until it is dropped.
 pub(crate) struct Timed {
     path: PathAndQuery,
     client: Arc<Client>,
-    /// When the call's last turn ended.
-    ended: Instant,
 }
 
 impl Timed {
     pub(crate) fn new(path: PathAndQuery, client: Arc<Client>) -> Timed {
         client.activity.begin_call();
-        Timed {
-            path,
-            client,
-            ended: Instant::default(),
-        }
+        Timed { path, client }
     }
 
     /// Runs one turn of the call and times it.
-    pub(crate) fn turn<T>(&mut self, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn turn<T>(&self, work: impl FnOnce() -> T) -> T {
         let began = self.client.backend.clock.now();
         let outcome = work();
         self.note_since(began);
         outcome
     }
 
-    fn note_since(&mut self, began: Instant) {
+    fn note_since(&self, began: Instant) {
         let backend = &self.client.backend;
-        self.ended = backend.clock.now();
+        let ended = backend.clock.now();
         let turns = &backend.metrics.long_turns;
         let logged = backend.config.clients.long_turn;
-        turns.note(began, self.ended, &self.path, logged);
-        self.client.activity.used(self.ended);
+        turns.note(began, ended, &self.path, logged);
+        self.client.activity.used(ended);
     }
 }
 
@@ -113,108 +107,70 @@ pub(crate) enum Answered<T> {
     /// To be encoded on the connection's thread.
     Small(T),
     /// Encoded already.
-    Large(Large),
-}
-
-impl<T> Answered<T> {
-    pub(crate) fn large(pieces: Pieces) -> Answered<T> {
-        Answered::Large(Large::Whole(pieces))
-    }
+    Large(Pieces),
 }
 
 /// The return value of a handler.
 pub(crate) type Handled<T> = Result<Answered<T>, Status>;
 
 /// Ends a call with an answer of either kind.
-pub(crate) fn end<T: Default>(call: Call, answered: Handled<T>) -> Result<Response<T>, Status> {
-    match answered {
-        Ok(Answered::Small(response)) => call.end(Ok(response)),
-        Ok(Answered::Large(answer)) => {
-            let mut response = call.end(Ok(T::default()))?;
-            response.extensions_mut().insert(Encoded::new(answer));
-            Ok(response)
-        }
-        Err(status) => call.end(Err(status)),
-    }
+pub(crate) fn end<T: Message>(call: Call, answered: Handled<T>) -> Result<Content, Status> {
+    Ok(match call.end(answered)? {
+        Answered::Small(message) => Content::Message(encode_whole(&message)?),
+        Answered::Large(pieces) => Content::Pieces(pieces),
+    })
 }
 
-/// An encoded answer, handed from a handler to its connection.
-pub(crate) enum Large {
-    /// One message.
-    Whole(Pieces),
+/// The part of an answer that is not sent yet.
+#[derive(Default)]
+pub(crate) enum Content {
+    /// One message, encoded.
+    Message(Bytes),
+    /// One message, encoded in pieces.
+    Pieces(Pieces),
     /// Messages that are read and encoded one after the other.
     Chunks(Chunks),
+    /// The messages of a stream, or a page.
+    Library(Body),
     /// The answer of a call of the JSON gateway.
     Json(Box<JsonAnswer<AnswerBody>>),
-}
-
-enum Inner {
-    /// One small message, or the messages of a stream.
-    Plain {
-        body: tonic::body::Body,
-        streams: bool,
-    },
-    Whole(Pieces),
-    Chunks(Chunks),
-    Json(Box<JsonAnswer<AnswerBody>>),
-    Over,
+    /// The trailers of a call that has succeeded.
+    Trailers,
+    #[default]
+    Nothing,
 }
 
 /// The body of an answer. Dropping it ends the call.
 pub(crate) struct AnswerBody {
-    inner: Inner,
+    content: Content,
     timed: Timed,
 }
 
-type PolledFrame<E> = Poll<Option<Result<Frame<SentBytes>, E>>>;
+type PolledFrame = Poll<Option<Result<Frame<SentBytes>, Status>>>;
 
 impl AnswerBody {
-    /// The body of an answer, which `streams` if it has many messages.
-    pub(crate) fn new(
-        body: tonic::body::Body,
-        large: Option<Large>,
-        streams: bool,
-        timed: Timed,
-    ) -> AnswerBody {
-        let inner = match large {
-            Some(Large::Whole(pieces)) => Inner::Whole(pieces),
-            Some(Large::Chunks(chunks)) => Inner::Chunks(chunks),
-            Some(Large::Json(answer)) => Inner::Json(answer),
-            None => Inner::Plain { body, streams },
-        };
-        AnswerBody { inner, timed }
+    pub(crate) fn new(content: Content, timed: Timed) -> AnswerBody {
+        AnswerBody { content, timed }
     }
 
-    /// Polls the one message of a small answer, which most answers are. HTTP/2 asks for it at
-    /// once, so its turn begins when the call's turn ended, and the clock is not read again.
-    fn poll_small(&mut self, context: &mut Context<'_>) -> PolledFrame<Status> {
-        let Inner::Plain { body, .. } = &mut self.inner else {
-            unreachable!("only small answers are polled here");
-        };
-        let Some(frame) = ready!(Pin::new(body).poll_frame(context)).transpose()? else {
-            return Poll::Ready(None);
-        };
-        if frame.data_ref().map_or(0, Bytes::len) >= TIMED_BYTES_MIN {
-            self.timed.note_since(self.timed.ended);
-        }
-        let unsent = &self.timed.client.unsent;
-        Poll::Ready(Some(Ok(frame.map_data(|bytes| SentBytes {
-            _counted: Counted::OnConnection(unsent.hold(bytes.len())),
+    fn whole(&self, bytes: Bytes) -> SentBytes {
+        SentBytes {
+            _counted: Counted::OnConnection(self.timed.client.unsent.hold(bytes.len())),
             bytes,
-        }))))
+        }
     }
 
-    fn poll_large(&mut self, context: &mut Context<'_>) -> PolledFrame<Status> {
-        let polled = match &mut self.inner {
-            Inner::Whole(pieces) => Poll::Ready(pieces.next()),
-            Inner::Chunks(chunks) => chunks.poll_next(context),
-            Inner::Plain { body, .. } => {
+    fn poll_content(&mut self, context: &mut Context<'_>) -> PolledFrame {
+        let polled = match &mut self.content {
+            Content::Pieces(pieces) => Poll::Ready(pieces.next()),
+            Content::Chunks(chunks) => chunks.poll_next(context),
+            Content::Library(body) => {
                 let frame = ready!(Pin::new(body).poll_frame(context)?);
                 let _counted = Counted::Not;
                 let uncounted = |bytes| SentBytes { bytes, _counted };
                 return Poll::Ready(frame.map(|frame| Ok(frame.map_data(uncounted))));
             }
-            Inner::Json(answer) => {
+            Content::Json(answer) => {
                 let chunk = ready!(answer.poll_chunk(context)).transpose();
                 let counted = |chunk: Chunk<SentBytes>| SentBytes {
                     bytes: chunk.json,
@@ -222,7 +178,9 @@ impl AnswerBody {
                 };
                 return Poll::Ready(chunk.map(|chunk| Ok(Frame::data(counted(chunk?)))));
             }
-            Inner::Over => return Poll::Ready(None),
+            Content::Message(_) | Content::Trailers | Content::Nothing => {
+                unreachable!("`poll_frame` has answered")
+            }
         };
         let end = match ready!(polled) {
             Ok(Some((bytes, piece))) => {
@@ -232,36 +190,48 @@ impl AnswerBody {
             Ok(None) => Ok(()),
             Err(status) => Err(status),
         };
-        self.inner = Inner::Over;
+        self.content = Content::Nothing;
         Poll::Ready(Some(Ok(Frame::trailers(trailers(end)))))
     }
 }
 
-impl Body for AnswerBody {
+impl hyper::body::Body for AnswerBody {
     type Data = SentBytes;
     type Error = Status;
 
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> PolledFrame<Status> {
-        if let Inner::Plain { streams: false, .. } = self.inner {
-            return self.poll_small(context);
+    /// One message was encoded in a turn of its call, so to hand it over is not timed.
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> PolledFrame {
+        match &mut self.content {
+            Content::Message(bytes) => {
+                let bytes = std::mem::take(bytes);
+                self.content = Content::Trailers;
+                Poll::Ready(Some(Ok(Frame::data(self.whole(bytes)))))
+            }
+            Content::Trailers => {
+                self.content = Content::Nothing;
+                Poll::Ready(Some(Ok(Frame::trailers(trailers(Ok(()))))))
+            }
+            Content::Nothing => Poll::Ready(None),
+            _ => {
+                let began = self.timed.client.backend.clock.now();
+                let polled = self.poll_content(context);
+                self.timed.note_since(began);
+                polled
+            }
         }
-        let began = self.timed.client.backend.clock.now();
-        let polled = self.poll_large(context);
-        self.timed.note_since(began);
-        polled
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.inner {
-            Inner::Plain { body, .. } => body.is_end_stream(),
-            Inner::Over => true,
-            Inner::Whole(_) | Inner::Chunks(_) | Inner::Json(_) => false,
+        match &self.content {
+            Content::Library(body) => body.is_end_stream(),
+            Content::Nothing => true,
+            _ => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.inner {
-            Inner::Plain { body, .. } => body.size_hint(),
+        match &self.content {
+            Content::Library(body) => body.size_hint(),
             _ => SizeHint::default(),
         }
     }
@@ -280,17 +250,17 @@ fn trailers(end: Result<(), Status>) -> HeaderMap {
     trailers
 }
 
-/// Carries an encoded answer as an extension of a response with an empty message.
+/// Carries an answer of the JSON gateway as an extension of a response without a body.
 #[derive(Clone)]
-pub(crate) struct Encoded(Arc<Mutex<Option<Large>>>);
+pub(crate) struct CarriedJson(Arc<Mutex<Option<Box<JsonAnswer<AnswerBody>>>>>);
 
-impl Encoded {
-    pub(crate) fn new(large: Large) -> Encoded {
-        Encoded(Arc::new(Mutex::new(Some(large))))
+impl CarriedJson {
+    pub(crate) fn new(answer: JsonAnswer<AnswerBody>) -> CarriedJson {
+        CarriedJson(Arc::new(Mutex::new(Some(Box::new(answer)))))
     }
 
     /// Takes the answer; `None` if it was taken before.
-    pub(crate) fn take(&self) -> Option<Large> {
+    pub(crate) fn take(&self) -> Option<Box<JsonAnswer<AnswerBody>>> {
         lock(&self.0).take()
     }
 }

@@ -213,9 +213,13 @@ impl Caller {
 
     /// The caller of a request with one message. Its credentials are looked at only if users are
     /// checked.
-    pub(crate) fn of<Q>(client: Arc<Client>, request: &Request<Q>) -> Caller {
+    pub(crate) fn of(
+        client: Arc<Client>,
+        metadata: &MetadataMap,
+        extensions: &Extensions,
+    ) -> Caller {
         let credentials = match client.backend.reader().users().are_checked() {
-            true => Credentials::of(request.metadata(), request.extensions()),
+            true => Credentials::of(metadata, extensions),
             false => Credentials::default(),
         };
         Caller::new(client, credentials)

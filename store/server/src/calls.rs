@@ -13,7 +13,7 @@ use futures_util::{Stream, stream};
 use revisions::TraceContext;
 use tokio::task::coop::unconstrained;
 use tonic::metadata::MetadataMap;
-use tonic::{Code, Response, Status};
+use tonic::{Code, Status};
 use tracing::warn;
 
 use crate::backend::Backend;
@@ -103,14 +103,14 @@ impl Call {
     }
 
     /// Ends a unary call with its answer.
-    pub(crate) fn end<T>(mut self, outcome: Result<T, Status>) -> Result<Response<T>, Status> {
+    pub(crate) fn end<T>(mut self, outcome: Result<T, Status>) -> Result<T, Status> {
         match &outcome {
             Ok(_) => self.sent(),
             Err(status) => self.log_failure(status),
         }
         self.close(outcome.as_ref().map(drop));
         self.take_time();
-        outcome.map(Response::new)
+        outcome
     }
 
     /// Logs, at a limited rate, a failure that the server caused.

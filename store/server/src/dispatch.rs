@@ -18,28 +18,30 @@ use hyper::body::Incoming;
 use prost::Message;
 use tls::{Accepts, ClientCertificate};
 use tonic::body::Body;
+use tonic::codegen::BoxFuture;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::codegen::http::{HeaderValue, Request, Response, header};
-use tonic::codegen::{BoxFuture, Service};
 use tonic::metadata::MetadataMap;
 use tonic::server::Grpc;
 use tonic::{Code, Status, Streaming};
-use tonic_health::pb::health_server::HealthServer;
 use tonic_prost::ProstCodec;
 use tower::service_fn;
 
-use crate::answer_body::{self, AnswerBody, Encoded, Handled, Timed};
+use crate::answer_body::{self, AnswerBody, CarriedJson, Content, Handled, Timed};
 use crate::callers::{Caller, Credentials};
 use crate::calls::Call;
 use crate::client::Client;
-use crate::health::HealthCheckService;
 use crate::http::{self, OverTls, Pages};
 use crate::methods::Method;
 use crate::recipes::{election, mutex};
 use crate::request_body::RequestBody;
 use crate::{
-    auth, cluster, follow, http2_debug, kv, lease, maintenance, snapshot, unsupported, view, watch,
+    auth, cluster, follow, health, http2_debug, kv, lease, maintenance, request_message, snapshot,
+    unsupported, view, watch,
 };
+
+/// The largest message of a request of other services, as in grpc-go.
+const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
 /// Kinds of requests that a port serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,12 +79,18 @@ pub(crate) struct Dispatch {
     pub(crate) security: Security,
 }
 
-type Answer = BoxFuture<Response<Body>, Infallible>;
+/// The future of an answer, before its body is timed.
+pub(crate) type Answer = BoxFuture<Response<Content>, Infallible>;
 
 impl Dispatch {
     fn page(&self, pages: Pages, request: Request<Incoming>) -> Answer {
         let client = Arc::clone(&self.client);
-        Box::pin(async move { Ok(http::answer(call, client, pages, request).await) })
+        Box::pin(async move {
+            let mut response = http::answer(call, client, pages, request).await;
+            let json = response.extensions_mut().remove::<CarriedJson>();
+            let json = json.and_then(|json| json.take());
+            Ok(response.map(|body| json.map_or(Content::Library(body), Content::Json)))
+        })
     }
 
     fn grpc(&self, method: Option<Method>, request: Request<Incoming>) -> Answer {
@@ -113,7 +121,6 @@ fn call(
     let method = Method::of_path(path.path());
     Box::pin(Answering {
         inner: serve(client, method, request),
-        streams: method.is_some_and(Method::streams),
         timed: Some(Timed::new(path, Arc::clone(client))),
     })
 }
@@ -183,10 +190,8 @@ fn serve(client: &Arc<Client>, method: Option<Method>, request: Request<RequestB
         Method::FollowSource => call.unary(follow::source),
         Method::ViewChildren => call.unary(view::children),
         Method::ViewOverview => call.unary(view::overview),
-        Method::HealthCheck | Method::HealthWatch => {
-            let backend = Arc::clone(&client.backend);
-            HealthServer::new(HealthCheckService { backend }).call(call.request)
-        }
+        Method::HealthCheck => call.unary(health::check),
+        Method::HealthWatch => call.observing(health::watch),
         _ => {
             let (headers, extensions) = (call.request.headers(), call.request.extensions());
             let metadata = MetadataMap::from_headers(headers.clone());
@@ -206,10 +211,10 @@ struct Arriving {
 
 impl Arriving {
     /// Answers one request with one message.
-    fn unary<Q, A, W>(self, answer: impl Fn(Caller, Q) -> W + Copy + Send + 'static) -> Answer
+    fn unary<Q, A, W>(self, answer: impl FnOnce(Caller, Q) -> W + Send + 'static) -> Answer
     where
         Q: Message + Default + 'static,
-        A: Message + Default + 'static,
+        A: Message + 'static,
         W: Future<Output = Handled<A>> + Send,
     {
         self.respond(move |caller, call: Call, request| async move {
@@ -218,30 +223,39 @@ impl Arriving {
     }
 
     /// Answers one request with a response that ends the call itself.
-    fn respond<Q, A, W>(
-        self,
-        answer: impl Fn(Caller, Call, Q) -> W + Copy + Send + 'static,
-    ) -> Answer
+    fn respond<Q, W>(self, answer: impl FnOnce(Caller, Call, Q) -> W + Send + 'static) -> Answer
     where
         Q: Message + Default + 'static,
-        A: Message + Default + 'static,
-        W: Future<Output = Result<tonic::Response<A>, Status>> + Send,
+        W: Future<Output = Result<Content, Status>> + Send,
     {
-        let mut grpc = self.codec();
-        let (client, method) = (self.client, self.method);
-        let serve = service_fn(move |request: tonic::Request<Q>| {
-            let client = Arc::clone(&client);
-            async move {
-                let mut call = Call::begin(&client.backend, method, request.metadata())?;
-                let caller = Caller::of(client, &request).in_trace(call.trace());
-                if let Err(refusal) = caller.admit(method.needs()).await {
-                    call.close(Err(&refusal));
-                    return Err(refusal);
-                }
-                answer(caller, call, request.into_inner()).await
-            }
-        });
-        Box::pin(async move { Ok(grpc.unary(serve, self.request).await) })
+        Box::pin(async move {
+            Ok(match self.execute(answer).await {
+                Ok(content) => success(content),
+                Err(status) => status.into_http(),
+            })
+        })
+    }
+
+    async fn execute<Q, W>(
+        self,
+        answer: impl FnOnce(Caller, Call, Q) -> W,
+    ) -> Result<Content, Status>
+    where
+        Q: Message + Default,
+        W: Future<Output = Result<Content, Status>>,
+    {
+        let bytes_max = self.message_bytes_max();
+        let bytes_max = bytes_max.unwrap_or(MESSAGE_BYTES_MAX);
+        let (head, body) = self.request.into_parts();
+        let message = request_message::read(&head.headers, body, bytes_max).await?;
+        let metadata = MetadataMap::from_headers(head.headers);
+        let mut call = Call::begin(&self.client.backend, self.method, &metadata)?;
+        let caller = Caller::of(self.client, &metadata, &head.extensions).in_trace(call.trace());
+        if let Err(refusal) = caller.admit(self.method.needs()).await {
+            call.close(Err(&refusal));
+            return Err(refusal);
+        }
+        answer(caller, call, message).await
     }
 
     /// Answers a stream of requests with a stream of messages, which ends the call itself.
@@ -261,7 +275,7 @@ impl Arriving {
             let caller = Caller::of_stream(Arc::clone(&client), &request);
             ready(call.map(|call| tonic::Response::new(open(caller, call, request.into_inner()))))
         });
-        Box::pin(async move { Ok(grpc.streaming(serve, self.request).await) })
+        Box::pin(async move { Ok(of_library(grpc.streaming(serve, self.request).await)) })
     }
 
     /// Answers one request with a stream of messages, which ends the call itself.
@@ -278,28 +292,48 @@ impl Arriving {
             let caller = Caller::of_stream(Arc::clone(&client), &request);
             ready(call.map(|call| tonic::Response::new(open(caller, call, request.into_inner()))))
         });
-        Box::pin(async move { Ok(grpc.server_streaming(serve, self.request).await) })
+        Box::pin(async move {
+            let response = grpc.server_streaming(serve, self.request).await;
+            Ok(of_library(in_grpc_go_words(response)))
+        })
     }
 
-    /// Messages that may be as large as a request of the store have the configured limit,
-    /// others the library's.
     fn codec<Q, A>(&self) -> Grpc<ProstCodec<A, Q>>
     where
         Q: Message + Default + 'static,
         A: Message + Default + 'static,
     {
         let grpc = Grpc::new(ProstCodec::default());
+        match self.message_bytes_max() {
+            Some(bytes_max) => grpc.max_decoding_message_size(bytes_max),
+            None => grpc,
+        }
+    }
+
+    /// Messages that may be as large as a request of the store have the configured limit. `None` for
+    /// others.
+    fn message_bytes_max(&self) -> Option<usize> {
         match self.method.about().0 {
             "etcdserverpb.KV"
             | "etcdserverpb.Watch"
             | "etcdserverpb.Lease"
-            | "v3electionpb.Election" => {
-                grpc.max_decoding_message_size(self.client.backend.config.message_bytes_max())
-            }
-            "inkstonepb.Follow" => grpc.max_decoding_message_size(follow::MESSAGE_BYTES_MAX),
-            _ => grpc,
+            | "v3electionpb.Election" => Some(self.client.backend.config.message_bytes_max()),
+            "inkstonepb.Follow" => Some(follow::MESSAGE_BYTES_MAX),
+            _ => None,
         }
     }
+}
+
+/// A response of the library.
+fn of_library(response: Response<Body>) -> Response<Content> {
+    response.map(Content::Library)
+}
+
+fn success(content: Content) -> Response<Content> {
+    let mut response = Response::new(content);
+    let kind = HeaderValue::from_static("application/grpc");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
 }
 
 impl hyper::service::Service<Request<Incoming>> for Dispatch {
@@ -322,17 +356,12 @@ impl hyper::service::Service<Request<Incoming>> for Dispatch {
         let method = Method::of_path(path.path());
         let timed = Timed::new(path, Arc::clone(&self.client));
         let grpc = self.traffic.grpc && is_grpc(&request);
-        let (inner, streams) = match self.traffic.pages {
-            // An answer of the gateway may be of any length.
-            Some(pages) if !grpc => (self.page(pages, request), true),
-            _ => (
-                self.grpc(method, request),
-                method.is_some_and(Method::streams),
-            ),
+        let inner = match self.traffic.pages {
+            Some(pages) if !grpc => self.page(pages, request),
+            _ => self.grpc(method, request),
         };
         Answering {
             inner,
-            streams,
             timed: Some(timed),
         }
     }
@@ -346,8 +375,6 @@ fn is_grpc(request: &Request<Incoming>) -> bool {
 /// The future of an answer.
 pub(crate) struct Answering {
     inner: Answer,
-    /// Whether the answer is a stream of messages.
-    streams: bool,
     /// Passed on to the answer's body, which ends the call.
     timed: Option<Timed>,
 }
@@ -356,44 +383,36 @@ impl Future for Answering {
     type Output = Result<Response<AnswerBody>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Answering {
-            inner,
-            streams,
-            timed,
-        } = &mut *self;
-        let open = timed.as_mut().expect("an answer is ready once");
-        let outcome = open.turn(|| inner.as_mut().poll(context));
-        let Ok(mut response) = ready!(outcome);
-        if response.headers().contains_key(Status::GRPC_STATUS) {
-            use_grpc_go_words(&mut response);
-        }
+        let Answering { inner, timed } = &mut *self;
+        let open = timed.as_ref().expect("an answer is ready once");
+        let Ok(response) = ready!(open.turn(|| inner.as_mut().poll(context)));
         let timed = timed.take().expect("an answer is ready once");
-        let large = response.extensions_mut().remove::<Encoded>();
-        let large = large.and_then(|large| large.take());
-        Poll::Ready(Ok(
-            response.map(|body| AnswerBody::new(body, large, *streams, timed))
-        ))
+        Poll::Ready(Ok(response.map(|content| AnswerBody::new(content, timed))))
     }
 }
+
 /// Changes the status for a message over the limit to grpc-go's: ResourceExhausted with its
 /// text. The library here answers OutOfRange, which etcd's clients take for a compaction.
-fn use_grpc_go_words(response: &mut Response<Body>) {
+fn in_grpc_go_words(mut response: Response<Body>) -> Response<Body> {
     let Some(status) = Status::from_header_map(response.headers()) else {
-        return;
+        return response;
     };
     if status.code() != Code::OutOfRange || !status.message().contains("message length too large") {
-        return;
+        return response;
     }
     let numbers: Vec<&str> = status
         .message()
         .split(|letter: char| !letter.is_ascii_digit())
         .filter(|part| !part.is_empty())
         .collect();
-    let [found, limit] = numbers[..] else { return };
+    let [found, limit] = numbers[..] else {
+        return response;
+    };
     let text = format!("grpc: received message larger than max ({found} vs. {limit})");
     let code = HeaderValue::from(Code::ResourceExhausted as i32);
     response.headers_mut().insert(Status::GRPC_STATUS, code);
     if let Ok(text) = HeaderValue::from_str(&text.replace(' ', "%20")) {
         response.headers_mut().insert(Status::GRPC_MESSAGE, text);
     }
+    response
 }

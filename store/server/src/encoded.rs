@@ -1,4 +1,5 @@
-//! Encodes large answers as pieces for HTTP/2, most of which are the buffers that were read.
+//! Encodes answers for HTTP/2: a small one as one piece, a large one as pieces most of which are the
+//! buffers that were read.
 
 use std::collections::VecDeque;
 
@@ -13,15 +14,20 @@ const COPIED_BYTES_MAX: usize = 4 << 10;
 /// Approximate size of a piece that consists of copies.
 const PIECE_BYTES: usize = 64 << 10;
 /// Bytes before a gRPC message: whether it is compressed, and its length.
-const PREFIX_BYTES: usize = 5;
+pub(crate) const PREFIX_BYTES: usize = 5;
 
 /// Encodes a message with its gRPC prefix, in one allocation.
-pub(crate) fn encode(message: &impl Message) -> Result<VecDeque<Bytes>, Status> {
+pub(crate) fn encode_whole(message: &impl Message) -> Result<Bytes, Status> {
     let bytes = message.encoded_len();
     let mut encoded = BytesMut::with_capacity(PREFIX_BYTES + bytes);
     put_prefix(&mut encoded, bytes)?;
     message.encode_raw(&mut encoded);
-    Ok(VecDeque::from([encoded.freeze()]))
+    Ok(encoded.freeze())
+}
+
+/// Encodes a message with its gRPC prefix as one piece.
+pub(crate) fn encode(message: &impl Message) -> Result<VecDeque<Bytes>, Status> {
+    Ok(VecDeque::from([encode_whole(message)?]))
 }
 
 /// Encodes a range with its gRPC prefix; large values are not copied.

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use etcd_api::etcdserverpb::{
     CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse, PutRequest,
-    PutResponse, RangeRequest, RangeResponse, RangeStreamResponse, TxnRequest, TxnResponse,
+    PutResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
 };
 use revisions::{Command, validate};
-use tonic::{Response, Status};
+use tonic::Status;
 
-use crate::answer_body::{Answered, Encoded, Handled, Large};
+use crate::answer_body::{Answered, Content, Handled};
 use crate::backend::answer_of;
 use crate::callers::Caller;
 use crate::calls::Call;
@@ -41,14 +41,11 @@ pub(crate) async fn range_stream(
     caller: Caller,
     mut call: Call,
     request: RangeRequest,
-) -> Result<Response<RangeStreamResponse>, Status> {
+) -> Result<Content, Status> {
     match range_stream::open(&caller, request).await {
         Ok((permit, chunks)) => {
             let client = Arc::clone(&caller);
-            let chunks = Large::Chunks(Chunks::new(client, call, permit, chunks));
-            let mut response = Response::new(RangeStreamResponse::default());
-            response.extensions_mut().insert(Encoded::new(chunks));
-            Ok(response)
+            Ok(Content::Chunks(Chunks::new(client, call, permit, chunks)))
         }
         Err(status) => {
             call.close(Err(&status));

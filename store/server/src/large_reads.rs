@@ -117,7 +117,7 @@ async fn large<T>(
 ) -> Handled<T> {
     let claim = client.claim(bytes).await?;
     let pieces = client.backend.aside(read).await?;
-    Ok(Answered::large(client.send(pieces, claim)))
+    Ok(Answered::Large(client.send(pieces, claim)))
 }
 
 /// Whether a range looks at few keys only.

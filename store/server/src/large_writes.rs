@@ -82,7 +82,7 @@ async fn encode_late<T: Message + 'static>(client: &Client, answer: T) -> Handle
 async fn encode<T: Message + 'static>(client: &Client, answer: T, claim: Claim) -> Handled<T> {
     let encode = move |_: &Backend| encoded::encode(&answer);
     let pieces = client.backend.aside(encode).await?;
-    Ok(Answered::large(client.send(pieces, claim)))
+    Ok(Answered::Large(client.send(pieces, claim)))
 }
 
 /// Whether a put returns a large previous value. A put reads nothing else.

@@ -59,6 +59,7 @@ mod reconfiguration;
 mod refusal;
 mod repair;
 mod request_body;
+mod request_message;
 mod resources;
 mod restore;
 mod run;

@@ -133,11 +133,6 @@ methods! {
 }
 
 impl Method {
-    /// Whether a call is answered by a stream of messages.
-    pub(crate) fn streams(self) -> bool {
-        self.about().2 != Shape::Unary
-    }
-
     /// Whether it changes nothing, whatever the request. A call that is not listed counts as one
     /// that may.
     pub(crate) const fn only_reads(self) -> bool {
@@ -197,8 +192,6 @@ mod tests {
                 Some(*method)
             );
         }
-        let watch = Method::of_path("/grpc.health.v1.Health/Watch");
-        assert!(watch.is_some_and(Method::streams));
         for path in [
             "",
             "/",

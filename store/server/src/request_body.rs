@@ -140,7 +140,7 @@ impl Drop for RequestBody {
     }
 }
 
-type BodyError = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 type PolledFrame = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
 
 impl Body for RequestBody {

@@ -19,6 +19,8 @@ use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 use tonic::Status;
 
+use crate::encoded::PREFIX_BYTES;
+
 /// A message with more received bytes than this is large.
 const LARGE_BYTES: u64 = 64 << 10;
 /// A large message must be complete within this time after it became large.
@@ -27,9 +29,6 @@ const LARGE_TIME_MAX: Duration = Duration::from_secs(30);
 const MEMORY_PART: u64 = 16;
 const LIMIT_BYTES_MIN: u64 = 32 << 20;
 const LIMIT_BYTES_MAX: u64 = 512 << 20;
-
-/// Bytes before each message: whether it is compressed, and its length.
-const PREFIX_BYTES: usize = 5;
 
 /// The bytes of all unfinished messages.
 #[derive(Debug)]

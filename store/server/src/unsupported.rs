@@ -2,34 +2,26 @@
 //!
 //! Each refusal names what is missing and what to do instead, and is counted like every call.
 
-use std::convert::Infallible;
 use std::future::ready;
 
 use tonic::Status;
-use tonic::body::Body;
-use tonic::codegen::BoxFuture;
-use tonic::codegen::http::Response;
 use tonic::metadata::MetadataMap;
 
 use crate::callers::Caller;
 use crate::calls::Call;
+use crate::dispatch::Answer;
 use crate::methods::Method;
 
 const HEALTH_LIST: &str = "inkstone: grpc.health.v1.Health/List is not supported yet: ask with \
     Check, where the service \"\" stands for the whole server";
 
 /// Answers a call that no handler serves: first as any call to a caller that may not make it.
-pub(crate) fn refuse(
-    caller: Caller,
-    method: Method,
-    metadata: MetadataMap,
-) -> BoxFuture<Response<Body>, Infallible> {
+pub(crate) fn refuse(caller: Caller, method: Method, metadata: MetadataMap) -> Answer {
     Box::pin(async move {
         let refused = match Call::begin(&caller.backend, method, &metadata) {
             Ok(call) => {
                 let admitted = caller.admit(method.needs()).await;
                 call.end::<()>(admitted.and_then(|()| Err(refusal(method))))
-                    .map(drop)
             }
             Err(status) => Err(status),
         };
@@ -46,7 +38,7 @@ fn refusal(method: Method) -> Status {
 
 /// Answers a call of an unknown method: of one of etcd's services without a text, of any
 /// other service in grpc-go's words.
-pub(crate) fn refuse_unknown(path: &str) -> BoxFuture<Response<Body>, Infallible> {
+pub(crate) fn refuse_unknown(path: &str) -> Answer {
     let service = path.trim_start_matches('/');
     let service = service
         .rsplit_once('/')
@@ -61,6 +53,6 @@ pub(crate) fn refuse_unknown(path: &str) -> BoxFuture<Response<Body>, Infallible
     ))
 }
 
-fn answer(status: Status) -> BoxFuture<Response<Body>, Infallible> {
+fn answer(status: Status) -> Answer {
     Box::pin(ready(Ok(status.into_http())))
 }

@@ -82,7 +82,7 @@ pub(crate) async fn children(
     }
     let claim = caller.claim(bytes).await?;
     let pieces = encoded::encode(&response)?;
-    Ok(Answered::large(caller.send(pieces, claim)))
+    Ok(Answered::Large(caller.send(pieces, claim)))
 }
 
 pub(crate) async fn overview(caller: Caller, _: OverviewRequest) -> Handled<OverviewResponse> {

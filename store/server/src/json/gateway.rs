@@ -16,7 +16,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::{HeaderName, HeaderValue, Method, Request, Response};
 
-use crate::answer_body::{AnswerBody, Encoded, Large};
+use crate::answer_body::{AnswerBody, CarriedJson};
 use crate::client::Client;
 use crate::http::refuse_foreign_page;
 use crate::json::answer::JsonAnswer;
@@ -74,8 +74,7 @@ fn success(mut answer: JsonAnswer<AnswerBody>) -> Response<Body> {
         Some(json) => Response::new(Body::new(Full::new(json))),
         None => {
             let mut response = Response::new(Body::empty());
-            let answer = Encoded::new(Large::Json(Box::new(answer)));
-            response.extensions_mut().insert(answer);
+            response.extensions_mut().insert(CarriedJson::new(answer));
             response
         }
     };

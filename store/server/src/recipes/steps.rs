@@ -10,9 +10,10 @@ use etcd_api::etcdserverpb::{
 use prost::Message;
 use tonic::{Code, Status};
 
-use crate::answer_body::{Answered, Handled, Large};
+use crate::answer_body::{Answered, Handled};
 use crate::backend::{Backend, stopped};
 use crate::callers::Caller;
+use crate::encoded::PREFIX_BYTES;
 use crate::methods::Method;
 use crate::recipes::LEASE_SECONDS;
 use crate::{kv, lease};
@@ -81,16 +82,15 @@ impl Steps {
 fn decoded<T: Message + Default>(answered: Handled<T>) -> Result<T, Status> {
     match answered.map_err(of_recipe)? {
         Answered::Small(message) => Ok(message),
-        Answered::Large(Large::Whole(mut pieces)) => {
+        Answered::Large(mut pieces) => {
             let mut encoded = BytesMut::new();
             while let Some((bytes, _)) = pieces.next()? {
                 encoded.extend_from_slice(&bytes);
             }
             // Behind the prefix of a gRPC message.
-            let message = T::decode(encoded.split_off(5));
+            let message = T::decode(encoded.split_off(PREFIX_BYTES));
             message.map_err(|error| Status::internal(format!("inkstone: {error}")))
         }
-        Answered::Large(_) => unreachable!("these calls have one message as their answer"),
     }
 }
 
