@@ -1,7 +1,7 @@
 //! Dispatches a request to its handler by one comparison of its path.
 //!
 //! ```text
-//!   path ──► Method ──► Unary, one future on the heap ──► Call::begin ──► handler ──► Call::end
+//!   path ──► Method ──► one future on the heap: request_message ──► Call::begin ──► handler ──► Call::end
 //! ```
 //!
 //! A handler is a function of the connection and the decoded request. Every request that is

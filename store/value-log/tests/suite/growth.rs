@@ -173,6 +173,8 @@ fn with_little_room_left_segments_are_made_whole_and_later_they_grow_again() {
     put_all(&log, 701..=800);
     log.work();
     assert_eq!((active(&log), log.status().spare_segments), (2, 2));
+    let present = disk.open(&segment_path(2), OpenMode::Read).unwrap();
+    assert_eq!(present.allocated_bytes().unwrap(), SEGMENT_BYTES);
     leave_free(&disk, 100 * SEGMENT_BYTES);
     let before = used_bytes(&disk);
     put_all(&log, 801..=4_200);
@@ -233,6 +235,26 @@ fn a_log_that_is_opened_on_a_full_disk_writes_into_the_room_it_has_reserved() {
     let refused = refused.expect("nothing more is free");
     assert!(refused.is_shortage(), "{refused}");
     assert_eq!(log.status().failed, None);
+}
+
+#[test]
+fn the_first_frame_of_an_opening_takes_a_step_from_the_reserve_where_no_other_room_is_left() {
+    let options = Options {
+        reserve_bytes: 64 << 10,
+        ..durable()
+    };
+    let disk = SimulatedDisk::new(1);
+    let (log, ..) = open(&disk, options.clone()).unwrap();
+    put_all(&log, 1..=10);
+    log.work();
+    leave_free(&disk, 64 << 10);
+    let refused = |index: u64, bytes: usize| put(&log, index, &payload(index, bytes)).is_err();
+    let first = (11..).find(|index| refused(*index, PAYLOAD_BYTES)).unwrap();
+    let full = (first..).find(|index| refused(*index, 1)).unwrap();
+    drop(log);
+    let (log, _, seen) = open(&disk, options).unwrap();
+    assert_eq!(seen.len() as u64, full - 1);
+    put(&log, full, &payload(full, PAYLOAD_BYTES)).unwrap();
 }
 
 /// That a sealed segment was flushed says nothing about room.
