@@ -28,16 +28,16 @@ pub(crate) async fn read<Q: Message + Default>(
         if message.is_some() {
             continue;
         }
-        let received = match held.is_empty() {
-            true => piece,
-            false => {
-                held.extend_from_slice(&piece);
-                held.split().freeze()
-            }
-        };
-        match message_end(&received, bytes_max)? {
-            Some(end) => message = Some(decode(received.slice(PREFIX_BYTES..end))?),
-            None => held = received.into(),
+        if held.is_empty()
+            && let Some(end) = message_end(&piece, bytes_max)?
+        {
+            message = Some(decode(piece.slice(PREFIX_BYTES..end))?);
+            continue;
+        }
+        held.extend_from_slice(&piece);
+        if let Some(end) = message_end(&held, bytes_max)? {
+            let whole = held.split().freeze();
+            message = Some(decode(whole.slice(PREFIX_BYTES..end))?);
         }
     }
     message.ok_or_else(|| {
