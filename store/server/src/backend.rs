@@ -165,14 +165,18 @@ impl Backend {
         }
     }
 
-    /// Reads what the evaluation of the command will need; false if that is so much that
-    /// [`Backend::warm`] has to read it on another thread. An error if the command itself is
-    /// too large.
+    /// Reads what the evaluation of the command will need, if this member evaluates it; false if that
+    /// is so much that [`Backend::warm`] has to read it on another thread. An error if the command
+    /// itself is too large.
     pub(crate) fn warm_here(&self, command: &Command) -> Result<bool, Status> {
         if command.size_bytes() > self.config.node.replica.command_limits.request_bytes_max {
             return Err(etcd_api::Error::RequestTooLarge.to_status());
         }
-        Ok(self.reader().warm(command, BYTES_WARMED_HERE_MAX))
+        let (reader, bytes_max) = (self.reader(), BYTES_WARMED_HERE_MAX);
+        Ok(match self.alone || self.leads() {
+            true => reader.warm(command, bytes_max),
+            false => !reader.reads_above(command, bytes_max),
+        })
     }
 
     /// Reads what the evaluation of the command will need.

@@ -19,6 +19,7 @@ use prost::Message;
 use tls::{Accepts, ClientCertificate};
 use tonic::body::Body;
 use tonic::codegen::BoxFuture;
+use tonic::codegen::http::request::Parts;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::codegen::http::{HeaderValue, Request, Response, header};
 use tonic::metadata::MetadataMap;
@@ -244,14 +245,12 @@ impl Arriving {
         Q: Message + Default,
         W: Future<Output = Result<Content, Status>>,
     {
-        let bytes_max = self.message_bytes_max();
-        let bytes_max = bytes_max.unwrap_or(MESSAGE_BYTES_MAX);
+        let bytes_max = self.message_bytes_max().unwrap_or(MESSAGE_BYTES_MAX);
+        let (client, method) = (self.client, self.method);
         let (head, body) = self.request.into_parts();
         let message = request_message::read(&head.headers, body, bytes_max).await?;
-        let metadata = MetadataMap::from_headers(head.headers);
-        let mut call = Call::begin(&self.client.backend, self.method, &metadata)?;
-        let caller = Caller::of(self.client, &metadata, &head.extensions).in_trace(call.trace());
-        if let Err(refusal) = caller.admit(self.method.needs()).await {
+        let (mut call, caller) = begin(client, method, head)?;
+        if let Err(refusal) = caller.admit(method.needs()).await {
             call.close(Err(&refusal));
             return Err(refusal);
         }
@@ -322,6 +321,14 @@ impl Arriving {
             _ => None,
         }
     }
+}
+
+/// Begins a call. A call may wait for long, and does not keep its headers.
+fn begin(client: Arc<Client>, method: Method, head: Parts) -> Result<(Call, Caller), Status> {
+    let metadata = MetadataMap::from_headers(head.headers);
+    let call = Call::begin(&client.backend, method, &metadata)?;
+    let caller = Caller::of(client, &metadata, &head.extensions).in_trace(call.trace());
+    Ok((call, caller))
 }
 
 /// A response of the library.

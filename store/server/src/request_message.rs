@@ -14,38 +14,35 @@ use tonic::metadata::MetadataValue;
 use crate::encoded::PREFIX_BYTES;
 use crate::request_body::BodyError;
 
-/// Reads a request to its end and decodes its message; an error if that has more than `bytes_max`.
-/// Anything that follows the message is ignored.
+/// Reads and decodes the first message of a request; an error if that has more than `bytes_max`.
+/// Anything behind it is not waited for: the client may leave the request open.
 pub(crate) async fn read<Q: Message + Default>(
     headers: &HeaderMap,
     mut body: impl Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
     bytes_max: usize,
 ) -> Result<Q, Status> {
     refuse_compression(headers)?;
-    let mut message = None;
     let mut held = BytesMut::new();
     while let Some(piece) = next_piece(&mut body).await? {
-        if message.is_some() {
-            continue;
+        let is_first = held.is_empty();
+        if !is_first {
+            held.extend_from_slice(&piece);
         }
-        if held.is_empty()
-            && let Some(end) = message_end(&piece, bytes_max)?
-        {
-            message = Some(decode(piece.slice(PREFIX_BYTES..end))?);
-            continue;
+        let received = if is_first { &piece[..] } else { &held[..] };
+        let wanted_bytes = wanted_bytes(received, bytes_max)?;
+        if received.len() >= wanted_bytes {
+            let whole = if is_first { piece } else { held.freeze() };
+            return decode(whole.slice(PREFIX_BYTES..wanted_bytes));
         }
-        held.extend_from_slice(&piece);
-        if let Some(end) = message_end(&held, bytes_max)? {
-            let whole = held.split().freeze();
-            message = Some(decode(whole.slice(PREFIX_BYTES..end))?);
+        if is_first {
+            held = BytesMut::with_capacity(wanted_bytes);
+            held.extend_from_slice(&piece);
         }
     }
-    message.ok_or_else(|| {
-        Status::internal(match held.is_empty() {
-            true => "Missing request message.",
-            false => "Unexpected EOF decoding stream.",
-        })
-    })
+    Err(Status::internal(match held.is_empty() {
+        true => "Missing request message.",
+        false => "Unexpected EOF decoding stream.",
+    }))
 }
 
 /// The next piece with data. A request has no trailers that say anything.
@@ -62,10 +59,10 @@ where
     Ok(None)
 }
 
-/// Where the first message ends; `None` if it is not complete.
-fn message_end(received: &[u8], bytes_max: usize) -> Result<Option<usize>, Status> {
-    let Some(([flag, length @ ..], message)) = received.split_first_chunk::<PREFIX_BYTES>() else {
-        return Ok(None);
+/// How many bytes the first message has with its prefix, as far as that is known.
+fn wanted_bytes(received: &[u8], bytes_max: usize) -> Result<usize, Status> {
+    let Some([flag, length @ ..]) = received.first_chunk::<PREFIX_BYTES>() else {
+        return Ok(PREFIX_BYTES);
     };
     match flag {
         0 => {}
@@ -87,7 +84,7 @@ fn message_end(received: &[u8], bytes_max: usize) -> Result<Option<usize>, Statu
             "grpc: received message larger than max ({bytes} vs. {bytes_max})"
         )));
     }
-    Ok((message.len() >= bytes).then_some(PREFIX_BYTES + bytes))
+    Ok(PREFIX_BYTES + bytes)
 }
 
 fn decode<Q: Message + Default>(message: Bytes) -> Result<Q, Status> {
@@ -116,7 +113,7 @@ fn refuse_compression(headers: &HeaderMap) -> Result<(), Status> {
 #[cfg(test)]
 mod tests {
     use etcd_api::etcdserverpb::PutRequest;
-    use futures_util::{FutureExt, stream};
+    use futures_util::{FutureExt, StreamExt, stream};
     use http_body_util::StreamBody;
     use hyper::body::Frame;
     use tonic::Code;
@@ -168,6 +165,14 @@ mod tests {
             let read = read_pieces(&HeaderMap::new(), pieces.collect());
             assert_eq!(read.unwrap(), put(60), "pieces of {piece_bytes} bytes");
         }
+    }
+
+    #[test]
+    fn a_message_is_there_before_its_request_ends() {
+        let frames = stream::iter([Ok::<_, Status>(Frame::data(encoded(&put(3))))]);
+        let body = StreamBody::new(frames.chain(stream::pending()));
+        let read = read::<PutRequest>(&HeaderMap::new(), body, BYTES_MAX).now_or_never();
+        assert_eq!(read.unwrap().unwrap(), put(3));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::log_state::LogState;
 use crate::record;
 use crate::release::release;
 use crate::segment::{Segment, SpareFile};
-use crate::segment_pool::{FLUSH_BYTES, SortedRoom};
+use crate::segment_pool::SortedRoom;
 use crate::{Blocks, Error, Position, Record, Sequence, Tag};
 
 /// Records are gathered into frames of this size.
@@ -107,9 +107,7 @@ impl Relocation {
         }
         let open = self.open.as_mut().expect("it was opened just now");
         let position = open.append(record, bytes)?;
-        if self.shared.pool.parameters.blocks == Blocks::Written {
-            open.flush_piece()?;
-        }
+        open.flush_piece(self.shared.pool.piece_bytes())?;
         Ok(position)
     }
 
@@ -210,9 +208,9 @@ impl OpenSegment {
         Ok(())
     }
 
-    /// Flushes what was written, if that is a piece.
-    fn flush_piece(&mut self) -> Result<(), Error> {
-        if self.offset - self.flushed < FLUSH_BYTES {
+    /// Flushes what was written, if that is as much as a piece.
+    fn flush_piece(&mut self, piece_bytes: u64) -> Result<(), Error> {
+        if self.offset - self.flushed < piece_bytes {
             return Ok(());
         }
         let Segment { file, path, .. } = &self.segment;

@@ -61,9 +61,11 @@ pub(crate) use state::PoolState;
 /// Zeros are written in pieces of this size. It is the size of the page cache's folios for the file
 /// from then on, and a small write costs time in proportion to the folio it hits.
 const ZERO_BYTES: usize = 16 << 10;
-/// A log that flushes each group writes other files in pieces of this size, each with a flush of its
-/// own. A group's flush waits for what the device was given before, so for no more than one piece.
-pub(crate) const FLUSH_BYTES: u64 = 1 << 20;
+/// Where groups are flushed, other files are written in pieces, each with a flush of its own: a
+/// group's flush waits for what the device was given before. A piece is this part of a segment.
+const PIECE_PART: u64 = 64;
+const PIECE_BYTES_MIN: u64 = 16 << 10;
+const PIECE_BYTES_MAX: u64 = 1 << 20;
 
 /// Parameters of a pool.
 #[derive(Debug)]
@@ -617,11 +619,20 @@ impl SegmentPool {
         Ok(made)
     }
 
+    /// So many bytes are flushed at a time.
+    pub fn piece_bytes(&self) -> u64 {
+        let part = self.parameters.segment_bytes / PIECE_PART;
+        match self.parameters.blocks {
+            Blocks::Written => part.clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX),
+            Blocks::Reserved => u64::MAX,
+        }
+    }
+
     /// Writes zeros from the file's start on, and makes them stable.
     fn write_flushed_zeros(&self, file: &dyn File, path: &Path, bytes: u64) -> Result<(), Error> {
         let mut from = 0;
         while from < bytes {
-            let to = (from + FLUSH_BYTES).min(bytes);
+            let to = from.saturating_add(self.piece_bytes()).min(bytes);
             self.write_zeros(file, path, from..to)?;
             file.sync_data().map_err(Error::io("flush", path))?;
             from = to;

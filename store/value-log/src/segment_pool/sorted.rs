@@ -24,8 +24,9 @@ impl SegmentPool {
         begun.map_err(|error| self.refusal(error))
     }
 
-    /// No put waits for a flush of a sorted segment, so its blocks need not be written before. On a full disk it gets a spare of the log; the last one only if `room` allows it.
-    /// Where blocks cannot be reserved, it gets such a spare first, because zeros cost more.
+    /// A sorted segment is written once, in large frames, so its blocks need not be written before.
+    /// On a full disk it gets a spare of the log; the last one only if `room` allows it. Where blocks
+    /// cannot be reserved, it gets such a spare first, because zeros cost more.
     fn spare_for_sorted(&self, room: SortedRoom) -> Result<SpareFile, Error> {
         let cannot_reserve = self.state.lock().cannot_reserve;
         let extra = cannot_reserve.then(|| self.take_extra());
