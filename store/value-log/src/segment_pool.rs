@@ -619,7 +619,7 @@ impl SegmentPool {
         Ok(made)
     }
 
-    /// So many bytes are flushed at a time.
+    /// Bytes that are flushed at a time.
     pub fn piece_bytes(&self) -> u64 {
         let part = self.parameters.segment_bytes / PIECE_PART;
         match self.parameters.blocks {

@@ -25,17 +25,9 @@ pub(crate) async fn campaign(
     caller: Caller,
     request: CampaignRequest,
 ) -> Handled<CampaignResponse> {
-    let CampaignRequest { name, lease, value } = request;
-    let steps = Steps::new(caller);
-    let claim = Claim::make(steps, prefix_of(&name), lease, value.clone()).await?;
-    let says_else = |earlier: &etcd_api::EncodedKeyValue| earlier.value() != value;
-    if claim.earlier.as_ref().is_some_and(says_else) {
-        let own = (&claim.key, claim.revision, claim.lease);
-        if let Err(status) = put(&claim.steps, own, value).await {
-            let _ = claim.steps.txn(claim.withdrawal()).await;
-            return Err(status);
-        }
-    }
+    // The wait may be long, and the request may keep all that came with it in memory.
+    let name = Bytes::copy_from_slice(&request.name);
+    let claim = stand(Steps::new(caller), request).await?;
     let mut leave = Leave::of(&claim);
     let turn = claim.turn(&mut leave).await;
     // As in etcd, only a caller that goes away takes its claim with it.
@@ -50,6 +42,21 @@ pub(crate) async fn campaign(
             lease: claim.lease,
         }),
     }))
+}
+
+/// Makes a candidate's claim, with the value it asks for.
+async fn stand(steps: Steps, request: CampaignRequest) -> Result<Claim, Status> {
+    let CampaignRequest { name, lease, value } = request;
+    let claim = Claim::make(steps, prefix_of(&name), lease, value.clone()).await?;
+    let says_else = |earlier: &etcd_api::EncodedKeyValue| earlier.value() != value;
+    if claim.earlier.as_ref().is_some_and(says_else) {
+        let own = (&claim.key, claim.revision, claim.lease);
+        if let Err(status) = put(&claim.steps, own, value).await {
+            let _ = claim.steps.txn(claim.withdrawal()).await;
+            return Err(status);
+        }
+    }
+    Ok(claim)
 }
 
 /// Changes the value of a leader.

@@ -17,8 +17,11 @@ const EXPIRED: &str = "mutex: session is expired";
 /// Acquires a lock; waits until it is free.
 pub(crate) async fn lock(caller: Caller, request: LockRequest) -> Handled<LockResponse> {
     let steps = Steps::new(caller);
-    let prefix = prefix_of(&request.name);
-    let claim = Claim::make(steps, prefix, request.lease, Bytes::new()).await?;
+    let LockRequest { name, lease } = request;
+    let prefix = prefix_of(&name);
+    // The wait may be long, and the name may keep all that came with it in memory.
+    drop(name);
+    let claim = Claim::make(steps, prefix, lease, Bytes::new()).await?;
     let mut leave = Leave::of(&claim);
     let header = match claim.turn(&mut leave).await? {
         false => claim.header,

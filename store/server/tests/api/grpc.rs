@@ -26,6 +26,11 @@ async fn health_check_answers_serving() {
         health.check(request("missing")).await.unwrap_err().code(),
         Code::NotFound
     );
+    let mut statuses = health.watch(request("")).await.unwrap().into_inner();
+    let status = statuses.message().await.unwrap().unwrap().status;
+    assert_eq!(status, 1, "SERVING");
+    let mut missing = health.watch(request("missing")).await.unwrap().into_inner();
+    assert_eq!(missing.message().await.unwrap_err().code(), Code::NotFound);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use bytes::{BufMut, Bytes, BytesMut};
 use etcd_api::etcdserverpb::{
     LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse,
-    PutRequest, PutResponse, WatchResponse,
+    PutRequest, PutResponse, RangeResponse, WatchResponse,
 };
 use h2::client::{ResponseFuture, SendRequest};
 use h2::{RecvStream, SendStream};
@@ -14,7 +14,7 @@ use prost::Message;
 use tokio::net::TcpStream;
 use tonic::codegen::http::Request;
 
-use crate::serving::{Serving, create_watch, put, serving};
+use crate::serving::{Serving, create_watch, get, put, serving};
 
 const PREFIX_BYTES: usize = 5;
 
@@ -198,6 +198,23 @@ async fn unary_calls_that_end_with_a_frame_of_its_own_are_all_answered() {
     for (answer, _sending) in calls {
         let _: PutResponse = Answers::of(answer).await.only().await;
     }
+}
+
+#[tokio::test]
+async fn calls_are_answered_although_the_client_leaves_their_requests_open() {
+    const CALLS: usize = 1_000;
+    let serving = serving(&[]);
+    let raw = Raw::connect(&serving).await;
+    let mut open = Vec::new();
+    for number in 0..CALLS {
+        let (answer, mut sending) = raw.call("KV/Put").await;
+        send(&mut sending, framed(&put("a", &number.to_string()))).await;
+        let _: PutResponse = Answers::of(answer).await.only().await;
+        open.push(sending);
+    }
+    let read: RangeResponse = raw.unary("KV/Range", &get("a")).await;
+    let kv = read.kvs[0].decode().unwrap();
+    assert_eq!((&kv.value[..], kv.version), (&b"999"[..], CALLS as i64));
 }
 
 #[tokio::test]
