@@ -136,6 +136,7 @@ pub(crate) enum Content {
     Json(Box<JsonAnswer<AnswerBody>>),
     /// The trailers of a call that has succeeded.
     Trailers,
+    /// All is sent, or the answer has headers only.
     #[default]
     Nothing,
 }

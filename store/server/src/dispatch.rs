@@ -245,7 +245,7 @@ impl Arriving {
         Q: Message + Default,
         W: Future<Output = Result<Content, Status>>,
     {
-        let bytes_max = self.message_bytes_max().unwrap_or(MESSAGE_BYTES_MAX);
+        let bytes_max = self.message_bytes_max();
         let (client, method) = (self.client, self.method);
         let (head, body) = self.request.into_parts();
         let message = request_message::read(&head.headers, body, bytes_max).await?;
@@ -302,23 +302,18 @@ impl Arriving {
         Q: Message + Default + 'static,
         A: Message + Default + 'static,
     {
-        let grpc = Grpc::new(ProstCodec::default());
-        match self.message_bytes_max() {
-            Some(bytes_max) => grpc.max_decoding_message_size(bytes_max),
-            None => grpc,
-        }
+        Grpc::new(ProstCodec::default()).max_decoding_message_size(self.message_bytes_max())
     }
 
-    /// Messages that may be as large as a request of the store have the configured limit. `None` for
-    /// others.
-    fn message_bytes_max(&self) -> Option<usize> {
+    /// Messages that may be as large as a request of the store have the configured limit.
+    fn message_bytes_max(&self) -> usize {
         match self.method.about().0 {
             "etcdserverpb.KV"
             | "etcdserverpb.Watch"
             | "etcdserverpb.Lease"
-            | "v3electionpb.Election" => Some(self.client.backend.config.message_bytes_max()),
-            "inkstonepb.Follow" => Some(follow::MESSAGE_BYTES_MAX),
-            _ => None,
+            | "v3electionpb.Election" => self.client.backend.config.message_bytes_max(),
+            "inkstonepb.Follow" => follow::MESSAGE_BYTES_MAX,
+            _ => MESSAGE_BYTES_MAX,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Reads the one message of a request.
 //!
-//! Most requests have one small message, which comes in one piece and is decoded where it lies: the library's
-//! stream of messages would copy it into a buffer of 8 KiB first.
+//! Most requests have one small message, which comes in one piece and is decoded where it lies: the
+//! library's stream of messages would copy it into a buffer of 8 KiB first.
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -13,6 +13,10 @@ use tonic::metadata::MetadataValue;
 
 use crate::encoded::PREFIX_BYTES;
 use crate::request_body::BodyError;
+
+/// Memory for the whole message is taken when this much of it has come: a prefix alone may announce a
+/// message that never comes.
+const RESERVED_FROM_BYTES: usize = 16 << 10;
 
 /// Reads and decodes the first message of a request; an error if that has more than `bytes_max`.
 /// Anything behind it is not waited for: the client may leave the request open.
@@ -35,8 +39,10 @@ pub(crate) async fn read<Q: Message + Default>(
             return decode(whole.slice(PREFIX_BYTES..wanted_bytes));
         }
         if is_first {
-            held = BytesMut::with_capacity(wanted_bytes);
             held.extend_from_slice(&piece);
+        }
+        if held.len() >= RESERVED_FROM_BYTES {
+            held.reserve(wanted_bytes - held.len());
         }
     }
     Err(Status::internal(match held.is_empty() {
@@ -164,6 +170,18 @@ mod tests {
             let pieces = whole.chunks(piece_bytes).map(Bytes::copy_from_slice);
             let read = read_pieces(&HeaderMap::new(), pieces.collect());
             assert_eq!(read.unwrap(), put(60), "pieces of {piece_bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn a_large_message_is_put_together() {
+        let whole = encoded(&put(200_000));
+        for piece_bytes in [PREFIX_BYTES, 10_000, RESERVED_FROM_BYTES, 100_000] {
+            let pieces = whole.chunks(piece_bytes).map(Bytes::copy_from_slice);
+            let frames = pieces.map(|it| Ok::<_, Status>(Frame::data(it)));
+            let body = StreamBody::new(stream::iter(frames));
+            let read = read::<PutRequest>(&HeaderMap::new(), body, 1 << 20).now_or_never();
+            assert_eq!(read.unwrap().unwrap(), put(200_000), "{piece_bytes}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! What the device is asked for: one durable group is one flush and no block more than its frame fills.
+//! The device's work: one durable group is one flush and no block more than its frame fills.
 
 use crate::support;
 
