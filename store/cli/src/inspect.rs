@@ -6,8 +6,10 @@ mod text;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
+use bytes::Bytes;
 use engine::inspect::{Checkpoint, CheckpointFile, Damage, checkpoints};
 use environment::real::RealDisk;
+use etcd_api::EncodedKeyValue;
 use value_log::inspect::{Frame, FrameRecord, SegmentFile};
 
 use crate::directory::DataDirectory;
@@ -155,6 +157,17 @@ fn show_segment(
 }
 
 /// Parses a segment's number: hexadecimal, with or without leading zeros and `.log`.
+/// Field of the kv of an embedded map: the length of a value that is compressed
+/// (docs/formats/ordered-map.md).
+const VALUE_BYTES_FIELD: u32 = 14;
+
+/// Length of the value that a kv stands for.
+fn value_bytes(kv: Bytes) -> u64 {
+    let kv = EncodedKeyValue(kv);
+    let compressed = kv.other_number(VALUE_BYTES_FIELD);
+    compressed.unwrap_or_else(|| kv.value().len() as u64)
+}
+
 fn segment_id(word: &str) -> Result<u32, String> {
     let stem = word.split('.').next().unwrap_or(word);
     u32::from_str_radix(stem, 16)

@@ -44,6 +44,8 @@ use value_log::{Position, SegmentInfo, SegmentKind};
 /// doubles it, at most `RETRY_DOUBLINGS_MAX` times.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_DOUBLINGS_MAX: u32 = 5;
+/// A checkpoint is due when the log has grown by these halves of the last one's bytes.
+const DUE_HALVES: u64 = 3;
 /// Pointers swapped in one step.
 const SWAPS_PER_STEP: usize = 4096;
 
@@ -295,7 +297,10 @@ impl Maintenance {
     }
 
     fn checkpoint_is_due(&self, applied: &Applied) -> bool {
-        let due_bytes = applied.parts.options.checkpoint_bytes.max(self.last_bytes);
+        let options = &applied.parts.options;
+        let due_bytes = options
+            .checkpoint_bytes
+            .max(self.last_bytes / 2 * DUE_HALVES);
         self.wanted
             || (applied.log_bytes_at_most_since(self.last_begun) >= due_bytes
                 && applied.log_bytes_since(self.last_begun) >= due_bytes)

@@ -32,8 +32,8 @@ pub struct Options {
     /// Largest batch, headers of its records included and deletions not:
     /// with deletions it may fill a segment.
     pub batch_bytes_max: u64,
-    /// Bytes of log after which a checkpoint is due, or the size of the last
-    /// checkpoint where that is more. Bounds what a restart replays: the default
+    /// Bytes of log after which a checkpoint is due, or one and a half times the size of the
+    /// last checkpoint where that is more. Bounds what a restart replays: the default
     /// to about a second of work.
     pub checkpoint_bytes: u64,
     /// Limit of the index's memory; beyond it puts are refused.

@@ -148,6 +148,20 @@ impl EncodedKeyValue {
     }
 }
 
+impl EncodedKeyValue {
+    /// A number that is no field of etcd's, as embedded maps have one.
+    pub fn other_number(&self, wanted: u32) -> Option<u64> {
+        let mut rest: &[u8] = &self.0;
+        while let Some((tag, field)) = next_field(&mut rest) {
+            match field {
+                Field::Number(number) if tag == wanted => return Some(number),
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
 impl std::fmt::Debug for EncodedKeyValue {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.fields().fmt(formatter)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use crate::compression::Compression;
 use crate::pair;
 use crate::writing::Edit;
 
@@ -50,11 +51,11 @@ impl WriteBatch {
         self.changes.is_empty()
     }
 
-    pub(crate) fn into_edits(self) -> Vec<Edit> {
+    pub(crate) fn into_edits(self, compression: Compression) -> Vec<Edit> {
         let changes = self.changes.into_iter();
         changes
             .map(|(key, value)| match value {
-                Some(value) => Edit::put(pair::encode(&key, &value)),
+                Some(value) => Edit::put(pair::encode(&key, &value, compression)),
                 None => Edit::delete(&key),
             })
             .collect()
@@ -68,7 +69,7 @@ mod tests {
     #[test]
     fn the_last_change_of_a_key_counts() {
         let batch = WriteBatch::new().put("a", "1").delete("a").put("b", "2");
-        let edits = batch.put("b", "3").into_edits();
+        let edits = batch.put("b", "3").into_edits(Compression::None);
         let keys: Vec<(&[u8], bool)> = edits.iter().map(|it| (it.key(), it.deletes())).collect();
         assert_eq!(keys, [(&b"a"[..], true), (&b"b"[..], false)]);
     }

@@ -10,6 +10,7 @@ use environment::Disk;
 use handoff::{CommitQueue, Mutex};
 
 use crate::Error;
+use crate::compression::Compression;
 use crate::held::{Held, Hold};
 use crate::stamp::{Format, Inspector};
 use crate::upkeep::Bell;
@@ -19,6 +20,8 @@ pub(crate) struct Core {
     pub engine: Engine,
     held: Arc<Held>,
     pub bell: Bell,
+    /// How new values are stored.
+    pub compression: Compression,
     directory: PathBuf,
     /// Upper limit of a batch, and of a key with its value.
     batch_bytes_max: u64,
@@ -42,16 +45,18 @@ impl Core {
         disk: Arc<dyn Disk>,
         directory: &Path,
         options: engine::Options,
+        compression: Compression,
     ) -> Result<Core, Error> {
-        Core::open_or_make(disk, directory, options, Format::NEWEST)
+        Core::open_or_make(disk, directory, options, (Format::NEWEST, compression))
     }
 
-    /// Opens a map of any version, or makes one of this version.
+    /// Opens a map of any version, or makes one of this version. Values are compressed in this way if
+    /// its version allows it.
     pub(crate) fn open_or_make(
         disk: Arc<dyn Disk>,
         directory: &Path,
         mut options: engine::Options,
-        format_of_new: Format,
+        (format_of_new, compression): (Format, Compression),
     ) -> Result<Core, Error> {
         // A map is compared with no other.
         options.state_hash = false;
@@ -70,23 +75,25 @@ impl Core {
             (Err(_), Some(what)) => return Err(foreign(what)),
             (opened, _) => opened?,
         };
-        let format = inspector.format(&recovered).map_err(foreign)?;
+        let found = inspector.format(&recovered).map_err(foreign)?;
+        let format = found.unwrap_or(format_of_new);
         let held = Arc::new(Held::default());
         let mut work = Work::new(
             applier,
-            format.unwrap_or(format_of_new),
+            format,
             &recovered,
             Arc::clone(&held),
             directory,
             batch_bytes_max,
         );
-        if format.is_none() {
+        if found.is_none() {
             work.stamp()?;
         }
         Ok(Core {
             engine,
             held,
             bell: Bell::default(),
+            compression: format.compression(compression),
             directory: directory.to_owned(),
             batch_bytes_max,
             queue: CommitQueue::new(),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use engine::{Durability, Headers, KeyChange, Options, Worker};
 use environment::simulated::SimulatedDisk;
 
+use crate::compression::Compression;
 use crate::core::Core;
 use crate::pair;
 use crate::snapshot::read;
@@ -30,22 +31,26 @@ fn options() -> Options {
 }
 
 fn open(disk: &SimulatedDisk) -> Core {
-    Core::open(Arc::new(disk.clone()), Path::new("/data"), options()).unwrap()
+    let disk = Arc::new(disk.clone());
+    Core::open(disk, Path::new("/data"), options(), Compression::None).unwrap()
 }
 
 fn make(disk: &SimulatedDisk, format: Format) -> Core {
-    Core::open_or_make(
-        Arc::new(disk.clone()),
-        Path::new("/data"),
-        options(),
-        format,
-    )
-    .unwrap()
+    make_with(disk, (format, Compression::None))
+}
+
+fn make_with(disk: &SimulatedDisk, form: (Format, Compression)) -> Core {
+    let disk = Arc::new(disk.clone());
+    Core::open_or_make(disk, Path::new("/data"), options(), form).unwrap()
 }
 
 fn put(key: &str, bytes: usize) -> Operation {
     let value = vec![b'v'; bytes];
-    Operation::One(Edit::put(pair::encode(key.as_bytes(), &value)))
+    Operation::One(Edit::put(pair::encode(
+        key.as_bytes(),
+        &value,
+        Compression::None,
+    )))
 }
 
 fn flushes(core: &Core) -> u64 {
@@ -70,7 +75,8 @@ fn writes_that_come_together_fill_the_block_of_the_last_frame_first() {
     let mut options = options();
     options.log.durability = Durability::Os;
     options.log.segment_bytes = 1 << 20;
-    let core = Core::open(Arc::new(disk.clone()), Path::new("/data"), options).unwrap();
+    let shared = Arc::new(disk.clone());
+    let core = Core::open(shared, Path::new("/data"), options, Compression::None).unwrap();
     let log_bytes = || core.engine.status().log_bytes;
     let (rounds, group) = (40, 10);
     let before = log_bytes();
@@ -82,8 +88,10 @@ fn writes_that_come_together_fill_the_block_of_the_last_frame_first() {
         assert!(answers.iter().all(|answer| matches!(answer, Ok(0))));
     }
     // 1,360 bytes a group, of which three would begin in one block and leave a gap.
-    let record_bytes =
-        KeyChange::log_bytes_with(pair::encode(b"0000", &[0; 100]).kv.len(), Headers::Short);
+    let record_bytes = KeyChange::log_bytes_with(
+        pair::encode(b"0000", &[0; 100], Compression::None).kv.len(),
+        Headers::Short,
+    );
     let records = record_bytes * rounds * group;
     let blocks = records / 4_096 + 1;
     let bytes = log_bytes() - before;
@@ -125,7 +133,7 @@ fn a_refused_operation_does_not_fail_the_others_of_its_group() {
     });
     let together = [
         put("a", 10),
-        Operation::Many(large.into_edits()),
+        Operation::Many(large.into_edits(Compression::None)),
         put("b", 10),
     ];
     let answers = core.at_work(|work| work.carry_out(&together)).unwrap();
@@ -238,6 +246,7 @@ fn a_put_takes_less_in_a_new_map_and_what_it_took_in_an_old_one() {
     // Header of the record 12, of the version 48 or 7, key 5, value 102; a multiple of 8.
     assert_eq!(bytes(Format::One), 168);
     assert_eq!(bytes(Format::Two), 128);
+    assert_eq!(bytes(Format::Three), 128);
 }
 
 #[test]
@@ -260,8 +269,8 @@ fn an_old_map_keeps_its_format_through_checkpoints_and_openings() {
 }
 
 #[test]
-fn upkeep_of_both_formats_moves_what_lives_and_reads_it_again() {
-    for format in [Format::One, Format::Two] {
+fn upkeep_of_all_formats_moves_what_lives_and_reads_it_again() {
+    for format in [Format::One, Format::Two, Format::Three] {
         let disk = SimulatedDisk::new(1);
         let core = make(&disk, format);
         for round in 0..10 {
@@ -285,4 +294,42 @@ fn upkeep_of_both_formats_moves_what_lives_and_reads_it_again() {
             assert_eq!(value.unwrap().len(), expected, "{key} of {format:?}");
         }
     }
+}
+
+#[test]
+fn values_are_compressed_in_maps_of_the_newest_format_alone() {
+    for format in [Format::One, Format::Two, Format::Three] {
+        let disk = SimulatedDisk::new(1);
+        let core = make_with(&disk, (format, Compression::Lz4));
+        let expected = match format {
+            Format::One | Format::Two => Compression::None,
+            Format::Three => Compression::Lz4,
+        };
+        assert_eq!(core.compression, expected);
+        drop(core);
+        // The wish of each opening counts, not that of the one that made it.
+        assert_eq!(open(&disk).compression, Compression::None);
+        let again = make_with(&disk, (Format::One, Compression::Lz4));
+        assert_eq!(again.compression, expected);
+    }
+}
+
+#[test]
+fn a_value_is_as_large_as_it_was_before_it_was_compressed() {
+    let disk = SimulatedDisk::new(1);
+    let core = make_with(&disk, (Format::NEWEST, Compression::Lz4));
+    let put = |bytes: usize| {
+        let pair = pair::encode(b"key", &vec![b'v'; bytes], Compression::Lz4);
+        Operation::One(Edit::put(pair))
+    };
+    assert!(written_by(&core, put((32 << 10) - 3)) < 200);
+    let Err(Error::Engine(refused)) = core.carry_out(put((32 << 10) - 2)) else {
+        panic!("a value beyond the limit was taken");
+    };
+    assert!(
+        matches!(*refused, engine::Error::TooLarge { .. }),
+        "{refused}"
+    );
+    let value = read(&core.engine, b"key", i64::MAX).unwrap().unwrap();
+    assert_eq!(value, vec![b'v'; (32 << 10) - 3]);
 }

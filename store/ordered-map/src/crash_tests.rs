@@ -9,6 +9,7 @@ use engine::{Durability, Options, Worker};
 use environment::randomness::Random;
 use environment::simulated::{Fault, Restart, SimulatedDisk};
 
+use crate::compression::Compression;
 use crate::core::Core;
 use crate::pair;
 use crate::snapshot::read;
@@ -41,7 +42,8 @@ fn options(plan: CrashPlan) -> Options {
 
 fn open(disk: &SimulatedDisk, plan: CrashPlan) -> Result<Core, Error> {
     let (disk, options) = (Arc::new(disk.clone()), options(plan));
-    Core::open_or_make(disk, Path::new(DIRECTORY), options, plan.format)
+    let form = (plan.format, plan.compression);
+    Core::open_or_make(disk, Path::new(DIRECTORY), options, form)
 }
 
 /// The writes of a run, and how far they were acknowledged.
@@ -64,7 +66,7 @@ impl Story {
         let operations = 1 + random.below(plan.group_max);
         let mut next = || {
             let mut pairs = self.after.last().unwrap().clone();
-            let operation = operation(random, plan.value_bytes_end, &mut pairs);
+            let operation = operation(random, plan, &mut pairs);
             self.after.push(pairs);
             operation
         };
@@ -78,6 +80,7 @@ struct CrashPlan {
     durability: Durability,
     /// Version of the format with which the map is made.
     format: Format,
+    compression: Compression,
     /// Values have fewer bytes. Many small ones share a frame where nothing is flushed.
     value_bytes_end: u64,
     checkpoint_bytes: u64,
@@ -90,6 +93,7 @@ impl CrashPlan {
         CrashPlan {
             durability,
             format: Format::NEWEST,
+            compression: Compression::None,
             value_bytes_end: 3_000,
             checkpoint_bytes: 64 << 10,
             group_max: 1,
@@ -136,7 +140,7 @@ fn run_once(
         let group = story.begin_group(&mut random, plan);
         let answers = core.at_work(|work| work.carry_out(&group))?;
         if let Some(Err(error)) = answers.into_iter().find(Result::is_err) {
-            let later = Operation::One(Edit::put(pair::encode(b"later", b"")));
+            let later = Operation::One(Edit::put(pair::encode(b"later", b"", plan.compression)));
             core.carry_out(later)
                 .expect_err("a log that has failed stays so");
             return Err(error);
@@ -164,9 +168,22 @@ fn run_once(
     Ok(())
 }
 
-fn operation(random: &mut Random, value_bytes_end: u64, pairs: &mut Pairs) -> Operation {
+/// One byte again and again. Where values are compressed, random bytes twice: such a value takes
+/// half of its length.
+fn random_value(random: &mut Random, plan: CrashPlan) -> Vec<u8> {
+    let bytes = |random: &mut Random| random.below(plan.value_bytes_end) as usize;
+    match plan.compression {
+        Compression::None => vec![random.below(256) as u8; bytes(random)],
+        Compression::Lz4 => {
+            let half = (0..bytes(random)).map(|_| random.next_u64() as u8);
+            half.collect::<Vec<u8>>().repeat(2)
+        }
+    }
+}
+
+fn operation(random: &mut Random, plan: CrashPlan, pairs: &mut Pairs) -> Operation {
     let key = format!("{:03}", random.below(40)).into_bytes();
-    let value = vec![random.below(256) as u8; random.below(value_bytes_end) as usize];
+    let value = random_value(random, plan);
     match random.below(4) {
         0 => {
             pairs.remove(&key);
@@ -179,10 +196,10 @@ fn operation(random: &mut Random, value_bytes_end: u64, pairs: &mut Pairs) -> Op
                 .delete(other.clone());
             pairs.insert(key, value);
             pairs.remove(&other);
-            Operation::Many(batch.into_edits())
+            Operation::Many(batch.into_edits(plan.compression))
         }
         _ => {
-            let pair = pair::encode(&key, &value);
+            let pair = pair::encode(&key, &value, plan.compression);
             pairs.insert(key, value);
             Operation::One(Edit::put(pair))
         }
@@ -213,7 +230,8 @@ fn judge(disk: &SimulatedDisk, plan: CrashPlan, (story, least): (&Story, usize),
         story.after.len() - 1,
         found.keys().collect::<Vec<_>>()
     );
-    core.carry_out(Operation::One(Edit::put(pair::encode(b"more", b"ink"))))
+    let more = pair::encode(b"more", b"ink", plan.compression);
+    core.carry_out(Operation::One(Edit::put(more)))
         .unwrap_or_else(|error| panic!("{what}: {error}"));
 }
 
@@ -347,6 +365,20 @@ fn a_loss_of_power_at_any_io_of_a_map_of_the_first_format_takes_nothing() {
     for io in 0..ios(plan) {
         let (disk, story) = crashed_at(io, plan);
         let what = format!("crash at I/O {io} of a map of version 1");
+        let disk = disk.restart(Restart::power_loss());
+        judge(&disk, plan, (&story, story.acknowledged), &what);
+    }
+}
+
+#[test]
+fn a_loss_of_power_at_any_io_takes_no_compressed_value() {
+    let plan = CrashPlan {
+        compression: Compression::Lz4,
+        ..CrashPlan::new(Durability::Durable)
+    };
+    for io in 0..ios(plan) {
+        let (disk, story) = crashed_at(io, plan);
+        let what = format!("crash at I/O {io} of a map that compresses");
         let disk = disk.restart(Restart::power_loss());
         judge(&disk, plan, (&story, story.acknowledged), &what);
     }

@@ -45,6 +45,7 @@
 
 mod batch;
 mod bounds;
+mod compression;
 mod core;
 #[cfg(test)]
 mod core_tests;
@@ -62,6 +63,7 @@ mod upkeep;
 mod writing;
 
 pub use batch::WriteBatch;
+pub use compression::Compression;
 pub use engine::{Durability, Status};
 pub use error::Error;
 pub use map::Map;

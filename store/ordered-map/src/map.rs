@@ -12,7 +12,7 @@ use crate::core::Core;
 use crate::snapshot::read;
 use crate::upkeep::Upkeep;
 use crate::writing::{Edit, Operation};
-use crate::{Error, Options, Range, Snapshot, Status, WriteBatch, pair};
+use crate::{Compression, Error, Options, Range, Snapshot, Status, WriteBatch, pair};
 
 /// An open map. Clones share it. It is closed when the last clone, snapshot and range of it
 /// are dropped.
@@ -34,8 +34,9 @@ impl Map {
         disk: Arc<dyn Disk>,
         directory: &Path,
         options: engine::Options,
+        compression: Compression,
     ) -> Result<Map, Error> {
-        let core = Arc::new(Core::open(disk, directory, options)?);
+        let core = Arc::new(Core::open(disk, directory, options, compression)?);
         let upkeep = Upkeep::start(&core).map_err(|error| Error::Thread {
             directory: directory.to_owned(),
             reason: error.to_string(),
@@ -49,7 +50,7 @@ impl Map {
     /// Sets the value of one key. Key and value together may have 32 MiB,
     /// or what fits into a segment if that is less.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
-        let pair = pair::encode(key.as_ref(), value.as_ref());
+        let pair = pair::encode(key.as_ref(), value.as_ref(), self.core.compression);
         // A clone is kept, so that its memory is freed on this thread, which allocated it.
         let kept = pair.clone();
         let answer = self.core.carry_out(Operation::One(Edit::put(pair)));
@@ -66,7 +67,8 @@ impl Map {
     /// Makes all of a batch's changes, or none of them; returns the number of existing keys
     /// that it has deleted. Its puts together have the size limit of one [`Map::put`].
     pub fn write(&self, batch: WriteBatch) -> Result<u64, Error> {
-        self.core.carry_out(Operation::Many(batch.into_edits()))
+        let edits = batch.into_edits(self.core.compression);
+        self.core.carry_out(Operation::Many(edits))
     }
 
     /// Returns the value of a key, or `None` if the key does not exist.

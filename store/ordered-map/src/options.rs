@@ -6,7 +6,7 @@ use std::sync::Arc;
 use engine::{Durability, Worker};
 use environment::real::RealDisk;
 
-use crate::{Error, Map};
+use crate::{Compression, Error, Map};
 
 /// Options of a [`Map`].
 ///
@@ -23,6 +23,7 @@ use crate::{Error, Map};
 pub struct Options {
     directory: PathBuf,
     engine: engine::Options,
+    compression: Compression,
 }
 
 impl Options {
@@ -41,6 +42,7 @@ impl Options {
                 garbage_percent_max: 125,
                 ..engine::Options::default()
             },
+            compression: Compression::default(),
         }
     }
 
@@ -91,11 +93,28 @@ impl Options {
         self
     }
 
+    /// Sets how values are stored that are written from now on: as blocks of LZ4 by default, where these are
+    /// shorter. Each opening may choose; values that are there stay as they are. A map that was made by a
+    /// build without this option compresses none.
+    ///
+    /// ```no_run
+    /// use ordered_map::{Compression, Options};
+    ///
+    /// let encrypted = Options::new("data").compression(Compression::None).open()?;
+    /// # Ok::<(), ordered_map::Error>(())
+    /// ```
+    #[must_use]
+    pub fn compression(mut self, compression: Compression) -> Options {
+        self.compression = compression;
+        self
+    }
+
     /// Opens the map, creating the directory when it is missing.
     ///
     /// Errors name the file and the remedy: another process has the directory, the files
     /// are damaged or not those of a map, the disk is full.
     pub fn open(self) -> Result<Map, Error> {
-        Map::open_on(Arc::new(RealDisk), &self.directory, self.engine)
+        let disk = Arc::new(RealDisk);
+        Map::open_on(disk, &self.directory, self.engine, self.compression)
     }
 }

@@ -2,7 +2,8 @@
 //! so that `inkstone inspect` shows them as it shows a member's (docs/formats/ordered-map.md).
 //!
 //! ```text
-//!   0a  length  key ...  2a  length  value ...        an empty field is left out
+//!   0a  length  key ...  2a  length  value ...                     an empty field is left out
+//!   0a  length  key ...  70  value's length  7a  length  block ... a value that is compressed
 //! ```
 //!
 //! Crate `etcd-api` knows these bytes, too, and brings gRPC with it, which nobody wants who
@@ -10,8 +11,13 @@
 
 use bytes::{BufMut, Bytes};
 
+use crate::compression::{Compression, decompress};
+
 const KEY_TAG: u8 = 0x0a;
 const VALUE_TAG: u8 = 0x2a;
+/// A number, the length of the value that the block behind it stands for.
+const VALUE_BYTES_TAG: u8 = 0x70;
+const BLOCK_TAG: u8 = 0x7a;
 /// Of a tag and a length.
 const FIELD_HEADER_BYTES_MAX: usize = 6;
 
@@ -20,23 +26,49 @@ const FIELD_HEADER_BYTES_MAX: usize = 6;
 pub(crate) struct Pair {
     pub key: Bytes,
     pub kv: Bytes,
+    /// Length of the value, compressed or not.
+    value_bytes: usize,
+}
+
+impl Pair {
+    /// Bytes of the key and the value.
+    pub(crate) fn bytes(&self) -> usize {
+        self.key.len() + self.value_bytes
+    }
 }
 
 /// With an empty value for a deletion.
-pub(crate) fn encode(key: &[u8], value: &[u8]) -> Pair {
-    let bytes = key.len() + value.len() + 2 * FIELD_HEADER_BYTES_MAX;
-    let mut kv = Vec::with_capacity(bytes);
-    put_field(&mut kv, KEY_TAG, key);
-    let key_ends = kv.len();
-    put_field(&mut kv, VALUE_TAG, value);
-    let kv = Bytes::from(kv);
-    let key = kv.slice(key_ends - key.len()..key_ends);
-    Pair { key, kv }
+pub(crate) fn encode(key: &[u8], value: &[u8], compression: Compression) -> Pair {
+    compression.with_block(value, |block| {
+        let stored = block.unwrap_or(value);
+        let bytes = key.len() + stored.len() + 3 * FIELD_HEADER_BYTES_MAX;
+        let mut kv = Vec::with_capacity(bytes);
+        put_field(&mut kv, KEY_TAG, key);
+        let key_ends = kv.len();
+        if block.is_some() {
+            put_number(&mut kv, VALUE_BYTES_TAG, value.len());
+            put_field(&mut kv, BLOCK_TAG, stored);
+        } else {
+            put_field(&mut kv, VALUE_TAG, stored);
+        }
+        let kv = Bytes::from(kv);
+        let key = kv.slice(key_ends - key.len()..key_ends);
+        Pair {
+            key,
+            kv,
+            value_bytes: value.len(),
+        }
+    })
 }
 
 /// The value in a stored pair; `None`: it is none of this crate's.
 pub(crate) fn value(kv: &Bytes) -> Option<Bytes> {
     let (_key, behind_key) = field(kv, 0, KEY_TAG)?;
+    if kv.get(behind_key) == Some(&VALUE_BYTES_TAG) {
+        let (value_bytes, behind_number) = number(kv, behind_key + 1)?;
+        let (block, end) = field(kv, behind_number, BLOCK_TAG)?;
+        return (end == kv.len()).then(|| decompress(&kv[block], value_bytes))?;
+    }
     let (value, end) = field(kv, behind_key, VALUE_TAG)?;
     (end == kv.len()).then(|| kv.slice(value))
 }
@@ -45,14 +77,17 @@ fn put_field(kv: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
     if bytes.is_empty() {
         return;
     }
-    kv.put_u8(tag);
-    let mut length = bytes.len();
-    while length >= 0x80 {
-        kv.put_u8(length as u8 | 0x80);
-        length >>= 7;
-    }
-    kv.put_u8(length as u8);
+    put_number(kv, tag, bytes.len());
     kv.put_slice(bytes);
+}
+
+fn put_number(kv: &mut Vec<u8>, tag: u8, mut number: usize) {
+    kv.put_u8(tag);
+    while number >= 0x80 {
+        kv.put_u8(number as u8 | 0x80);
+        number >>= 7;
+    }
+    kv.put_u8(number as u8);
 }
 
 /// Where the field with this tag lies at `at`, and where it ends; empty when another one is
@@ -61,18 +96,23 @@ fn field(kv: &[u8], at: usize, tag: u8) -> Option<(std::ops::Range<usize>, usize
     if kv.get(at) != Some(&tag) {
         return Some((at..at, at));
     }
-    let (mut length, mut shift, mut at) = (0_usize, 0, at + 1);
+    let (length, at) = number(kv, at + 1)?;
+    let end = at.checked_add(length)?;
+    (end <= kv.len()).then_some((at..end, end))
+}
+
+/// The number at `at`, and where it ends.
+fn number(kv: &[u8], mut at: usize) -> Option<(usize, usize)> {
+    let (mut number, mut shift) = (0_usize, 0);
     loop {
         let byte = *kv.get(at)?;
         at += 1;
-        length |= usize::from(byte & 0x7f).checked_shl(shift)?;
+        number |= usize::from(byte & 0x7f).checked_shl(shift)?;
         if byte & 0x80 == 0 {
-            break;
+            return Some((number, at));
         }
         shift += 7;
     }
-    let end = at.checked_add(length)?;
-    (end <= kv.len()).then_some((at..end, end))
 }
 
 #[cfg(test)]
@@ -83,15 +123,37 @@ mod tests {
     fn a_value_comes_back_whatever_its_length() {
         for length in [0, 1, 127, 128, 16_383, 16_384, 3 << 20] {
             let (key, bytes) = (vec![0x2a; length.min(300)], vec![0x0a; length]);
-            let pair = encode(&key, &bytes);
-            assert_eq!(pair.key, key);
-            assert_eq!(value(&pair.kv).unwrap(), bytes, "{length}");
+            for compression in [Compression::None, Compression::Lz4] {
+                let pair = encode(&key, &bytes, compression);
+                assert_eq!(pair.key, key);
+                assert_eq!(pair.bytes(), key.len() + length);
+                assert_eq!(value(&pair.kv).unwrap(), bytes, "{length}");
+                let is_shorter = length > 100 && compression == Compression::Lz4;
+                assert_eq!(pair.kv.len() < pair.bytes(), is_shorter);
+            }
         }
     }
 
     #[test]
+    fn a_compressed_value_has_these_bytes() {
+        let pair = encode(b"ink", &[b'.'; 200], Compression::Lz4);
+        // A block: one literal, and it again for 193 bytes; then the last six.
+        let block = b"\x1f.\x01\x00\xae\x60......";
+        assert_eq!(
+            pair.kv,
+            [&b"\x0a\x03ink\x70\xc8\x01\x7a\x0c"[..], block].concat()
+        );
+        for end in 5..pair.kv.len() {
+            let cut = value(&pair.kv.slice(..end));
+            assert!(cut.is_none_or(|it| end == 5 && it.is_empty()), "{end}");
+        }
+        let longer = [&pair.kv[..], b"\x00"].concat();
+        assert_eq!(value(&longer.into()), None);
+    }
+
+    #[test]
     fn an_empty_key_has_no_field() {
-        let pair = encode(b"", b"value");
+        let pair = encode(b"", b"value", Compression::Lz4);
         assert_eq!(pair.kv, &b"\x2a\x05value"[..]);
         assert_eq!(value(&pair.kv).unwrap(), &b"value"[..]);
     }

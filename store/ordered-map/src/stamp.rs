@@ -7,6 +7,8 @@
 use bytes::Bytes;
 use engine::{Batch, Change, HardState, Headers, Recovered, Replayed};
 
+use crate::compression::Compression;
+
 /// Of state records. Those of members begin at 1.
 const KIND: u8 = b'm';
 /// Stamps of all versions begin with this.
@@ -22,29 +24,40 @@ pub(crate) enum Format {
     One,
     /// Its key versions have short headers.
     Two,
+    /// Its values may be compressed as well.
+    Three,
 }
 
 impl Format {
     /// That of new maps.
-    pub(crate) const NEWEST: Format = Format::Two;
+    pub(crate) const NEWEST: Format = Format::Three;
 
     /// The record and the checkpoints say this.
     pub(crate) fn stamp(self) -> &'static [u8] {
         match self {
             Format::One => b"ordered-map 1",
             Format::Two => b"ordered-map 2",
+            Format::Three => b"ordered-map 3",
         }
     }
 
     pub(crate) fn headers(self) -> Headers {
         match self {
             Format::One => Headers::Long,
-            Format::Two => Headers::Short,
+            Format::Two | Format::Three => Headers::Short,
+        }
+    }
+
+    /// How values are stored in such a map.
+    pub(crate) fn compression(self, wished: Compression) -> Compression {
+        match self {
+            Format::One | Format::Two => Compression::None,
+            Format::Three => wished,
         }
     }
 
     fn of_stamp(bytes: &[u8]) -> Option<Format> {
-        let known = [Format::One, Format::Two];
+        let known = [Format::One, Format::Two, Format::Three];
         known.into_iter().find(|format| format.stamp() == bytes)
     }
 }
@@ -133,7 +146,7 @@ impl Inspector {
         match bytes.strip_prefix(ANY_STAMP) {
             Some(version) => Err(format!(
                 "its format is version {} of an ordered map's, and this program knows versions 1 \
-                 and 2",
+                 to 3",
                 version.escape_ascii()
             )),
             None => Err("what it keeps beside keys is another program's".into()),
@@ -153,8 +166,8 @@ mod tests {
 
     #[test]
     fn a_newer_version_says_so() {
-        let said = said(&Replayed::Checkpoint(b"ordered-map 3"));
-        assert!(said.contains("version 3 "), "{said}");
+        let said = said(&Replayed::Checkpoint(b"ordered-map 4"));
+        assert!(said.contains("version 4 "), "{said}");
     }
 
     #[test]

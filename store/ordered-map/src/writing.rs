@@ -20,6 +20,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use engine::{Applier, Batch, Change, Engine, Headers, KeyChange, Recovered, Revision, Snapshot};
 
+use crate::compression::Compression;
 use crate::held::Held;
 use crate::pair::{self, Pair};
 use crate::stamp::{Format, TERM};
@@ -75,7 +76,7 @@ impl Edit {
 
     pub(crate) fn delete(key: &[u8]) -> Edit {
         Edit {
-            pair: pair::encode(key, &[]),
+            pair: pair::encode(key, &[], Compression::None),
             deletes: true,
         }
     }
@@ -119,7 +120,7 @@ impl Operation {
         let longest = self
             .edits()
             .iter()
-            .map(|edit| edit.pair.kv.len() as u64)
+            .map(|edit| edit.pair.bytes().max(edit.pair.kv.len()) as u64)
             .max();
         match longest {
             Some(batch_bytes) if batch_bytes > entry_bytes_max => Err(engine::Error::TooLarge {

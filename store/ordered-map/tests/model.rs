@@ -5,13 +5,19 @@
 use std::collections::BTreeMap;
 
 use environment::randomness::Random;
-use ordered_map::{Durability, Map, Options, Snapshot, WriteBatch};
+use ordered_map::{Compression, Durability, Map, Options, Snapshot, WriteBatch};
 
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn open(directory: &tempfile::TempDir) -> Map {
+/// Each opening chooses whether it compresses.
+fn open(directory: &tempfile::TempDir, random: &mut Random) -> Map {
     let options = Options::new(directory.path().join("data")).durability(Durability::Os);
+    let compression = match random.chance(1, 2) {
+        true => Compression::Lz4,
+        false => Compression::None,
+    };
     options
+        .compression(compression)
         .segment_bytes(64 << 10)
         .reserve_bytes(0)
         .open()
@@ -25,8 +31,12 @@ fn key(random: &mut Random) -> Vec<u8> {
         .collect()
 }
 
+/// Some compress, some in part, some not at all.
 fn value(random: &mut Random) -> Vec<u8> {
-    vec![random.below(256) as u8; random.below(400) as usize]
+    let mut value = vec![random.below(256) as u8; random.below(400) as usize];
+    let noise = random.below(value.len() as u64 + 1) as usize;
+    value[..noise].fill_with(|| random.next_u64() as u8);
+    value
 }
 
 fn assert_same(snapshot: &Snapshot, pairs: &Pairs, random: &mut Random) {
@@ -70,7 +80,7 @@ fn a_map_equals_a_btree_map_after_random_operations() {
     for seed in 0..8 {
         let mut random = Random::from_seed(seed);
         let directory = tempfile::tempdir().unwrap();
-        let (mut map, mut pairs) = (open(&directory), Pairs::new());
+        let (mut map, mut pairs) = (open(&directory, &mut random), Pairs::new());
         let mut snapshots: Vec<(Snapshot, Pairs)> = Vec::new();
         for _ in 0..1_500 {
             match random.below(16) {
@@ -102,7 +112,7 @@ fn a_map_equals_a_btree_map_after_random_operations() {
                 14 if random.below(20) == 0 => {
                     snapshots.clear();
                     drop(map);
-                    map = open(&directory);
+                    map = open(&directory, &mut random);
                 }
                 _ => {
                     assert_same(&map.snapshot(), &pairs, &mut random);

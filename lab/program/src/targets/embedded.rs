@@ -149,6 +149,7 @@ pub fn built_in() -> Vec<Offer> {
         super::append::OFFER,
         super::log::OFFER,
         super::engine::OFFER,
+        super::engine::UNCOMPRESSED,
         super::store::OFFER,
     ]
 }

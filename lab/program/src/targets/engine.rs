@@ -1,25 +1,39 @@
 //! Target `engine`: Inkstone's engine as an ordered map (crate `ordered-map`), for
 //! comparison with LevelDB and the like.
 
-use ordered_map::{Durability, Map, Options, WriteBatch};
+use std::path::Path;
 
-use super::embedded::{Embedded, Failure, Offer, Seen, Session};
+use ordered_map::{Compression, Durability, Map, Options, WriteBatch};
+
+use super::embedded::{Embedded, Failure, Offer, OpenOptions, Seen, Session};
 use crate::workload::DurabilityLevel;
 
 pub const OFFER: Offer = Offer::store(
     "engine",
     env!("CARGO_PKG_VERSION"),
     "Inkstone's engine alone: crate ordered-map, Map",
-    |directory, options| {
-        let durability = match options.durability {
-            DurabilityLevel::Durable => Durability::Durable,
-            DurabilityLevel::Os | DurabilityLevel::None => Durability::Os,
-        };
-        Ok(Box::new(
-            Options::new(directory).durability(durability).open()?,
-        ))
-    },
+    |directory, options| open(directory, options, Compression::default()),
 );
+
+pub const UNCOMPRESSED: Offer = Offer {
+    name: "engine-uncompressed",
+    about: "Inkstone's engine alone, with values as they are",
+    open: |directory, options| open(directory, options, Compression::None),
+    ..OFFER
+};
+
+fn open(
+    directory: &Path,
+    options: &OpenOptions,
+    compression: Compression,
+) -> Result<Box<dyn Embedded>, Failure> {
+    let durability = match options.durability {
+        DurabilityLevel::Durable => Durability::Durable,
+        DurabilityLevel::Os | DurabilityLevel::None => Durability::Os,
+    };
+    let options = Options::new(directory).durability(durability);
+    Ok(Box::new(options.compression(compression).open()?))
+}
 
 impl Embedded for Map {
     fn session(&self) -> Result<Box<dyn Session + '_>, Failure> {

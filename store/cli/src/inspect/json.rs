@@ -5,12 +5,11 @@ use std::io::{self, Write};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use engine::inspect::{Checkpoint, CheckpointFile, Contents, Damage, contents};
-use etcd_api::EncodedKeyValue;
 use serde_json::{Value, json};
 use value_log::inspect::{Frame, FrameRecord};
 
-use super::Report;
 use super::text::{kind_name, name_of};
+use super::{Report, value_bytes};
 use crate::directory::DataDirectory;
 use crate::survey::Survey;
 
@@ -124,7 +123,7 @@ fn record_json(record: &FrameRecord) -> Value {
             object["revision"] =
                 json!({ "main": stored.revision.main, "sub": stored.revision.sub });
             object["key"] = STANDARD.encode(&stored.key).into();
-            object["value_bytes"] = EncodedKeyValue(stored.kv).value().len().into();
+            object["value_bytes"] = value_bytes(stored.kv).into();
             object["create_revision"] = stored.created.into();
             object["version"] = stored.version.into();
             object["lease"] = stored.lease.into();

@@ -3,11 +3,10 @@
 use std::io::{self, Write};
 
 use engine::inspect::{Checkpoint, CheckpointFile, Contents, Damage, contents};
-use etcd_api::EncodedKeyValue;
 use value_log::inspect::{Frame, FrameKind, FrameRecord, SegmentFile};
 use value_log::{Position, SegmentKind};
 
-use super::Report;
+use super::{Report, value_bytes};
 use crate::directory::DataDirectory;
 use crate::survey::Survey;
 use crate::table::{Table, counted, size};
@@ -65,7 +64,7 @@ impl Text {
                 let revision = format!("{}.{}", stored.revision.main, stored.revision.sub);
                 let value = match stored.tombstone {
                     true => "-".to_owned(),
-                    false => EncodedKeyValue(stored.kv).value().len().to_string(),
+                    false => value_bytes(stored.kv).to_string(),
                 };
                 let key = readable(&stored.key);
                 write!(self.output, "{verb:<7}{revision:>12} {value:>10}  {key}")?;

@@ -1,31 +1,51 @@
 //! Entries of a tree as blocks.
+//!
+//! ```text
+//!   block   tree, widths, number of entries, least value of each field
+//!           row row row ...     position, class and stamp of each entry, in a few bytes
+//!           key key key ...     without what each shares with the one before
+//! ```
+//!
+//! Entries of one block have much in common: what a field has at least stands in the block
+//! once, and a row has what each entry has more, in as many bits as the widest difference
+//! takes (docs/decisions/0044-short-checkpoints.md). Blocks of files before version 5 have two
+//! words for each entry (`entries/words.rs`).
+
+mod key;
+mod rows;
+mod words;
 
 use super::block::BlockWriter;
-use super::format::{BLOCK_BYTES, Kind, put_varint, take_varint};
-use crate::format::u64_at;
+use super::format::{BLOCK_BYTES, Kind};
+use crate::format::{u32_at, u64_at};
 use crate::trees::OF_VERSIONS;
+use key::{LastKey, put_key};
 use ordered_index::IndexEntry;
+use rows::{Packed, RowsWriter};
 use std::io;
 use std::ops::Bound;
-
-/// Bytes of the tree's number at the start of a block.
-const TREE_BYTES: usize = 8;
+use words::Words;
 
 /// Gathers entries; each block can be read without the one before.
 #[derive(Debug)]
 pub(crate) struct EntriesWriter {
-    /// The number of the tree, and the entries.
-    payload: Vec<u8>,
+    tree: usize,
+    rows: RowsWriter,
+    keys: Vec<u8>,
     /// The key that was pushed last; `None` before the first, which may be empty.
     last: Option<Vec<u8>>,
+    /// Memory for the payload of a block.
+    payload: Vec<u8>,
 }
 
 impl EntriesWriter {
     pub(crate) fn new(tree: usize) -> EntriesWriter {
-        let payload = (tree as u64).to_le_bytes().to_vec();
         EntriesWriter {
-            payload,
+            tree,
+            rows: RowsWriter::default(),
+            keys: Vec::new(),
             last: None,
+            payload: Vec::new(),
         }
     }
 
@@ -37,35 +57,66 @@ impl EntriesWriter {
 
     /// Whether the entries fill a block.
     pub(crate) fn is_full(&self) -> bool {
-        self.payload.len() >= BLOCK_BYTES
+        self.keys.len() + self.rows.bytes() >= BLOCK_BYTES
     }
 
     pub(crate) fn push(&mut self, key: &[u8], entry: IndexEntry) {
-        let is_first_in_block = self.is_empty();
+        let is_first_in_block = self.rows.is_empty();
         let last = self.last.get_or_insert_default();
-        let shared = match is_first_in_block {
-            true => 0,
-            false => shared_bytes(last, key),
+        let before = match is_first_in_block {
+            true => &[][..],
+            false => &last[..],
         };
-        put_varint(&mut self.payload, shared as u64);
-        put_varint(&mut self.payload, (key.len() - shared) as u64);
-        self.payload.extend(&key[shared..]);
-        self.payload.extend(entry.value.to_le_bytes());
-        self.payload.extend(entry.stamp.to_le_bytes());
+        put_key(&mut self.keys, before, key);
+        self.rows.push(entry);
         last.clear();
         last.extend(key);
     }
 
     pub(crate) fn flush(&mut self, blocks: &mut BlockWriter) -> io::Result<()> {
-        if !self.is_empty() {
-            blocks.block(Kind::Entries, &self.payload)?;
+        if self.rows.is_empty() {
+            return Ok(());
         }
-        self.payload.truncate(TREE_BYTES);
-        Ok(())
+        self.payload.clear();
+        self.rows.take(self.tree, &mut self.payload);
+        self.payload.append(&mut self.keys);
+        blocks.block(Kind::Entries, &self.payload)
+    }
+}
+
+/// The entries of a block, in one of the two forms.
+enum Entries<'p> {
+    Packed(Packed<'p>),
+    Words(Words<'p>),
+}
+
+impl<'p> Entries<'p> {
+    /// The tree that a block is of, and its entries.
+    fn of(payload: &'p [u8]) -> Result<(usize, Entries<'p>), &'static str> {
+        let (head, rest) = payload
+            .split_at_checked(8)
+            .ok_or("a block of entries is cut off")?;
+        // In a block of words the tree takes eight bytes, and is small.
+        let is_of_words = u32_at(head, 4) == 0;
+        let tree = match is_of_words {
+            true => u64_at(head, 0),
+            false => u64::from(head[0]),
+        };
+        let tree = OF_VERSIONS.into_iter().find(|it| *it as u64 == tree);
+        let tree = tree.ok_or("a block of entries is of no tree")?;
+        let entries = match is_of_words {
+            true => Entries::Words(Words(rest)),
+            false => Entries::Packed(Packed::of(payload)?),
+        };
+        Ok((tree, entries))
     }
 
-    fn is_empty(&self) -> bool {
-        self.payload.len() == TREE_BYTES
+    /// Takes the next key; false at the end.
+    fn next_key(&mut self, key: &mut LastKey) -> Result<bool, &'static str> {
+        match self {
+            Entries::Packed(packed) => packed.next_key(key),
+            Entries::Words(words) => Ok(words.next(key)?.is_some()),
+        }
     }
 }
 
@@ -74,62 +125,38 @@ pub(crate) fn read_entries<E: From<&'static str>>(
     payload: &[u8],
     mut visit: impl FnMut(usize, &[u8], IndexEntry) -> Result<(), E>,
 ) -> Result<(), E> {
-    let (tree, mut rest) = tree_of(payload)?;
-    let mut key = Vec::new();
-    while !rest.is_empty() {
-        let entry = take_entry(&mut rest, &mut key).ok_or("an entry is cut off")?;
-        visit(tree, &key, entry)?;
+    let (tree, entries) = Entries::of(payload)?;
+    let mut key = LastKey::default();
+    match entries {
+        Entries::Packed(mut packed) => {
+            while let Some(entry) = packed.next(&mut key)? {
+                visit(tree, key.bytes(), entry)?;
+            }
+        }
+        Entries::Words(mut words) => {
+            while let Some(entry) = words.next(&mut key)? {
+                visit(tree, key.bytes(), entry)?;
+            }
+        }
     }
     Ok(())
 }
 
 /// The tree and the first key of a block, unless it is damaged or has no entry.
 pub(super) fn first_key(payload: &[u8]) -> Option<(usize, Vec<u8>)> {
-    let (tree, mut rest) = tree_of(payload).ok()?;
-    let mut key = Vec::new();
-    take_entry(&mut rest, &mut key)?;
-    Some((tree, key))
+    let (tree, mut entries) = Entries::of(payload).ok()?;
+    let mut key = LastKey::default();
+    let has_one = entries.next_key(&mut key).ok()?;
+    has_one.then(|| (tree, key.bytes().to_vec()))
 }
 
 /// The last key of a block.
 pub(super) fn last_key(payload: &[u8]) -> Option<Vec<u8>> {
-    let (_, mut rest) = tree_of(payload).ok()?;
-    let mut key = Vec::new();
-    while !rest.is_empty() {
-        take_entry(&mut rest, &mut key)?;
-    }
-    Some(key)
+    let (_, mut entries) = Entries::of(payload).ok()?;
+    let mut key = LastKey::default();
+    while entries.next_key(&mut key).ok()? {}
+    Some(key.bytes().to_vec())
 }
 
-/// The tree that a block is of, and the entries.
-fn tree_of(payload: &[u8]) -> Result<(usize, &[u8]), &'static str> {
-    let (tree, entries) = payload
-        .split_at_checked(TREE_BYTES)
-        .ok_or("a block of entries is cut off")?;
-    let tree = usize::try_from(u64_at(tree, 0)).ok();
-    let tree = tree.filter(|tree| OF_VERSIONS.contains(tree));
-    Ok((tree.ok_or("a block of entries is of no tree")?, entries))
-}
-
-fn take_entry(rest: &mut &[u8], key: &mut Vec<u8>) -> Option<IndexEntry> {
-    let shared = usize::try_from(take_varint(rest)?).ok()?;
-    let further = usize::try_from(take_varint(rest)?).ok()?;
-    if shared > key.len() || further.checked_add(16)? > rest.len() {
-        return None;
-    }
-    key.truncate(shared);
-    key.extend(&rest[..further]);
-    let entry = IndexEntry {
-        value: u64_at(rest, further),
-        stamp: u64_at(rest, further + 8),
-    };
-    *rest = &rest[further + 16..];
-    Some(entry)
-}
-
-fn shared_bytes(one: &[u8], other: &[u8]) -> usize {
-    one.iter()
-        .zip(other)
-        .take_while(|(one, other)| one == other)
-        .count()
-}
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! file    0  8  "INKCKPT\0"      block   0  u32 kind
-//!         8  u32 version 4               4  u32 payload length
+//!         8  u32 version 5               4  u32 payload length
 //!        12  u32 CRC32C of 0..12         8  u32 block number, from 0
 //!        16  blocks                     12  u32 CRC32C of 0..12 and payload
 //!                                       16  payload
@@ -21,8 +21,7 @@
 //! state   the blob, in pieces
 //! marks   pairs of i64 main, u64 position
 //! overruled  pairs of u64 position
-//! entries u64 tree, then entries: varint bytes shared with the key before,
-//!         varint further bytes, those bytes, u64 value, u64 stamp
+//! entries `entries.rs`
 //! ```
 //!
 //! Order of blocks: head, state*, segments, marks*, overruled, entries*, foot. Blocks
@@ -37,7 +36,7 @@ use std::slice::ChunksExact;
 use value_log::Position;
 
 pub(crate) const MAGIC: [u8; 8] = *b"INKCKPT\0";
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 /// The oldest version that is read. Its head ends before the sum of effects.
 pub(crate) const VERSION_READ_MIN: u32 = 3;
 pub(crate) const FILE_HEADER_BYTES: usize = 16;

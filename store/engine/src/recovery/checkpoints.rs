@@ -13,9 +13,9 @@ use std::mem;
 use std::path::Path;
 use value_log::Position;
 
-/// Changes wait for the entries of a checkpoint until they take this part of its file in memory. They are
-/// freed piece by piece while the index is made, which takes about three quarters of the file's bytes.
-const MERGED_BYTES_PART: u64 = 2;
+/// Changes wait for the entries of a checkpoint until they take these quarters of its file in memory. They are
+/// freed piece by piece while the index is made, which takes somewhat more than the file's bytes.
+const MERGED_BYTES_QUARTERS: u64 = 3;
 /// Less than this may wait in any case.
 const MERGED_BYTES_MIN: u64 = if cfg!(test) { 4 << 10 } else { 32 << 20 };
 /// If the changes took this or more, the system gets free memory back. The allocator would keep
@@ -221,8 +221,9 @@ impl Recovery<'_> {
 
     /// Loads the entries if no more changes should wait for them.
     pub(super) fn load_if_much_waits(&mut self) -> Result<(), Unusable> {
-        let bytes_max =
-            |begun: &BegunCheckpoint| (begun.file_bytes / MERGED_BYTES_PART).max(MERGED_BYTES_MIN);
+        let bytes_max = |begun: &BegunCheckpoint| {
+            (begun.file_bytes / 4 * MERGED_BYTES_QUARTERS).max(MERGED_BYTES_MIN)
+        };
         let bytes = self.gathered.bytes() as u64;
         let begun = self.checkpoints.begun.as_ref();
         match begun.is_some_and(|begun| bytes >= bytes_max(begun)) {

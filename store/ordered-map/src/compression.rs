@@ -1,0 +1,156 @@
+//! Values in fewer bytes: each value for itself, as a block of LZ4.
+//!
+//! A value that stays where it was written must be read without its neighbours, so it is
+//! compressed without them, too (docs/decisions/0045-compressed-values.md).
+
+use std::cell::RefCell;
+
+use bytes::Bytes;
+use lz4_flex::block::{
+    CompressTable, compress_into, compress_into_with_table, decompress_into,
+    get_maximum_output_size,
+};
+
+/// How the values of a map are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// As they are.
+    None,
+    /// As blocks of LZ4, those that become at least an eighth shorter by that.
+    #[default]
+    Lz4,
+}
+
+/// Shorter values are stored as they are.
+const VALUE_BYTES_MIN: usize = 32;
+/// A block is used if it saves one byte of so many.
+const SAVED_PART: usize = 8;
+/// No byte of a block stands for more than this many bytes, and a block has more than one.
+const EXPANSION_MAX: usize = 255;
+/// Blocks of longer values are made in memory of their own. Below 64 KiB a table of the small kind is enough.
+const SCRATCH_VALUE_BYTES_MAX: usize = 32 << 10;
+
+/// Memory in which a thread compresses one value after the other.
+struct Scratch {
+    table: CompressTable,
+    block: Vec<u8>,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
+        table: CompressTable::small(),
+        block: Vec::new(),
+    });
+}
+
+impl Compression {
+    /// Shows a value's block; `None` if the value is to be stored as it is.
+    pub(crate) fn with_block<T>(self, value: &[u8], show: impl FnOnce(Option<&[u8]>) -> T) -> T {
+        if self == Compression::None || value.len() < VALUE_BYTES_MIN {
+            return show(None);
+        }
+        let bytes_max = get_maximum_output_size(value.len());
+        if value.len() > SCRATCH_VALUE_BYTES_MAX {
+            let mut block = vec![0; bytes_max];
+            let bytes = compress_into(value, &mut block).ok();
+            return show(useful(&block, bytes, value));
+        }
+        SCRATCH.with_borrow_mut(|Scratch { table, block }| {
+            if block.len() < bytes_max {
+                block.resize(bytes_max, 0);
+            }
+            let bytes = compress_into_with_table(value, block, table).ok();
+            show(useful(block, bytes, value))
+        })
+    }
+}
+
+/// The first `bytes` of a block, if they save enough.
+fn useful<'b>(block: &'b [u8], bytes: Option<usize>, value: &[u8]) -> Option<&'b [u8]> {
+    let bytes_max = value.len() - value.len() / SAVED_PART;
+    bytes
+        .filter(|bytes| *bytes <= bytes_max)
+        .map(|bytes| &block[..bytes])
+}
+
+/// The value of `value_bytes` that a block stands for; `None` if the block is none of such a value.
+pub(crate) fn decompress(block: &[u8], value_bytes: usize) -> Option<Bytes> {
+    if value_bytes > block.len().saturating_mul(EXPANSION_MAX) {
+        return None;
+    }
+    let mut value = vec![0; value_bytes];
+    let bytes = decompress_into(block, &mut value).ok()?;
+    (bytes == value_bytes).then(|| value.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use environment::randomness::Random;
+
+    fn block_of(value: &[u8]) -> Option<Vec<u8>> {
+        Compression::Lz4.with_block(value, |block| block.map(<[u8]>::to_vec))
+    }
+
+    /// Bytes that come again after `period` bytes.
+    fn periodic(random: &mut Random, bytes: usize, period: usize) -> Vec<u8> {
+        let piece: Vec<u8> = (0..period).map(|_| random.next_u64() as u8).collect();
+        piece.iter().cycle().take(bytes).copied().collect()
+    }
+
+    #[test]
+    fn values_of_all_lengths_come_back() {
+        let mut random = Random::from_seed(1);
+        for bytes in (32..400).chain([4_000, 32 << 10, (32 << 10) + 1, 65_535, 65_536, 3 << 20]) {
+            // LZ4 looks back for 64 KiB.
+            for period in [1, 7, (bytes / 2).min(60_000)] {
+                let value = periodic(&mut random, bytes, period.max(1));
+                let Some(block) = block_of(&value) else {
+                    assert!(period > 1 && bytes < 60, "{bytes} bytes, period {period}");
+                    continue;
+                };
+                assert!(block.len() <= bytes - bytes / 8);
+                assert_eq!(decompress(&block, bytes).unwrap(), value);
+                assert_eq!(decompress(&block, bytes - 1), None);
+                assert_eq!(decompress(&block, bytes + 1), None);
+            }
+        }
+    }
+
+    #[test]
+    fn values_that_do_not_get_shorter_are_stored_as_they_are() {
+        let mut random = Random::from_seed(2);
+        for bytes in [0, 1, 31, 32, 100, 1_000, 100_000] {
+            let value = periodic(&mut random, bytes, bytes.max(1));
+            assert_eq!(block_of(&value), None, "{bytes}");
+        }
+        assert_eq!(block_of(&[7; 31]), None);
+        let stays = Compression::None.with_block(&[7; 1_000], |block| block.is_none());
+        assert!(stays);
+    }
+
+    #[test]
+    fn a_block_that_promises_too_much_is_refused_before_memory_is_taken() {
+        assert_eq!(decompress(&[], 0), None);
+        assert_eq!(decompress(&[0x10, 7], usize::MAX), None);
+        assert_eq!(decompress(&[0x10, 7], 1 << 40), None);
+    }
+
+    #[test]
+    fn damaged_blocks_are_refused_or_become_a_value_of_the_length_that_was_asked_for() {
+        let mut random = Random::from_seed(3);
+        let value = periodic(&mut random, 500, 90);
+        let block = block_of(&value).unwrap();
+        for _ in 0..20_000 {
+            let mut damaged = block.clone();
+            for _ in 0..=random.below(3) {
+                let at = random.below(damaged.len() as u64) as usize;
+                damaged[at] = random.next_u64() as u8;
+            }
+            damaged.truncate(random.below(damaged.len() as u64 + 1) as usize);
+            if let Some(found) = decompress(&damaged, 500) {
+                assert_eq!(found.len(), 500);
+            }
+        }
+    }
+}
