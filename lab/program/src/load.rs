@@ -15,6 +15,7 @@ mod access;
 mod arrivals;
 pub mod batches;
 mod client;
+mod connection;
 mod coordinator;
 pub mod etcd_benchmark;
 pub mod live;

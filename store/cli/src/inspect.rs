@@ -156,7 +156,6 @@ fn show_segment(
     survey.map_or(Ok(()), |survey| Ok(report.segment(&survey)?))
 }
 
-/// Parses a segment's number: hexadecimal, with or without leading zeros and `.log`.
 /// Field of the kv of an embedded map: the length of a value that is compressed
 /// (docs/formats/ordered-map.md).
 const VALUE_BYTES_FIELD: u32 = 14;
@@ -168,8 +167,23 @@ fn value_bytes(kv: Bytes) -> u64 {
     compressed.unwrap_or_else(|| kv.value().len() as u64)
 }
 
+/// Parses a segment's number: hexadecimal, with or without leading zeros and `.log`.
 fn segment_id(word: &str) -> Result<u32, String> {
     let stem = word.split('.').next().unwrap_or(word);
     u32::from_str_radix(stem, 16)
         .map_err(|_| "a segment's number is hexadecimal, such as 00000001 or 1f".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_has_the_length_that_it_had_before_it_was_compressed() {
+        let stored = value_bytes(Bytes::from_static(b"\x0a\x03key\x2a\x05value"));
+        assert_eq!(stored, 5);
+        let compressed = b"\x0a\x03ink\x70\xc8\x01\x7a\x0c\x1f.\x01\x00\xae\x60......";
+        assert_eq!(value_bytes(Bytes::from_static(compressed)), 200);
+        assert_eq!(value_bytes(Bytes::new()), 0);
+    }
 }

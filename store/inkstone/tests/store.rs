@@ -283,7 +283,11 @@ fn a_store_and_a_map_refuse_each_others_directories() {
         let error = Options::new(&path).open().unwrap_err();
         assert!(error.to_string().contains("109"), "{error}");
     }
-    let map = ordered_map::Map::open(&path).unwrap();
+    let as_it_is = ordered_map::Compression::None;
+    let map = ordered_map::Options::new(&path)
+        .compression(as_it_is)
+        .open();
+    let map = map.unwrap();
     assert_eq!(map.get("a").unwrap().unwrap(), "1");
 
     for number in 0..9_u8 {

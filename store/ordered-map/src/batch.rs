@@ -51,6 +51,16 @@ impl WriteBatch {
         self.changes.is_empty()
     }
 
+    /// Bytes of the keys and values of its puts.
+    pub(crate) fn put_bytes(&self) -> u64 {
+        let bytes = |(key, value): (&Bytes, &Option<Bytes>)| {
+            value
+                .as_ref()
+                .map_or(0, |value| (key.len() + value.len()) as u64)
+        };
+        self.changes.iter().map(bytes).sum()
+    }
+
     pub(crate) fn into_edits(self, compression: Compression) -> Vec<Edit> {
         let changes = self.changes.into_iter();
         changes

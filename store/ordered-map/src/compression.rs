@@ -23,11 +23,13 @@ pub enum Compression {
 
 /// Shorter values are stored as they are.
 const VALUE_BYTES_MIN: usize = 32;
+/// No value is longer: what says so is damaged.
+const VALUE_BYTES_MAX: usize = 32 << 20;
 /// A block is used if it saves one byte of so many.
 const SAVED_PART: usize = 8;
-/// No byte of a block stands for more than this many bytes, and a block has more than one.
+/// No byte of a block stands for more than this many bytes.
 const EXPANSION_MAX: usize = 255;
-/// Blocks of longer values are made in memory of their own. Below 64 KiB a table of the small kind is enough.
+/// Blocks of longer values are made in memory of their own. Shorter ones do with the small table.
 const SCRATCH_VALUE_BYTES_MAX: usize = 32 << 10;
 
 /// Memory in which a thread compresses one value after the other.
@@ -44,38 +46,48 @@ thread_local! {
 }
 
 impl Compression {
-    /// Shows a value's block; `None` if the value is to be stored as it is.
-    pub(crate) fn with_block<T>(self, value: &[u8], show: impl FnOnce(Option<&[u8]>) -> T) -> T {
+    /// The block to be stored for a value; `None` if the value is to be stored as it is.
+    pub(crate) fn block_of(self, value: &[u8]) -> Option<Vec<u8>> {
         if self == Compression::None || value.len() < VALUE_BYTES_MIN {
-            return show(None);
+            return None;
         }
-        let bytes_max = get_maximum_output_size(value.len());
         if value.len() > SCRATCH_VALUE_BYTES_MAX {
-            let mut block = vec![0; bytes_max];
-            let bytes = compress_into(value, &mut block).ok();
-            return show(useful(&block, bytes, value));
+            return long_block(value);
         }
-        SCRATCH.with_borrow_mut(|Scratch { table, block }| {
-            if block.len() < bytes_max {
-                block.resize(bytes_max, 0);
-            }
-            let bytes = compress_into_with_table(value, block, table).ok();
-            show(useful(block, bytes, value))
-        })
+        // A thread that is about to end may have no scratch any more.
+        let made = SCRATCH.try_with(|scratch| short_block(&mut scratch.borrow_mut(), value));
+        made.unwrap_or_else(|_gone| long_block(value))
     }
 }
 
-/// The first `bytes` of a block, if they save enough.
-fn useful<'b>(block: &'b [u8], bytes: Option<usize>, value: &[u8]) -> Option<&'b [u8]> {
-    let bytes_max = value.len() - value.len() / SAVED_PART;
-    bytes
-        .filter(|bytes| *bytes <= bytes_max)
-        .map(|bytes| &block[..bytes])
+fn short_block(Scratch { table, block }: &mut Scratch, value: &[u8]) -> Option<Vec<u8>> {
+    let bytes_max = get_maximum_output_size(value.len());
+    if block.len() < bytes_max {
+        block.resize(bytes_max, 0);
+    }
+    let bytes = compress_into_with_table(value, block, table).ok()?;
+    saves_enough(bytes, value).then(|| block[..bytes].to_vec())
+}
+
+fn long_block(value: &[u8]) -> Option<Vec<u8>> {
+    let mut block = vec![0; get_maximum_output_size(value.len())];
+    let bytes = compress_into(value, &mut block).ok()?;
+    block.truncate(bytes);
+    saves_enough(bytes, value).then_some(block)
+}
+
+fn saves_enough(block_bytes: usize, value: &[u8]) -> bool {
+    block_bytes <= value.len() - value.len() / SAVED_PART
 }
 
 /// The value of `value_bytes` that a block stands for; `None` if the block is none of such a value.
 pub(crate) fn decompress(block: &[u8], value_bytes: usize) -> Option<Bytes> {
-    if value_bytes > block.len().saturating_mul(EXPANSION_MAX) {
+    if value_bytes
+        > block
+            .len()
+            .saturating_mul(EXPANSION_MAX)
+            .min(VALUE_BYTES_MAX)
+    {
         return None;
     }
     let mut value = vec![0; value_bytes];
@@ -89,7 +101,7 @@ mod tests {
     use environment::randomness::Random;
 
     fn block_of(value: &[u8]) -> Option<Vec<u8>> {
-        Compression::Lz4.with_block(value, |block| block.map(<[u8]>::to_vec))
+        Compression::Lz4.block_of(value)
     }
 
     /// Bytes that come again after `period` bytes.
@@ -125,8 +137,7 @@ mod tests {
             assert_eq!(block_of(&value), None, "{bytes}");
         }
         assert_eq!(block_of(&[7; 31]), None);
-        let stays = Compression::None.with_block(&[7; 1_000], |block| block.is_none());
-        assert!(stays);
+        assert_eq!(Compression::None.block_of(&[7; 1_000]), None);
     }
 
     #[test]
@@ -134,6 +145,26 @@ mod tests {
         assert_eq!(decompress(&[], 0), None);
         assert_eq!(decompress(&[0x10, 7], usize::MAX), None);
         assert_eq!(decompress(&[0x10, 7], 1 << 40), None);
+        // A run of zeros that is longer than any value.
+        let long = block_of(&vec![0; VALUE_BYTES_MAX + 1]).unwrap();
+        assert_eq!(decompress(&long, VALUE_BYTES_MAX + 1), None);
+    }
+
+    #[test]
+    fn a_thread_that_is_about_to_end_compresses_as_well() {
+        struct AtEnd;
+        impl Drop for AtEnd {
+            fn drop(&mut self) {
+                let block = block_of(&[7; 1_000]).unwrap();
+                assert_eq!(decompress(&block, 1_000).unwrap(), [7; 1_000][..]);
+            }
+        }
+        thread_local!(static AT_END: AtEnd = const { AtEnd });
+        let thread = std::thread::spawn(|| {
+            AT_END.with(|_| ());
+            block_of(&[7; 1_000]).unwrap();
+        });
+        thread.join().unwrap();
     }
 
     #[test]

@@ -102,6 +102,21 @@ impl Core {
         })
     }
 
+    /// Refuses keys and values of puts that are too large together. They are measured before they
+    /// are compressed: what may be stored does not depend on what it is.
+    pub(crate) fn check_bytes(&self, batch_bytes: u64) -> Result<(), Error> {
+        let log_bytes_max = self.engine.batch_log_bytes_max();
+        let batch_bytes_max = self.batch_bytes_max.min(log_bytes_max);
+        match batch_bytes > batch_bytes_max {
+            true => Err(engine::Error::TooLarge {
+                batch_bytes,
+                batch_bytes_max,
+            }
+            .into()),
+            false => Ok(()),
+        }
+    }
+
     /// Carries an operation out, on this thread or on the one that leads its group. Returns
     /// the number of keys that it has deleted.
     pub(crate) fn carry_out(&self, operation: Operation) -> Answer {

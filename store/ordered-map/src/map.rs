@@ -50,7 +50,9 @@ impl Map {
     /// Sets the value of one key. Key and value together may have 32 MiB,
     /// or what fits into a segment if that is less.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
-        let pair = pair::encode(key.as_ref(), value.as_ref(), self.core.compression);
+        let (key, value) = (key.as_ref(), value.as_ref());
+        self.core.check_bytes((key.len() + value.len()) as u64)?;
+        let pair = pair::encode(key, value, self.core.compression);
         // A clone is kept, so that its memory is freed on this thread, which allocated it.
         let kept = pair.clone();
         let answer = self.core.carry_out(Operation::One(Edit::put(pair)));
@@ -67,6 +69,7 @@ impl Map {
     /// Makes all of a batch's changes, or none of them; returns the number of existing keys
     /// that it has deleted. Its puts together have the size limit of one [`Map::put`].
     pub fn write(&self, batch: WriteBatch) -> Result<u64, Error> {
+        self.core.check_bytes(batch.put_bytes())?;
         let edits = batch.into_edits(self.core.compression);
         self.core.carry_out(Operation::Many(edits))
     }

@@ -17,8 +17,7 @@ const ANY_STAMP: &[u8] = b"ordered-map ";
 /// Of all entries: there are no elections here.
 pub(crate) const TERM: u64 = 1;
 
-/// Versions of the format of a map. It keeps the one that it was made with, so that the build that
-/// made it can always open it.
+/// Versions of the format of a map. It keeps the one that it was made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     One,

@@ -120,7 +120,7 @@ impl Operation {
         let longest = self
             .edits()
             .iter()
-            .map(|edit| edit.pair.bytes().max(edit.pair.kv.len()) as u64)
+            .map(|edit| edit.pair.kv.len() as u64)
             .max();
         match longest {
             Some(batch_bytes) if batch_bytes > entry_bytes_max => Err(engine::Error::TooLarge {

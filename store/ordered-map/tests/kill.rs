@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
+use environment::randomness::Random;
 use ordered_map::{Durability, Map, Options};
 
 /// Variable with the directory that the child writes to.
@@ -41,7 +42,10 @@ fn a_writer_that_is_killed() {
             scope.spawn(move || {
                 for number in begins.. {
                     map.put(format!("{thread}"), number.to_string()).unwrap();
-                    map.put(format!("{thread}/{}", number % 100), vec![b'x'; 500])
+                    // A half of it is noise, so it takes a half of its length.
+                    let mut value = vec![b'x'; 1_000];
+                    Random::from_seed(number).fill(&mut value[..500]);
+                    map.put(format!("{thread}/{}", number % 100), value)
                         .unwrap();
                     // Both puts have been acknowledged.
                     writeln!(std::io::stdout(), "\nwrote {thread} {number}").unwrap();

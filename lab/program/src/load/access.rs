@@ -64,6 +64,11 @@ impl Access {
         })
     }
 
+    /// What makes connections secure; `None` without TLS.
+    pub(super) fn connector(&self) -> Option<&Connector> {
+        self.secure.as_ref().map(|secure| &*secure.connector)
+    }
+
     /// Opens a connection.
     pub async fn connect(&self, endpoint: Endpoint) -> Result<Channel, tonic::transport::Error> {
         let Some(secure) = &self.secure else {

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use etcd_api::etcdserverpb::{
-    PutRequest, RangeRequest, RequestOp, StatusRequest, TxnRequest, kv_client::KvClient,
-    maintenance_client::MaintenanceClient, request_op::Request,
+    PutRequest, PutResponse, RangeRequest, RangeResponse, RequestOp, StatusRequest, TxnRequest,
+    kv_client::KvClient, maintenance_client::MaintenanceClient, request_op::Request,
 };
 use futures_util::{StreamExt as _, stream};
 use tokio::task::LocalSet;
@@ -25,6 +25,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::access::Access;
 use super::batches::{Batch, BatchLimits, OnBatch};
+use super::connection::{Connection, MESSAGE_BYTES_MAX};
 use super::threads::{Ended, Measured, run_threads};
 use super::timer::{Timer, wake_precisely};
 use super::{Client, Due, Edges, OperationResult, Plan, Recorder};
@@ -38,8 +39,6 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Pause of a client after an error, so that a target that refuses every request is not
 /// flooded.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(10);
-/// Largest answer that is accepted: greater than etcd's default, because values may be.
-const MESSAGE_BYTES_MAX: usize = 256 << 20;
 /// Below etcd's default limits of a transaction.
 pub const REMOTE_BATCH: BatchLimits = BatchLimits {
     entries: 64,
@@ -104,11 +103,10 @@ impl Remote {
         let (_, token) = self.open().await?;
         for connection in (thread..connections).step_by(count as usize) {
             let url = &self.urls[connection as usize % self.urls.len()];
-            let channel = self.connect(url).await?;
+            let opened = Connection::open(url, &self.access, token.as_ref()).await?;
             for number in (connection..plan.clients).step_by(connections as usize) {
                 let client = Client::new(plan, number);
-                let kv = KvClient::new(channel.clone());
-                let task = drive(client, kv, token.clone(), Rc::clone(&recorder));
+                let task = drive(client, opened.clone(), Rc::clone(&recorder));
                 tasks.push(tokio::task::spawn_local(task));
             }
         }
@@ -177,7 +175,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 }
 
 /// The error with all its sources: tonic's own text does not say what happened.
-fn with_causes(error: &dyn std::error::Error) -> String {
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
@@ -189,11 +187,9 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 
 async fn drive(
     mut client: Client,
-    kv: KvClient<Channel>,
-    token: Token,
+    mut connection: Connection,
     recorder: Rc<RefCell<Recorder>>,
 ) -> Result<ClientWrites, Failure> {
-    let mut kv = kv.max_decoding_message_size(MESSAGE_BYTES_MAX);
     let plan = Arc::clone(recorder.borrow().plan());
     let timer = Timer::new()?;
     loop {
@@ -208,7 +204,7 @@ async fn drive(
         }
         let request = Asked::of(&client, &plan);
         let begun = plan.now();
-        let answer = request.send(&mut kv, &token).await;
+        let answer = request.send(&mut connection).await;
         let times = (begun, plan.now());
         client.ended(&mut recorder.borrow_mut(), due, times, &answer);
         if answer.failure.is_some() {
@@ -241,14 +237,14 @@ impl Asked {
         }
     }
 
-    async fn send(self, kv: &mut KvClient<Channel>, token: &Token) -> OperationResult {
+    async fn send(self, connection: &mut Connection) -> OperationResult {
         let mut answer = OperationResult::default();
         let outcome = match self {
-            Asked::Put(put) => send_put(kv, put, token, &mut answer).await,
-            Asked::Range(range, kind) => send_range(kv, range, kind, token, &mut answer).await,
+            Asked::Put(put) => send_put(connection, put, &mut answer).await,
+            Asked::Range(range, kind) => send_range(connection, range, kind, &mut answer).await,
             Asked::ReadModifyWrite(get, put) => {
-                match send_range(kv, get, Kind::Get, token, &mut answer).await {
-                    Ok(()) => send_put(kv, put, token, &mut answer).await,
+                match send_range(connection, get, Kind::Get, &mut answer).await {
+                    Ok(()) => send_put(connection, put, &mut answer).await,
                     failed => failed,
                 }
             }
@@ -275,27 +271,25 @@ fn get(client: &Client, plan: &Plan) -> RangeRequest {
 }
 
 async fn send_put(
-    kv: &mut KvClient<Channel>,
+    connection: &mut Connection,
     put: PutRequest,
-    token: &Token,
     answer: &mut OperationResult,
 ) -> Result<(), tonic::Status> {
     let bytes = (put.key.len() + put.value.len()) as u64;
-    kv.put(with_token(put, token)).await?;
+    let _: PutResponse = connection.call("/etcdserverpb.KV/Put", &put).await?;
     answer.user_bytes += bytes;
     answer.user_bytes_written += bytes;
     Ok(())
 }
 
 async fn send_range(
-    kv: &mut KvClient<Channel>,
+    connection: &mut Connection,
     range: RangeRequest,
     kind: Kind,
-    token: &Token,
     answer: &mut OperationResult,
 ) -> Result<(), tonic::Status> {
-    let response = kv.range(with_token(range, token)).await?;
-    let pairs = response.into_inner().kvs;
+    let answered = connection.call("/etcdserverpb.KV/Range", &range).await;
+    let RangeResponse { kvs: pairs, .. } = answered?;
     match kind {
         Kind::Range => answer.keys_returned = pairs.len() as u64,
         _ => answer.not_found = pairs.is_empty(),

@@ -2,7 +2,7 @@
 
 use super::format::{
     BLOCK_BYTES, BLOCK_BYTES_MAX, BLOCK_HEADER_BYTES, FILE_HEADER_BYTES, Kind, MAGIC, VERSION,
-    VERSION_READ_MIN,
+    VERSION_OF_PACKED_ENTRIES, VERSION_READ_MIN,
 };
 use crate::format::u32_at;
 use crc_fast::{CrcAlgorithm, Digest};
@@ -121,6 +121,8 @@ pub(crate) struct BlockReader {
     used: usize,
     read_bytes: u64,
     blocks: u32,
+    /// Version of the file.
+    version: u32,
 }
 
 impl BlockReader {
@@ -131,6 +133,7 @@ impl BlockReader {
             used: 0,
             read_bytes: 0,
             blocks: 0,
+            version: 0,
         };
         let header = reader.take(FILE_HEADER_BYTES)?;
         if header[..8] != MAGIC {
@@ -140,10 +143,19 @@ impl BlockReader {
             return Err("its header fails its checksum".into());
         }
         match u32_at(header, 8) {
-            VERSION_READ_MIN..=VERSION => Ok(reader),
+            version @ VERSION_READ_MIN..=VERSION => Ok(BlockReader { version, ..reader }),
             other => Err(format!(
                 "it has version {other}, this program reads {VERSION_READ_MIN} to {VERSION}"
             )),
+        }
+    }
+
+    /// Bytes of a file with the same content that would be written now; at least for short keys, which
+    /// shrink most.
+    pub(crate) fn bytes_now(&self, file_bytes: u64) -> u64 {
+        match self.version < VERSION_OF_PACKED_ENTRIES {
+            true => file_bytes / 5 * 3,
+            false => file_bytes,
         }
     }
 

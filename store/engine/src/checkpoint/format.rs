@@ -39,9 +39,11 @@ pub(crate) const MAGIC: [u8; 8] = *b"INKCKPT\0";
 pub(crate) const VERSION: u32 = 5;
 /// The oldest version that is read. Its head ends before the sum of effects.
 pub(crate) const VERSION_READ_MIN: u32 = 3;
+/// Before it, entries took half as much again, or more.
+pub(crate) const VERSION_OF_PACKED_ENTRIES: u32 = 5;
 pub(crate) const FILE_HEADER_BYTES: usize = 16;
 pub(crate) const BLOCK_HEADER_BYTES: usize = 16;
-/// Blocks are closed when they reach this; a single long key may exceed it.
+/// Blocks are closed when they reach this; a long key, or one entry that makes all rows wider, may exceed it.
 pub(crate) const BLOCK_BYTES: usize = 64 << 10;
 /// No block is longer: a longer length is damage.
 pub(crate) const BLOCK_BYTES_MAX: usize = 256 << 20;

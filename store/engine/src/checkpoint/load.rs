@@ -44,7 +44,7 @@ const THREADS_MAX: usize = 4;
 #[derive(Debug)]
 pub(crate) struct BegunCheckpoint {
     pub(crate) head: Head,
-    /// Bytes of the file.
+    /// Bytes of the file, as it would be written now.
     pub(crate) file_bytes: u64,
     tables: Tables,
     state_bytes: u64,
@@ -61,6 +61,7 @@ pub(crate) struct Loaded {
     pub(crate) keys: u64,
     /// Greatest main revision in the file: the log must reach at least that far.
     pub(crate) last_main: i64,
+    /// Bytes of the file, as it would be written now.
     pub(crate) file_bytes: u64,
 }
 
@@ -102,6 +103,7 @@ fn begin_with(
     present: BTreeSet<u32>,
     threads: usize,
 ) -> Result<BegunCheckpoint, Unusable> {
+    let file_bytes = blocks.bytes_now(file_bytes);
     let head = read_head(&mut blocks, &present)?;
     let mut tables = Tables::new(present);
     let entries = EntryBlocks::behind(blocks, &mut tables)?;

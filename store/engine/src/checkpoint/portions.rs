@@ -210,14 +210,14 @@ impl Portions {
             .get_or_insert_with(|| Err("a part of it is unusable".into()));
     }
 
-    /// The foot and the bytes of the file, which must end behind it. After all portions.
+    /// The foot, and the bytes of the file as it would be written now. It must end behind the foot. After all portions.
     pub(super) fn foot(mut self) -> Result<(Foot, u64), Unusable> {
         let foot = self.entries.end.expect("all portions were handed out")?;
         let blocks = &mut self.entries.blocks;
         if !blocks.at_end()? {
             return Err("something follows its foot".into());
         }
-        Ok((foot, blocks.offset()))
+        Ok((foot, blocks.bytes_now(blocks.offset())))
     }
 }
 

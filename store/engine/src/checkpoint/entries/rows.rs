@@ -41,7 +41,6 @@ fn entry_of([position, class, stamp]: Fields) -> IndexEntry {
 }
 
 /// A word with this many low bits, at most 64.
-#[inline]
 fn low_bits(bits: u32) -> u64 {
     u64::MAX.checked_shr(64 - bits).unwrap_or(0)
 }
@@ -128,11 +127,67 @@ impl RowsWriter {
     }
 }
 
+/// Where the fields of a row are.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    row_bytes: usize,
+    /// The lowest bit of the class, and of the stamp.
+    class_at: u32,
+    stamp_at: u32,
+    masks: Fields,
+}
+
+impl Layout {
+    fn of(widths: Widths) -> Layout {
+        let [position_bits, class_bits, _] = widths.0;
+        Layout {
+            row_bytes: widths.row_bytes(),
+            class_at: position_bits,
+            stamp_at: position_bits + class_bits,
+            masks: widths.0.map(low_bits),
+        }
+    }
+
+    /// The fields of a row at the front of `bytes`; what follows the row does not matter.
+    #[inline]
+    fn fields(&self, bytes: &[u8]) -> Fields {
+        let [position, class, stamp] = match bytes.first_chunk() {
+            // Most rows have eight bytes or less. A shift by 64 is one of a field without bits.
+            Some(word) if self.row_bytes <= 8 => {
+                let row = u64::from_le_bytes(*word);
+                [
+                    row,
+                    row.wrapping_shr(self.class_at),
+                    row.wrapping_shr(self.stamp_at),
+                ]
+            }
+            _ => self.wide(bytes),
+        };
+        let [position_mask, class_mask, stamp_mask] = self.masks;
+        [
+            position & position_mask,
+            class & class_mask,
+            stamp & stamp_mask,
+        ]
+    }
+
+    fn wide(&self, bytes: &[u8]) -> Fields {
+        let row = match bytes.first_chunk::<ROW_BYTES_MAX>() {
+            Some(row) => u128::from_le_bytes(*row),
+            None => {
+                let mut row = [0; ROW_BYTES_MAX];
+                row[..self.row_bytes].copy_from_slice(&bytes[..self.row_bytes]);
+                u128::from_le_bytes(row)
+            }
+        };
+        [0, self.class_at, self.stamp_at].map(|at| (row >> at) as u64)
+    }
+}
+
 /// The entries of a block that were not read yet.
 #[derive(Debug)]
 pub(super) struct Packed<'p> {
-    widths: Widths,
-    row_bytes: usize,
+    layout: Layout,
     least: Fields,
     /// The rows from the next one on, and the keys: so a row can be read with what is behind it.
     rows: &'p [u8],
@@ -147,21 +202,16 @@ impl<'p> Packed<'p> {
             .split_at_checked(HEAD_BYTES)
             .ok_or("a block of entries is cut off")?;
         let widths = Widths([head[1], head[2], head[3]].map(u32::from));
-        if widths
-            .0
-            .iter()
-            .zip(BITS_MAX)
-            .any(|(bits, most)| *bits > most)
-        {
+        let mut pairs = widths.0.iter().zip(BITS_MAX);
+        if pairs.any(|(bits, most)| *bits > most) {
             return Err("a block of entries has fields that are too wide");
         }
-        let (rows_left, row_bytes) = (u32_at(head, 4), widths.row_bytes());
-        let rows_bytes = (rows_left as usize).checked_mul(row_bytes);
+        let (rows_left, layout) = (u32_at(head, 4), Layout::of(widths));
+        let rows_bytes = (rows_left as usize).checked_mul(layout.row_bytes);
         let keys = rows_bytes.and_then(|bytes| rows.get(bytes..));
         let least = u64_at(head, 8);
         Ok(Packed {
-            widths,
-            row_bytes,
+            layout,
             least: [
                 least & low_bits(POSITION_BITS),
                 least >> POSITION_BITS,
@@ -174,6 +224,7 @@ impl<'p> Packed<'p> {
     }
 
     /// Reads the next key and skips its row; false at the end.
+    #[inline]
     pub(super) fn next_key(&mut self, key: &mut LastKey) -> Result<bool, &'static str> {
         if self.rows_left == 0 {
             return match self.keys.is_empty() {
@@ -191,33 +242,13 @@ impl<'p> Packed<'p> {
         if !self.next_key(key)? {
             return Ok(None);
         }
-        let row = self.take_row();
-        let [position_bits, class_bits, stamp_bits] = self.widths.0;
-        let more = [
-            row as u64 & low_bits(position_bits),
-            (row >> position_bits) as u64 & low_bits(class_bits),
-            (row >> (position_bits + class_bits)) as u64 & low_bits(stamp_bits),
-        ];
+        let more = self.layout.fields(self.rows);
+        self.rows = &self.rows[self.layout.row_bytes..];
         let [position, class] = [0, 1].map(|number| self.least[number] + more[number]);
         let stamp = self.least[2].checked_add(more[2]);
         match stamp.filter(|_| position >> BITS_MAX[0] == 0 && class >> BITS_MAX[1] == 0) {
             Some(stamp) => Ok(Some(entry_of([position, class, stamp]))),
             None => Err("an entry is beyond what its fields can hold"),
         }
-    }
-
-    /// The next row, and bits of what follows it above.
-    #[inline]
-    fn take_row(&mut self) -> u128 {
-        let row = match self.rows.first_chunk::<ROW_BYTES_MAX>() {
-            Some(bytes) => u128::from_le_bytes(*bytes),
-            None => {
-                let mut bytes = [0; ROW_BYTES_MAX];
-                bytes[..self.rows.len()].copy_from_slice(self.rows);
-                u128::from_le_bytes(bytes)
-            }
-        };
-        self.rows = &self.rows[self.row_bytes..];
-        row
     }
 }

@@ -240,3 +240,34 @@ fn a_number_of_entries_without_bytes_ends_with_the_keys() {
     payload.extend([0; 3]);
     assert_eq!(read(&payload), Err("an entry is cut off"));
 }
+
+#[test]
+fn damaged_blocks_are_refused_or_read_to_their_end() {
+    let mut random = Random::from_seed(4);
+    let keys = |number: u64| format!("/registry/{number}/{}", "x".repeat(number as usize % 40));
+    let content: Content = (0..60)
+        .map(|number| {
+            (
+                keys(number).into_bytes(),
+                entry(number << (number % 40), number, number),
+            )
+        })
+        .collect();
+    let packed = payloads(HISTORY, &content).remove(0);
+    let words = [
+        &1_u64.to_le_bytes()[..],
+        b"\x00\x01a",
+        &[7; 16],
+        b"\x01\x01b",
+        &[8; 16],
+    ]
+    .concat();
+    for _ in 0..20_000 {
+        for payload in [&packed, &words] {
+            let damaged = random.damaged(payload);
+            let _ = read(&damaged);
+            let _ = first_key(&damaged);
+            let _ = last_key(&damaged);
+        }
+    }
+}

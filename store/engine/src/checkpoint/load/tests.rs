@@ -1,5 +1,6 @@
-use super::super::block::BlockWriter;
+use super::super::block::{BlockWriter, crc};
 use super::super::entries::EntriesWriter;
+use super::super::format::put_varint;
 use super::*;
 use crate::history_key;
 use crate::inspect::CheckpointFile;
@@ -65,6 +66,20 @@ impl Draft {
 
     fn raw(&mut self, payload: &[u8]) {
         self.blocks.block(Kind::Entries, payload).unwrap();
+    }
+
+    /// Writes a block as files before version 5 have them.
+    fn words(&mut self, tree: usize, keys: &[(Vec<u8>, IndexEntry)]) {
+        let mut payload = (tree as u64).to_le_bytes().to_vec();
+        for (key, entry) in keys {
+            self.foot.count(tree, *entry);
+            put_varint(&mut payload, 0);
+            put_varint(&mut payload, key.len() as u64);
+            payload.extend(key);
+            payload.extend(entry.value.to_le_bytes());
+            payload.extend(entry.stamp.to_le_bytes());
+        }
+        self.raw(&payload);
     }
 
     fn end(mut self) -> Arc<dyn File> {
@@ -174,6 +189,49 @@ fn any_number_of_threads_loads_the_same() {
         assert_eq!(history, (0..40).map(of_history).collect::<Vec<_>>());
         assert!(hidden.is_empty());
     }
+}
+
+/// Writes another version into the file's header.
+fn set_version(file: &Arc<dyn File>, version: u32) {
+    let mut header = [0; 16];
+    file.read_at(&mut header, 0).unwrap();
+    header[8..12].copy_from_slice(&version.to_le_bytes());
+    let sum = crc(&[&header[..12]]);
+    header[12..].copy_from_slice(&sum.to_le_bytes());
+    file.write_at(&[&header], 0).unwrap();
+}
+
+#[test]
+fn files_of_earlier_versions_load_the_same() {
+    let numbers = |block: u64| block * KEYS_IN_BLOCK..(block + 1) * KEYS_IN_BLOCK;
+    let of_history = |number| (history_key::encode(&key(number), 1), entry(number));
+    let write = |block: fn(&mut Draft, usize, &[(Vec<u8>, IndexEntry)])| {
+        let mut draft = Draft::new();
+        for number in 0..BLOCKS {
+            let keys: Vec<_> = numbers(number).map(|it| (key(it), entry(it))).collect();
+            block(&mut draft, CURRENT, &keys);
+        }
+        (0..40).for_each(|number| block(&mut draft, HISTORY, &[of_history(number)]));
+        draft.end()
+    };
+    let (file, old_file) = (write(Draft::block), write(Draft::words));
+    let expected = load_by(&file, 1).unwrap();
+    let (keys, live) = (expected.keys, expected.live.live_bytes());
+    let expected = content(expected.trees);
+    assert_eq!(expected.each_ref().map(Vec::len), [1_000, 40, 0]);
+    for version in [3, 4] {
+        set_version(&old_file, version);
+        for threads in 1..4 {
+            let loaded = load_by(&old_file, threads).unwrap();
+            assert_eq!((loaded.keys, loaded.live.live_bytes()), (keys, live));
+            // What is due by its size is due as with a file that would be written now.
+            assert_eq!(loaded.file_bytes, old_file.size().unwrap() / 5 * 3);
+            assert_eq!(content(loaded.trees), expected);
+        }
+    }
+    set_version(&old_file, 6);
+    let refused = BlockReader::new(old_file).unwrap_err();
+    assert_eq!(refused, "it has version 6, this program reads 3 to 5");
 }
 
 #[test]
