@@ -113,7 +113,7 @@ mod tests {
                 let pair = encode(&key, &bytes, compression);
                 assert_eq!(pair.key, key);
                 assert_eq!(value(&pair.kv).unwrap(), bytes, "{length}");
-                let is_shorter = length > 100 && compression == Compression::Lz4;
+                let is_shorter = length > 191 && compression == Compression::Lz4;
                 assert_eq!(pair.kv.len() < key.len() + length, is_shorter);
             }
         }
