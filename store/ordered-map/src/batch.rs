@@ -51,14 +51,10 @@ impl WriteBatch {
         self.changes.is_empty()
     }
 
-    /// Bytes of the keys and values of its puts.
-    pub(crate) fn put_bytes(&self) -> u64 {
-        let bytes = |(key, value): (&Bytes, &Option<Bytes>)| {
-            value
-                .as_ref()
-                .map_or(0, |value| (key.len() + value.len()) as u64)
-        };
-        self.changes.iter().map(bytes).sum()
+    /// Lengths of the key and the value of each put.
+    pub(crate) fn put_lengths(&self) -> impl Iterator<Item = (usize, usize)> {
+        let changes = self.changes.iter();
+        changes.filter_map(|(key, value)| Some((key.len(), value.as_ref()?.len())))
     }
 
     pub(crate) fn into_edits(self, compression: Compression) -> Vec<Edit> {

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use engine::Engine;
+use engine::{Engine, Headers, KeyChange};
 use environment::Disk;
 use handoff::{CommitQueue, Mutex};
 
 use crate::Error;
 use crate::compression::Compression;
 use crate::held::{Held, Hold};
+use crate::pair;
 use crate::stamp::{Format, Inspector};
 use crate::upkeep::Bell;
 use crate::writing::{Answer, Operation, Work};
@@ -22,6 +23,8 @@ pub(crate) struct Core {
     pub bell: Bell,
     /// How new values are stored.
     pub compression: Compression,
+    /// Of new records.
+    headers: Headers,
     directory: PathBuf,
     /// Upper limit of a batch, and of a key with its value.
     batch_bytes_max: u64,
@@ -94,6 +97,7 @@ impl Core {
             held,
             bell: Bell::default(),
             compression: format.compression(compression),
+            headers: format.headers(),
             directory: directory.to_owned(),
             batch_bytes_max,
             queue: CommitQueue::new(),
@@ -102,9 +106,17 @@ impl Core {
         })
     }
 
-    /// Refuses keys and values of puts that are too large together. They are measured before they
-    /// are compressed: what may be stored does not depend on what it is.
-    pub(crate) fn check_bytes(&self, batch_bytes: u64) -> Result<(), Error> {
+    /// Refuses puts that are too large together, by the lengths of their keys and values. They count
+    /// as they would be stored without compression: what may be stored does not depend on what it is.
+    pub(crate) fn check_puts(
+        &self,
+        lengths: impl Iterator<Item = (usize, usize)>,
+    ) -> Result<(), Error> {
+        let bytes = |(key_bytes, value_bytes)| {
+            let kv_bytes = pair::plain_bytes(key_bytes, value_bytes);
+            KeyChange::log_bytes_with(kv_bytes, self.headers)
+        };
+        let batch_bytes = lengths.map(bytes).sum();
         let log_bytes_max = self.engine.batch_log_bytes_max();
         let batch_bytes_max = self.batch_bytes_max.min(log_bytes_max);
         match batch_bytes > batch_bytes_max {

@@ -320,15 +320,23 @@ fn values_are_compressed_in_maps_of_the_newest_format_alone() {
 }
 
 #[test]
-fn keys_and_values_are_measured_before_they_are_compressed() {
-    let core = make_with(&SimulatedDisk::new(1), (Format::NEWEST, Compression::Lz4));
-    core.check_bytes(32 << 10).unwrap();
-    let Err(Error::Engine(refused)) = core.check_bytes((32 << 10) + 1) else {
-        panic!("a put beyond the limit was taken");
-    };
-    let limit = engine::Error::TooLarge {
-        batch_bytes: (32 << 10) + 1,
-        batch_bytes_max: 32 << 10,
-    };
-    assert_eq!(refused.to_string(), limit.to_string());
+fn puts_are_measured_as_if_they_were_not_compressed() {
+    for format in [Format::One, Format::NEWEST] {
+        let core = make_with(&SimulatedDisk::new(1), (format, Compression::Lz4));
+        let mut refused = 0;
+        for value_bytes in (32 << 10) - 150..32 << 10 {
+            let stored = core.carry_out(put("key", value_bytes));
+            let checked = core.check_puts([("key".len(), value_bytes)].into_iter());
+            assert_eq!(stored.is_ok(), checked.is_ok(), "{value_bytes}");
+            refused += u64::from(checked.is_err());
+        }
+        assert!((1..150).contains(&refused), "{refused}");
+        let half = ("key".len(), 16 << 10);
+        core.check_puts([half].into_iter()).unwrap();
+        let error = core.check_puts([half, half].into_iter()).unwrap_err();
+        assert!(
+            error.to_string().contains("the largest possible is"),
+            "{error}"
+        );
+    }
 }

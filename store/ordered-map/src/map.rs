@@ -1,5 +1,6 @@
 //! The map: one directory, one process, any number of threads.
 
+use std::iter;
 use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ impl Map {
     /// or what fits into a segment if that is less.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
         let (key, value) = (key.as_ref(), value.as_ref());
-        self.core.check_bytes((key.len() + value.len()) as u64)?;
+        self.core.check_puts(iter::once((key.len(), value.len())))?;
         let pair = pair::encode(key, value, self.core.compression);
         // A clone is kept, so that its memory is freed on this thread, which allocated it.
         let kept = pair.clone();
@@ -69,7 +70,7 @@ impl Map {
     /// Makes all of a batch's changes, or none of them; returns the number of existing keys
     /// that it has deleted. Its puts together have the size limit of one [`Map::put`].
     pub fn write(&self, batch: WriteBatch) -> Result<u64, Error> {
-        self.core.check_bytes(batch.put_bytes())?;
+        self.core.check_puts(batch.put_lengths())?;
         let edits = batch.into_edits(self.core.compression);
         self.core.carry_out(Operation::Many(edits))
     }

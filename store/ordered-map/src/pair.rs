@@ -47,6 +47,15 @@ pub(crate) fn encode(key: &[u8], value: &[u8], compression: Compression) -> Pair
     Pair { key, kv }
 }
 
+/// Bytes of a kv whose value is not compressed.
+pub(crate) fn plain_bytes(key_bytes: usize, value_bytes: usize) -> usize {
+    let field = |bytes: usize| match bytes {
+        0 => 0,
+        _ => 1 + (bytes.ilog2() as usize / 7 + 1) + bytes,
+    };
+    field(key_bytes) + field(value_bytes)
+}
+
 /// The value in a stored pair; `None`: it is none of this crate's.
 pub(crate) fn value(kv: &Bytes) -> Option<Bytes> {
     let (_key, behind_key) = field(kv, 0, KEY_TAG)?;
@@ -113,6 +122,7 @@ mod tests {
                 let pair = encode(&key, &bytes, compression);
                 assert_eq!(pair.key, key);
                 assert_eq!(value(&pair.kv).unwrap(), bytes, "{length}");
+                assert!(pair.kv.len() <= plain_bytes(key.len(), length));
                 let is_shorter = length > 191 && compression == Compression::Lz4;
                 assert_eq!(pair.kv.len() < key.len() + length, is_shorter);
             }

@@ -64,7 +64,7 @@ impl Access {
         })
     }
 
-    /// What makes connections secure; `None` without TLS.
+    /// The connector of TLS; `None` without it.
     pub(super) fn connector(&self) -> Option<&Connector> {
         self.secure.as_ref().map(|secure| &*secure.connector)
     }
@@ -113,6 +113,7 @@ impl Access {
 
 async fn dial(connector: Arc<Connector>, uri: Uri) -> io::Result<TokioIo<SecureStream>> {
     let host = uri.host().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
     let socket = TcpStream::connect((host, uri.port_u16().unwrap_or_default())).await?;
     socket.set_nodelay(true)?;
     Ok(TokioIo::new(connector.connect(host, socket).await?))

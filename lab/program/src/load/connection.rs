@@ -1,4 +1,4 @@
-//! A connection whose clients call a server of etcd's API: gRPC on HTTP/2, one message each way.
+//! A connection from clients to a server of etcd's API: gRPC on HTTP/2, one message each way.
 //!
 //! ```text
 //!   client ─► encode ─► stream ─┐
@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A channel of tonic's has a queue, two tasks and some allocations more on the way of each call. The
-//! generator runs on the processors of the servers that it measures, so it does without.
+//! generator runs on the processors of the servers that it measures, so it does without. It does not connect
+//! again either: once a connection has broken, each further call on it fails.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -38,6 +39,8 @@ pub(super) const MESSAGE_BYTES_MAX: usize = 256 << 20;
 /// has taken them: what hyper's clients grant.
 const STREAM_WINDOW_BYTES: u32 = 2 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 5 << 20;
+/// Calls that may be under way before the server has said how many it takes.
+const STREAMS_AT_FIRST: usize = 100;
 /// In front of a message: a flag of compression, and the length.
 const PREFIX_BYTES: usize = 5;
 
@@ -60,22 +63,9 @@ impl Connection {
     ) -> Result<Connection, Failure> {
         let failed = |why: &dyn std::fmt::Display| format!("endpoint {url}: {why}");
         let uri: Uri = url.parse().map_err(|error| failed(&error))?;
-        let address = (
-            uri.host().unwrap_or_default(),
-            uri.port_u16().unwrap_or_default(),
-        );
-        let connected = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
-        let socket = connected.map_err(|late| failed(&late))?;
-        let socket = socket.map_err(|error| failed(&error))?;
-        socket.set_nodelay(true)?;
-        let requests = match access.connector() {
-            Some(connector) => {
-                let secure = connector.connect(address.0, socket).await;
-                start(secure.map_err(|error| failed(&error))?).await
-            }
-            None => start(socket).await,
-        };
-        let requests = requests.map_err(|error| failed(&with_causes(&error)))?;
+        let connected = timeout(CONNECT_TIMEOUT, connect(&uri, access)).await;
+        let connected = connected.map_err(|late| failed(&late))?;
+        let requests = connected.map_err(|error| failed(&with_causes(&*error)))?;
         let token = token.map(|token| token.as_bytes().try_into()).transpose()?;
         Ok(Connection {
             requests,
@@ -115,11 +105,7 @@ impl Connection {
         {
             return Err(status);
         }
-        let mut message = receive(body).await?;
-        if message.len() < PREFIX_BYTES || message[0] != 0 {
-            return Err(Status::internal("the answer is no message, or compressed"));
-        }
-        let message = message.split_off(PREFIX_BYTES);
+        let message = receive(body).await?;
         A::decode(message).map_err(|error| Status::internal(error.to_string()))
     }
 
@@ -140,6 +126,18 @@ impl Connection {
     }
 }
 
+async fn connect(url: &Uri, access: &Access) -> Result<SendRequest<Bytes>, Failure> {
+    // An IPv6 address has brackets in a URL.
+    let host = url.host().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let socket = TcpStream::connect((host, url.port_u16().unwrap_or_default())).await?;
+    socket.set_nodelay(true)?;
+    Ok(match access.connector() {
+        Some(connector) => start(connector.connect(host, socket).await?).await?,
+        None => start(socket).await?,
+    })
+}
+
 /// Begins HTTP/2 on a stream of bytes.
 async fn start(
     bytes: impl AsyncRead + AsyncWrite + Unpin + 'static,
@@ -147,7 +145,9 @@ async fn start(
     let mut builder = Builder::new();
     builder
         .initial_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .initial_max_send_streams(STREAMS_AT_FIRST)
+        .enable_push(false);
     let (requests, connection) = builder.handshake(bytes).await?;
     // Each call sees for itself how a connection ends.
     spawn_local(connection);
@@ -164,27 +164,107 @@ fn send(stream: &mut SendStream<Bytes>, message: &impl Message) -> Result<(), h2
     stream.send_data(frame.freeze(), true)
 }
 
-/// The bytes of an answer, if its status is good.
+/// The only message of an answer, if its status is good.
 async fn receive(mut body: RecvStream) -> Result<Bytes, Status> {
     let broken = |error| Status::from_error(Box::new(error));
-    let mut all = Bytes::new();
+    let mut answer = Answer::default();
     while let Some(piece) = body.data().await {
         let piece = piece.map_err(broken)?;
-        body.flow_control()
-            .release_capacity(piece.len())
-            .map_err(broken)?;
-        if all.len() + piece.len() > MESSAGE_BYTES_MAX {
-            return Err(Status::out_of_range("the answer is too large"));
-        }
-        all = match all.is_empty() {
-            true => piece,
-            false => [all, piece].concat().into(),
-        };
+        let taken = body.flow_control().release_capacity(piece.len());
+        taken.map_err(broken)?;
+        answer.add(piece)?;
     }
     let trailers = body.trailers().await.map_err(broken)?.unwrap_or_default();
     match Status::from_header_map(&trailers) {
-        Some(status) if status.code() == Code::Ok => Ok(all),
+        Some(status) if status.code() == Code::Ok => answer.message(),
         Some(status) => Err(status),
         None => Err(Status::unknown("the answer has no status")),
+    }
+}
+
+/// The prefix and the message, as far as they have come: in one piece as a rule.
+#[derive(Debug, Default)]
+struct Answer {
+    first: Bytes,
+    /// All bytes, if there is more than one piece.
+    all: BytesMut,
+}
+
+impl Answer {
+    fn add(&mut self, piece: Bytes) -> Result<(), Status> {
+        if self.first.is_empty() {
+            self.first = piece;
+            return Ok(());
+        }
+        if self.all.len().max(self.first.len()) + piece.len() > PREFIX_BYTES + MESSAGE_BYTES_MAX {
+            return Err(Status::out_of_range("the answer is too large"));
+        }
+        if self.all.is_empty() {
+            let bytes = message_bytes(&self.first)
+                .unwrap_or(0)
+                .min(MESSAGE_BYTES_MAX);
+            self.all.reserve(PREFIX_BYTES + bytes);
+            self.all.extend_from_slice(&self.first);
+        }
+        self.all.extend_from_slice(&piece);
+        Ok(())
+    }
+
+    fn message(self) -> Result<Bytes, Status> {
+        let mut bytes = match self.all.is_empty() {
+            true => self.first,
+            false => self.all.freeze(),
+        };
+        if message_bytes(&bytes) != Some(bytes.len().saturating_sub(PREFIX_BYTES)) {
+            return Err(Status::internal("the answer is not one message as it is"));
+        }
+        Ok(bytes.split_off(PREFIX_BYTES))
+    }
+}
+
+/// The length of the message, by the prefix in front of it; `None` if it is compressed, or without a prefix.
+fn message_bytes(answer: &[u8]) -> Option<usize> {
+    let [0, length @ ..] = answer.first_chunk::<PREFIX_BYTES>()? else {
+        return None;
+    };
+    Some(u32::from_be_bytes(*length) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message_of(pieces: &[&'static [u8]]) -> Result<Bytes, Status> {
+        let mut answer = Answer::default();
+        for piece in pieces {
+            answer.add(Bytes::from_static(piece))?;
+        }
+        answer.message()
+    }
+
+    #[test]
+    fn a_message_is_put_together_of_any_pieces() {
+        for pieces in [
+            &[&b"\0\0\0\0\x03ink"[..]][..],
+            &[b"", b"\0\0\0\0\x03ink"],
+            &[b"\0", b"\0\0\0\x03", b"in", b"k"],
+            &[b"\0\0\0\0\x03", b"", b"ink"],
+        ] {
+            assert_eq!(message_of(pieces).unwrap(), &b"ink"[..], "{pieces:?}");
+        }
+        assert_eq!(message_of(&[b"\0\0\0\0\0"]).unwrap(), &b""[..]);
+    }
+
+    #[test]
+    fn what_is_not_one_message_is_an_error() {
+        for pieces in [
+            &[][..],
+            &[&b"\0\0\0"[..]],
+            &[b"\0\0\0\0\x03in"],
+            &[b"\0\0\0\0\x03", b"inks"],
+            &[b"\x01\0\0\0\x03ink"],
+        ] {
+            message_of(pieces).unwrap_err();
+        }
     }
 }

@@ -224,7 +224,7 @@ fn files_of_earlier_versions_load_the_same() {
         for threads in 1..4 {
             let loaded = load_by(&old_file, threads).unwrap();
             assert_eq!((loaded.keys, loaded.live.live_bytes()), (keys, live));
-            // What is due by its size is due as with a file that would be written now.
+            // It counts as a file that would be written now.
             assert_eq!(loaded.file_bytes, old_file.size().unwrap() / 5 * 3);
             assert_eq!(content(loaded.trees), expected);
         }
