@@ -158,11 +158,12 @@ mod tests {
             }
         }
         thread_local!(static AT_END: AtEnd = const { AtEnd });
-        let thread = std::thread::spawn(|| {
-            AT_END.with(|_| ());
-            block_of(&[7; 1_000]).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                AT_END.with(|_| ());
+                block_of(&[7; 1_000]).unwrap();
+            });
         });
-        thread.join().unwrap();
     }
 
     #[test]

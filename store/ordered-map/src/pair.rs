@@ -47,7 +47,7 @@ pub(crate) fn encode(key: &[u8], value: &[u8], compression: Compression) -> Pair
     Pair { key, kv }
 }
 
-/// Bytes of a kv whose value is not compressed.
+/// Bytes of a kv with a value that is not compressed.
 pub(crate) fn plain_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     let field = |bytes: usize| match bytes {
         0 => 0,

@@ -84,15 +84,15 @@ impl EntriesWriter {
     }
 }
 
-/// The entries of a block, in one of the two forms.
-enum Entries<'p> {
+/// Entries of a block that were not read yet, in one of the two forms.
+enum Unread<'p> {
     Packed(Packed<'p>),
     Words(Words<'p>),
 }
 
-impl<'p> Entries<'p> {
+impl<'p> Unread<'p> {
     /// The tree that a block is of, and its entries.
-    fn of(payload: &'p [u8]) -> Result<(usize, Entries<'p>), &'static str> {
+    fn of(payload: &'p [u8]) -> Result<(usize, Unread<'p>), &'static str> {
         let (head, rest) = payload
             .split_at_checked(8)
             .ok_or("a block of entries is cut off")?;
@@ -105,8 +105,8 @@ impl<'p> Entries<'p> {
         let tree = OF_VERSIONS.into_iter().find(|it| *it as u64 == tree);
         let tree = tree.ok_or("a block of entries is of no tree")?;
         let entries = match is_of_words {
-            true => Entries::Words(Words(rest)),
-            false => Entries::Packed(Packed::of(payload)?),
+            true => Unread::Words(Words(rest)),
+            false => Unread::Packed(Packed::of(payload)?),
         };
         Ok((tree, entries))
     }
@@ -114,8 +114,8 @@ impl<'p> Entries<'p> {
     /// Takes the next key; false at the end.
     fn next_key(&mut self, key: &mut LastKey) -> Result<bool, &'static str> {
         match self {
-            Entries::Packed(packed) => packed.next_key(key),
-            Entries::Words(words) => Ok(words.next(key)?.is_some()),
+            Unread::Packed(packed) => packed.next_key(key),
+            Unread::Words(words) => Ok(words.next(key)?.is_some()),
         }
     }
 }
@@ -125,16 +125,16 @@ pub(crate) fn read_entries<E: From<&'static str>>(
     payload: &[u8],
     mut visit: impl FnMut(usize, &[u8], IndexEntry) -> Result<(), E>,
 ) -> Result<(), E> {
-    let (tree, entries) = Entries::of(payload)?;
+    let (tree, entries) = Unread::of(payload)?;
     let mut key = LastKey::default();
     // A loop for each form: asking for the form of each entry costs a tenth of an opening.
     match entries {
-        Entries::Packed(mut packed) => {
+        Unread::Packed(mut packed) => {
             while let Some(entry) = packed.next(&mut key)? {
                 visit(tree, key.bytes(), entry)?;
             }
         }
-        Entries::Words(mut words) => {
+        Unread::Words(mut words) => {
             while let Some(entry) = words.next(&mut key)? {
                 visit(tree, key.bytes(), entry)?;
             }
@@ -145,7 +145,7 @@ pub(crate) fn read_entries<E: From<&'static str>>(
 
 /// The tree and the first key of a block, unless it is damaged or has no entry.
 pub(super) fn first_key(payload: &[u8]) -> Option<(usize, Vec<u8>)> {
-    let (tree, mut entries) = Entries::of(payload).ok()?;
+    let (tree, mut entries) = Unread::of(payload).ok()?;
     let mut key = LastKey::default();
     let has_one = entries.next_key(&mut key).ok()?;
     has_one.then(|| (tree, key.bytes().to_vec()))
@@ -153,7 +153,7 @@ pub(super) fn first_key(payload: &[u8]) -> Option<(usize, Vec<u8>)> {
 
 /// The last key of a block.
 pub(super) fn last_key(payload: &[u8]) -> Option<Vec<u8>> {
-    let (_, mut entries) = Entries::of(payload).ok()?;
+    let (_, mut entries) = Unread::of(payload).ok()?;
     let mut key = LastKey::default();
     while entries.next_key(&mut key).ok()? {}
     Some(key.bytes().to_vec())

@@ -5,6 +5,7 @@ use environment::randomness::Random;
 use environment::simulated::SimulatedDisk;
 use environment::{Disk, OpenMode};
 use std::path::Path;
+use std::slice;
 
 type Content = Vec<(Vec<u8>, IndexEntry)>;
 
@@ -104,7 +105,7 @@ fn entries_that_have_nothing_in_common_come_back() {
         assert_comes_back(tree, &content);
         content
             .iter()
-            .for_each(|one| assert_comes_back(tree, &[one.clone()]));
+            .for_each(|one| assert_comes_back(tree, slice::from_ref(one)));
     }
 }
 

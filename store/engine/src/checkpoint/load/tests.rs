@@ -141,6 +141,8 @@ fn error_of(file: &Arc<dyn File>) -> Unusable {
 }
 
 type Content = Vec<(Vec<u8>, IndexEntry)>;
+/// Writes a block of a tree with these entries.
+type WriteBlock = fn(&mut Draft, usize, &[(Vec<u8>, IndexEntry)]);
 
 fn content(trees: Loads) -> [Content; OF_VERSIONS.len()] {
     let (mut writer, _reader) = ordered_index::new(TREES);
@@ -205,7 +207,7 @@ fn set_version(file: &Arc<dyn File>, version: u32) {
 fn files_of_earlier_versions_load_the_same() {
     let numbers = |block: u64| block * KEYS_IN_BLOCK..(block + 1) * KEYS_IN_BLOCK;
     let of_history = |number| (history_key::encode(&key(number), 1), entry(number));
-    let write = |block: fn(&mut Draft, usize, &[(Vec<u8>, IndexEntry)])| {
+    let write = |block: WriteBlock| {
         let mut draft = Draft::new();
         for number in 0..BLOCKS {
             let keys: Vec<_> = numbers(number).map(|it| (key(it), entry(it))).collect();
