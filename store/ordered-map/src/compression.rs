@@ -83,12 +83,8 @@ fn saves_enough(block_bytes: usize, value: &[u8]) -> bool {
 
 /// The value of `value_bytes` that a block stands for; `None` if the block is none of such a value.
 pub(crate) fn decompress(block: &[u8], value_bytes: usize) -> Option<Bytes> {
-    if value_bytes
-        > block
-            .len()
-            .saturating_mul(EXPANSION_MAX)
-            .min(VALUE_BYTES_MAX)
-    {
+    let bytes_max = block.len().saturating_mul(EXPANSION_MAX);
+    if value_bytes > bytes_max.min(VALUE_BYTES_MAX) {
         return None;
     }
     let mut value = vec![0; value_bytes];
@@ -117,7 +113,7 @@ mod tests {
         for bytes in (192..600).chain([4_000, 32 << 10, (32 << 10) + 1, 65_535, 65_536, 3 << 20]) {
             // LZ4 looks back for 64 KiB.
             for period in [1, 7, (bytes / 2).min(60_000)] {
-                let value = periodic(&mut random, bytes, period.max(1));
+                let value = periodic(&mut random, bytes, period);
                 let block = block_of(&value).unwrap();
                 assert!(block.len() <= bytes - bytes / 8);
                 assert_eq!(decompress(&block, bytes).unwrap(), value);

@@ -356,30 +356,28 @@ fn after_a_failed_flush_of_a_map_in_the_page_cache_nothing_that_was_flushed_is_g
     }
 }
 
-#[test]
-fn a_loss_of_power_at_any_io_of_a_map_of_the_first_format_takes_nothing() {
-    let plan = CrashPlan {
-        format: Format::One,
-        ..CrashPlan::new(Durability::Durable)
-    };
+/// Cuts the power at each I/O of a run.
+fn assert_no_loss_of_power_takes_anything(plan: CrashPlan) {
     for io in 0..ios(plan) {
         let (disk, story) = crashed_at(io, plan);
-        let what = format!("crash at I/O {io} of a map of version 1");
+        let what = format!("crash at I/O {io} of {plan:?}");
         let disk = disk.restart(Restart::power_loss());
         judge(&disk, plan, (&story, story.acknowledged), &what);
     }
 }
 
 #[test]
+fn a_loss_of_power_at_any_io_of_a_map_of_the_first_format_takes_nothing() {
+    assert_no_loss_of_power_takes_anything(CrashPlan {
+        format: Format::One,
+        ..CrashPlan::new(Durability::Durable)
+    });
+}
+
+#[test]
 fn a_loss_of_power_at_any_io_takes_no_compressed_value() {
-    let plan = CrashPlan {
+    assert_no_loss_of_power_takes_anything(CrashPlan {
         compression: Compression::Lz4,
         ..CrashPlan::new(Durability::Durable)
-    };
-    for io in 0..ios(plan) {
-        let (disk, story) = crashed_at(io, plan);
-        let what = format!("crash at I/O {io} of a map that compresses");
-        let disk = disk.restart(Restart::power_loss());
-        judge(&disk, plan, (&story, story.acknowledged), &what);
-    }
+    });
 }

@@ -36,7 +36,8 @@
 //! (docs/decisions/0016-the-engine-alone.md).
 //!
 //! All keys live in memory (10 to 16 bytes each, and of the key what it does not share with its
-//! neighbours); values live in the log, where they were written once, compressed if that makes them shorter ([`Compression`]). Overwritten and deleted
+//! neighbours); values live in the log, where they were written once, compressed if that makes
+//! them shorter ([`Compression`]). Overwritten and deleted
 //! values are dropped at once, unless a snapshot or a range is open: then everything written
 //! since the oldest of them was made is kept until that is dropped.
 

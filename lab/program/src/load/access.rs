@@ -75,7 +75,7 @@ impl Access {
             return endpoint.connect().await;
         };
         let connector = Arc::clone(&secure.connector);
-        let dial = move |uri: Uri| dial(Arc::clone(&connector), uri);
+        let dial = move |uri: Uri| dial_securely(Arc::clone(&connector), uri);
         endpoint.connect_with_connector(service_fn(dial)).await
     }
 
@@ -111,12 +111,24 @@ impl Access {
     }
 }
 
-async fn dial(connector: Arc<Connector>, uri: Uri) -> io::Result<TokioIo<SecureStream>> {
-    let host = uri.host().unwrap_or_default();
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let socket = TcpStream::connect((host, uri.port_u16().unwrap_or_default())).await?;
+async fn dial_securely(connector: Arc<Connector>, uri: Uri) -> io::Result<TokioIo<SecureStream>> {
+    let socket = dial(&uri).await?;
+    let secure = connector.connect(host_of(&uri), socket).await?;
+    Ok(TokioIo::new(secure))
+}
+
+/// Connects to the host and port of a URL.
+pub(super) async fn dial(url: &Uri) -> io::Result<TcpStream> {
+    let port = url.port_u16().unwrap_or_default();
+    let socket = TcpStream::connect((host_of(url), port)).await?;
     socket.set_nodelay(true)?;
-    Ok(TokioIo::new(connector.connect(host, socket).await?))
+    Ok(socket)
+}
+
+/// The host of a URL; an IPv6 address without its brackets.
+pub(super) fn host_of(url: &Uri) -> &str {
+    let host = url.host().unwrap_or_default();
+    host.trim_start_matches('[').trim_end_matches(']')
 }
 
 /// An administrator, and a user with a role that may read and write all keys.

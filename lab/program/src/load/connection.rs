@@ -18,7 +18,6 @@ use h2::client::{Builder, SendRequest};
 use h2::{RecvStream, SendStream};
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -26,13 +25,12 @@ use tonic::codegen::http::{HeaderValue, Method, Request, StatusCode, Uri, header
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::{Code, Status};
 
-use super::access::Access;
-use super::remote::with_causes;
+use super::access::{Access, dial, host_of};
 use crate::targets::Failure;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A request that takes longer has failed.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Largest answer that is accepted: greater than etcd's default, because values may be.
 pub(super) const MESSAGE_BYTES_MAX: usize = 256 << 20;
 /// Bytes of one answer, and of all answers of a connection, that a server may send before the client
@@ -63,6 +61,9 @@ impl Connection {
     ) -> Result<Connection, Failure> {
         let failed = |why: &dyn std::fmt::Display| format!("endpoint {url}: {why}");
         let uri: Uri = url.parse().map_err(|error| failed(&error))?;
+        if uri.scheme().is_none() || uri.port().is_none() {
+            return Err(failed(&"write http://HOST:PORT").into());
+        }
         let connected = timeout(CONNECT_TIMEOUT, connect(&uri, access)).await;
         let connected = connected.map_err(|late| failed(&late))?;
         let requests = connected.map_err(|error| failed(&with_causes(&*error)))?;
@@ -114,7 +115,7 @@ impl Connection {
         url.path_and_query = Some(PathAndQuery::from_static(method));
         let mut request = Request::new(());
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = Uri::from_parts(url).expect("a URL with another path");
+        *request.uri_mut() = Uri::from_parts(url).expect("scheme, host and path are there");
         let headers = request.headers_mut();
         headers.insert(header::TE, HeaderValue::from_static("trailers"));
         let content = HeaderValue::from_static("application/grpc");
@@ -127,13 +128,9 @@ impl Connection {
 }
 
 async fn connect(url: &Uri, access: &Access) -> Result<SendRequest<Bytes>, Failure> {
-    // An IPv6 address has brackets in a URL.
-    let host = url.host().unwrap_or_default();
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let socket = TcpStream::connect((host, url.port_u16().unwrap_or_default())).await?;
-    socket.set_nodelay(true)?;
+    let socket = dial(url).await?;
     Ok(match access.connector() {
-        Some(connector) => start(connector.connect(host, socket).await?).await?,
+        Some(connector) => start(connector.connect(host_of(url), socket).await?).await?,
         None => start(socket).await?,
     })
 }
@@ -162,6 +159,17 @@ fn send(stream: &mut SendStream<Bytes>, message: &impl Message) -> Result<(), h2
     frame.put_u32(bytes as u32);
     message.encode(&mut frame).expect("a buffer grows");
     stream.send_data(frame.freeze(), true)
+}
+
+/// The error with all its sources: the text of a library's error does not say what happened.
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
 }
 
 /// The only message of an answer, if its status is good.
@@ -233,6 +241,25 @@ fn message_bytes(answer: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_url_without_a_scheme_or_a_port_is_refused() {
+        for url in ["127.0.0.1:2379", "localhost", "http://localhost", "/path"] {
+            let refused = Connection::open(url, &Access::default(), None).await;
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.contains("write http://HOST:PORT"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn the_host_of_a_url_has_no_brackets() {
+        for (url, host) in [
+            ("http://[::1]:2379", "::1"),
+            ("http://localhost:2379", "localhost"),
+        ] {
+            assert_eq!(host_of(&url.parse().unwrap()), host);
+        }
+    }
 
     fn message_of(pieces: &[&'static [u8]]) -> Result<Bytes, Status> {
         let mut answer = Answer::default();

@@ -25,7 +25,9 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::access::Access;
 use super::batches::{Batch, BatchLimits, OnBatch};
-use super::connection::{Connection, MESSAGE_BYTES_MAX};
+use super::connection::{
+    CONNECT_TIMEOUT, Connection, MESSAGE_BYTES_MAX, REQUEST_TIMEOUT, with_causes,
+};
 use super::threads::{Ended, Measured, run_threads};
 use super::timer::{Timer, wake_precisely};
 use super::{Client, Due, Edges, OperationResult, Plan, Recorder};
@@ -33,9 +35,6 @@ use crate::record::Kind;
 use crate::targets::Failure;
 use crate::verify::{ClientWrites, Ledger};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// A request that takes longer has failed.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Pause of a client after an error, so that a target that refuses every request is not
 /// flooded.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(10);
@@ -172,17 +171,6 @@ fn with_token<T>(message: T, token: &Token) -> tonic::Request<T> {
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     Ok(builder.enable_all().build()?)
-}
-
-/// The error with all its sources: tonic's own text does not say what happened.
-pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
 }
 
 async fn drive(

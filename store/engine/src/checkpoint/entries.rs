@@ -6,9 +6,9 @@
 //!           key key key ...     without what each shares with the one before
 //! ```
 //!
-//! Entries of one block have much in common: what a field has at least stands in the block
-//! once, and a row has what each entry has more, in as many bits as the widest difference
-//! takes (docs/decisions/0044-short-checkpoints.md). Blocks of files before version 5 have two
+//! Entries of one block have much in common: the least value of each field stands in the block
+//! once, and a row has the differences of one entry from these, in as many bits as the greatest
+//! difference takes (docs/decisions/0044-short-checkpoints.md). Blocks of files before version 5 have two
 //! words for each entry (`entries/words.rs`).
 
 mod key;
