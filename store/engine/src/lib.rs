@@ -94,6 +94,8 @@ mod engine;
 mod entry;
 mod error;
 mod format;
+#[cfg(any(fuzzing, test))]
+pub mod fuzzing;
 mod hidden;
 mod history;
 mod history_key;

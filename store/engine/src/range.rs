@@ -8,8 +8,8 @@ use crate::history_key;
 use crate::side::Side;
 use crate::trees::{CURRENT, HISTORY, VersionEntry};
 use crate::{Snapshot, Version};
-use bytes::Bytes;
-use ordered_index::Cursor;
+use bytes::{Bytes, BytesMut};
+use ordered_index::{Cursor, IndexEntry};
 use std::ops::Bound;
 
 /// Versions in key order; made by [`Snapshot::range`].
@@ -18,7 +18,7 @@ pub struct Range<'a>(Walk<'a>);
 
 #[derive(Debug)]
 enum Walk<'a> {
-    Newest(Cursor<'a>),
+    Newest(Cursor<'a>, KeyMemory),
     Past(Box<Past<'a>>),
 }
 
@@ -31,7 +31,8 @@ impl<'a> Range<'a> {
     ) -> Range<'a> {
         if at >= snapshot.revision() {
             let (start, end) = bounds(start, end);
-            return Range(Walk::Newest(snapshot.trees.cursor(CURRENT, start, end)));
+            let cursor = snapshot.trees.cursor(CURRENT, start, end);
+            return Range(Walk::Newest(cursor, KeyMemory::default()));
         }
         let merge = |backward| Merge::new(snapshot, start, end, at, backward);
         let (front, back) = (merge(false), merge(true));
@@ -54,8 +55,22 @@ pub(crate) fn bounds<'k>(
     )
 }
 
-fn version((key, entry): (&[u8], ordered_index::IndexEntry)) -> Version {
-    Version::new(Bytes::copy_from_slice(key), VersionEntry::from(entry))
+/// Keys in memory that some of them share, because an allocation for each takes longer than its
+/// key's copy.
+#[derive(Debug, Default)]
+struct KeyMemory(BytesMut);
+
+impl KeyMemory {
+    /// Keys that are shorter share memory of this size.
+    const BYTES: usize = 1024;
+
+    fn version(&mut self, (key, entry): (&[u8], IndexEntry)) -> Version {
+        if self.0.capacity() < key.len() {
+            self.0 = BytesMut::with_capacity(key.len().max(Self::BYTES));
+        }
+        self.0.extend_from_slice(key);
+        Version::new(self.0.split().freeze(), VersionEntry::from(entry))
+    }
 }
 
 impl Iterator for Range<'_> {
@@ -63,7 +78,7 @@ impl Iterator for Range<'_> {
 
     fn next(&mut self) -> Option<Version> {
         match &mut self.0 {
-            Walk::Newest(cursor) => cursor.next().map(version),
+            Walk::Newest(cursor, memory) => cursor.next().map(|found| memory.version(found)),
             Walk::Past(past) => past.next(),
         }
     }
@@ -72,7 +87,7 @@ impl Iterator for Range<'_> {
 impl DoubleEndedIterator for Range<'_> {
     fn next_back(&mut self) -> Option<Version> {
         match &mut self.0 {
-            Walk::Newest(cursor) => cursor.next_back().map(version),
+            Walk::Newest(cursor, memory) => cursor.next_back().map(|found| memory.version(found)),
             Walk::Past(past) => past.next_back(),
         }
     }

@@ -5,6 +5,7 @@ use crate::record_pointer::{needs_no_padding, padding};
 use crate::short_key::{self, KIND_SHORT_KEY, SHORT_HEADER_BYTES};
 use crate::{Batch, Change, Error, Headers, KeyChange, Lineage, Revision};
 use bytes::Bytes;
+use std::ops::Range;
 use value_log::{Body, BodyBuilder, Log, Position, Record};
 
 /// Source of padding bytes.
@@ -137,9 +138,18 @@ impl KeyChange {
 
     /// Reads a record's payload; key and value share its bytes.
     pub(crate) fn decode(kind: u8, payload: &Bytes) -> Result<KeyChange, &'static str> {
-        let header = header_in(kind, payload)?;
-        let kv_start = header_bytes(kind);
-        let kv = payload.slice(kv_start..kv_start + header.kv_bytes as usize);
+        KeyChange::decode_in(kind, payload, 0..payload.len())
+    }
+
+    /// The same for a payload that is a part of `bytes`.
+    pub(crate) fn decode_in(
+        kind: u8,
+        bytes: &Bytes,
+        payload: Range<usize>,
+    ) -> Result<KeyChange, &'static str> {
+        let header = header_in(kind, &bytes[payload.clone()])?;
+        let kv_start = payload.start + header_bytes(kind);
+        let kv = bytes.slice(kv_start..kv_start + header.kv_bytes as usize);
         let key_start = usize::from(header.key_offset);
         Ok(KeyChange {
             revision: Revision {

@@ -6,11 +6,11 @@
 
 use crate::read::Records;
 use crate::record_pointer::RecordPointer;
-use value_log::{Position, RecordBuffer};
+use value_log::{Position, ReadBuffer};
 
 /// Longest run. A longer one saves little beside the system call, and a caller that keeps
 /// one value of a run keeps the memory of the whole run.
-const RUN_BYTES_MAX: u64 = 64 << 10;
+pub(crate) const RUN_BYTES_MAX: usize = 64 << 10;
 /// Longest gap between two records of a run: reading it costs less than another read.
 const GAP_BYTES_MAX: u64 = 1 << 10;
 
@@ -30,7 +30,7 @@ pub(crate) fn run_length(mut records: impl Iterator<Item = RecordPointer>) -> us
         let together = record.segment() == first.segment()
             && its_start >= last_start
             && its_start.saturating_sub(end) <= GAP_BYTES_MAX
-            && its_end - start <= RUN_BYTES_MAX;
+            && its_end - start <= RUN_BYTES_MAX as u64;
         last_start = its_start;
         end = end.max(its_end);
         together
@@ -38,15 +38,15 @@ pub(crate) fn run_length(mut records: impl Iterator<Item = RecordPointer>) -> us
     1 + records.take_while(joins).count()
 }
 
-/// The records of a run; `None` when one of them is not there or damaged.
+/// Adds the records of a run to `buffer`; `None`, and nothing is added, when one of them is not
+/// there or damaged.
 pub(crate) fn try_run(
     records: &Records,
-    run: impl Iterator<Item = RecordPointer>,
-) -> Option<Vec<RecordBuffer>> {
-    let run: Vec<(Position, usize)> = run
-        .map(|record| (record.position(), record.record_bytes() as usize))
-        .collect();
-    let read = records.log_view.log.read_run(&run).ok()?;
-    records.lifecycle.check_open().ok()?;
-    Some(read)
+    run: &[(Position, usize)],
+    buffer: &mut ReadBuffer,
+) -> Option<()> {
+    let before = buffer.records.len();
+    records.log_view.log.read_run(run, buffer).ok()?;
+    let open = records.lifecycle.check_open();
+    open.inspect_err(|_| buffer.records.truncate(before)).ok()
 }

@@ -31,10 +31,11 @@ use crate::runs::{run_length, try_run};
 use crate::transfer::holds::Hold;
 use crate::trees::VersionEntry;
 use crate::{Error, KeyChange, Revision, Snapshot, hidden};
+use bytes::Bytes;
 use environment::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use value_log::RecordBuffer;
+use value_log::{ReadBuffer, RecordBuffer};
 
 /// How often the records may move under one walk.
 const MOVES_MAX: usize = 16;
@@ -467,10 +468,20 @@ fn collect_kept(snapshot: &Snapshot, at: i64, compacted: i64) -> Vec<Place> {
 
 /// The versions of a run; `None` when one of them is not what the index said.
 fn read_run<V: VersionPart>(records: &Records, run: &[Place]) -> Option<VecDeque<V>> {
-    let read = try_run(records, run.iter().map(|place| place.1))?;
-    let versions = run.iter().zip(&read);
+    let mut buffer = ReadBuffer::default();
+    let places = run.iter().map(|&(_, record)| {
+        let bytes = record.record_bytes() as usize;
+        (record.position(), bytes)
+    });
+    try_run(records, &places.collect::<Vec<_>>(), &mut buffer)?;
+    let bytes = Bytes::from(buffer.bytes);
+    let versions = run.iter().zip(buffer.records);
     versions
-        .map(|(&(main, _), record)| V::of_record(record, main))
+        .map(|(&(main, _), record)| {
+            let payload = bytes.slice(record.payload);
+            let kind = record.kind;
+            V::of_record(&RecordBuffer { kind, payload }, main)
+        })
         .collect()
 }
 

@@ -90,6 +90,17 @@ pub trait File: Send + Sync + Debug + 'static {
     /// that size through this handle fails; the caller must see to it that none happens in
     /// another way.
     fn keep_size(&self);
+    /// False if a read of the byte at `offset` would wait for the device; true where the system
+    /// does not say.
+    fn is_cached(&self, _offset: u64) -> bool {
+        true
+    }
+    /// Hints that these bytes will be read soon, in order that the device may read them beside
+    /// others. Does not wait.
+    fn read_ahead(&self, _offset: u64, _bytes: u64) {}
+    /// Hints that these bytes, which are cached, will be read at once, in order that the processor may
+    /// fetch them beside others.
+    fn prefetch(&self, _offset: u64, _bytes: usize) {}
     /// Cuts or extends the file; the new bytes of an extended file read as zero.
     fn set_size(&self, size: u64) -> io::Result<()>;
     /// Extends the file to `size` bytes, which read as zero, and takes room for all of them, so

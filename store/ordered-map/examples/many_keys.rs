@@ -6,6 +6,7 @@
 //! cargo run --release -p ordered-map --example many_keys -- DIRECTORY load KEYS
 //! cargo run --release -p ordered-map --example many_keys -- DIRECTORY overwrite KEYS THREADS SECONDS
 //! cargo run --release -p ordered-map --example many_keys -- DIRECTORY delete KEYS
+//! cargo run --release -p ordered-map --example many_keys -- DIRECTORY range PAIRS
 //! cargo run --release -p ordered-map --example many_keys -- DIRECTORY
 //! ```
 //!
@@ -25,7 +26,8 @@ const KEY_BYTES: usize = 8;
 const VALUE_BYTES: usize = 128;
 const BATCH: u64 = 100;
 const SAMPLE: Duration = Duration::from_millis(50);
-const USAGE: &str = "DIRECTORY [load KEYS] [overwrite KEYS THREADS SECONDS] [delete KEYS] [abort]";
+const USAGE: &str =
+    "DIRECTORY [load KEYS] [overwrite KEYS THREADS SECONDS] [delete KEYS] [range PAIRS] [abort]";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -65,6 +67,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             ["delete", keys, rest @ ..] => {
                 let keys = keys.parse()?;
                 timed("delete", || write_all(&map, keys, WriteBatch::delete))?;
+                rest
+            }
+            ["range", pairs, rest @ ..] => {
+                let pairs = pairs.parse()?;
+                println!("{} bytes", timed("range", || read_in_order(&map, pairs))?);
                 rest
             }
             _ => return Err(USAGE.into()),
@@ -119,6 +126,18 @@ fn overwrite(map: &Map, keys: u64, threads: u64, time: Duration) -> Result<u64, 
         ends.try_for_each(|end| end.expect("no panic"))
     })?;
     Ok(puts.into_inner())
+}
+
+/// Reads this number of pairs from the first key on, and again from there behind the last one.
+/// Returns their bytes.
+fn read_in_order(map: &Map, pairs: usize) -> Result<u64, Error> {
+    let mut bytes = 0;
+    let rounds = std::iter::repeat_with(|| map.range::<&[u8]>(..));
+    for pair in rounds.take_while(|_| !map.is_empty()).flatten().take(pairs) {
+        let (key, value) = pair?;
+        bytes += (key.len() + value.len()) as u64;
+    }
+    Ok(bytes)
 }
 
 fn key(number: u64) -> [u8; KEY_BYTES] {

@@ -53,6 +53,8 @@ mod core_tests;
 #[cfg(test)]
 mod crash_tests;
 mod error;
+#[cfg(any(fuzzing, test))]
+pub mod fuzzing;
 mod held;
 mod map;
 mod options;

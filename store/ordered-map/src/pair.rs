@@ -9,7 +9,7 @@
 //! Crate `etcd-api` knows these bytes, too, and brings gRPC with it, which nobody wants who
 //! embeds a map.
 
-use bytes::{BufMut, Bytes};
+use bytes::{Buf, BufMut, Bytes};
 
 use crate::compression::{Compression, decompress};
 
@@ -57,15 +57,20 @@ pub(crate) fn plain_bytes(key_bytes: usize, value_bytes: usize) -> usize {
 }
 
 /// The value in a stored pair; `None`: it is none of this crate's.
-pub(crate) fn value(kv: &Bytes) -> Option<Bytes> {
-    let (_key, behind_key) = field(kv, 0, KEY_TAG)?;
+pub(crate) fn value(mut kv: Bytes) -> Option<Bytes> {
+    let (_key, behind_key) = field(&kv, 0, KEY_TAG)?;
     if kv.get(behind_key) == Some(&VALUE_BYTES_TAG) {
-        let (value_bytes, behind_number) = number(kv, behind_key + 1)?;
-        let (block, end) = field(kv, behind_number, BLOCK_TAG)?;
+        let (value_bytes, behind_number) = number(&kv, behind_key + 1)?;
+        let (block, end) = field(&kv, behind_number, BLOCK_TAG)?;
         return (end == kv.len()).then(|| decompress(&kv[block], value_bytes))?;
     }
-    let (value, end) = field(kv, behind_key, VALUE_TAG)?;
-    (end == kv.len()).then(|| kv.slice(value))
+    let (value, end) = field(&kv, behind_key, VALUE_TAG)?;
+    if end != kv.len() {
+        return None;
+    }
+    // Of its own, not a slice: that would count one more owner of the memory.
+    kv.advance(value.start);
+    Some(kv)
 }
 
 fn put_field(kv: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
@@ -121,7 +126,7 @@ mod tests {
             for compression in [Compression::None, Compression::Lz4] {
                 let pair = encode(&key, &bytes, compression);
                 assert_eq!(pair.key, key);
-                assert_eq!(value(&pair.kv).unwrap(), bytes, "{length}");
+                assert_eq!(value(pair.kv.clone()).unwrap(), bytes, "{length}");
                 assert!(pair.kv.len() <= plain_bytes(key.len(), length));
                 let is_shorter = length > 191 && compression == Compression::Lz4;
                 assert_eq!(pair.kv.len() < key.len() + length, is_shorter);
@@ -139,18 +144,18 @@ mod tests {
             [&b"\x0a\x03ink\x70\xc8\x01\x7a\x0c"[..], block].concat()
         );
         for end in 5..pair.kv.len() {
-            let cut = value(&pair.kv.slice(..end));
+            let cut = value(pair.kv.slice(..end));
             assert!(cut.is_none_or(|it| end == 5 && it.is_empty()), "{end}");
         }
         let longer = [&pair.kv[..], b"\x00"].concat();
-        assert_eq!(value(&longer.into()), None);
+        assert_eq!(value(longer.into()), None);
     }
 
     #[test]
     fn an_empty_key_has_no_field() {
         let pair = encode(b"", b"value", Compression::Lz4);
         assert_eq!(pair.kv, &b"\x2a\x05value"[..]);
-        assert_eq!(value(&pair.kv).unwrap(), &b"value"[..]);
+        assert_eq!(value(pair.kv.clone()).unwrap(), &b"value"[..]);
     }
 
     #[test]
@@ -161,9 +166,9 @@ mod tests {
             b"\x0a\x01a\x2a\x05abc",
             b"\x0a\x01a\x10\x02",
         ] {
-            assert_eq!(value(&Bytes::from_static(kv)), None, "{kv:?}");
+            assert_eq!(value(Bytes::from_static(kv)), None, "{kv:?}");
         }
         let endless = Bytes::from(vec![0xff; 40]);
-        assert_eq!(value(&endless), None);
+        assert_eq!(value(endless), None);
     }
 }

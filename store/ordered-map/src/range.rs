@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use engine::Version;
+use engine::{KeyChange, Version};
 
 use crate::Error;
 use crate::bounds::{Bounds, successor};
@@ -17,15 +17,15 @@ use crate::snapshot::{Snapshot, value};
 
 /// Pairs of the first page; each further page has twice as many, up to `PAGE_MAX`.
 const PAGE_MIN: usize = 16;
-const PAGE_MAX: usize = 256;
+const PAGE_MAX: usize = 512;
 /// A page ends with the value that reaches this size.
 const PAGE_BYTES_MAX: u64 = 256 << 10;
 
 /// Keys and their values in ascending order of the keys, as they were at one moment; from
 /// the last key with [`Iterator::rev`]. It ends after an error.
 ///
-/// Values that lie close together in the log share a buffer of up to 64 KiB, which lives as long
-/// as any of them: copy a value that you keep.
+/// Keys and values that are next to each other share buffers of up to 64 KiB, which live as long as
+/// any of them: copy a key or a value that you keep.
 #[derive(Debug)]
 pub struct Range {
     snapshot: Snapshot,
@@ -90,10 +90,8 @@ impl Range {
     fn read(&self, versions: &[Version]) -> Result<VecDeque<(Bytes, Bytes)>, Error> {
         let versions: Vec<&Version> = versions.iter().collect();
         let stored = self.snapshot.engine().read_all(&versions)?;
-        let pairs = stored.iter().zip(versions);
-        pairs
-            .map(|(stored, version)| Ok((version.key.clone(), value(stored)?)))
-            .collect()
+        let pair = |stored: KeyChange| Ok((stored.key.clone(), value(stored)?));
+        stored.into_iter().map(pair).collect()
     }
 
     fn end_with(&mut self, error: Error) -> Result<(Bytes, Bytes), Error> {

@@ -64,12 +64,12 @@ impl Snapshot {
 /// Reads the value that a key has at a revision; `i64::MAX` is the newest.
 pub(crate) fn read(engine: &Engine, key: &[u8], at: i64) -> Result<Option<Bytes>, Error> {
     let found = engine.fetch(engine.snapshot(), key, at)?;
-    found.map(|stored| value(&stored)).transpose()
+    found.map(value).transpose()
 }
 
 /// Decodes the value of a stored version.
-pub(crate) fn value(stored: &engine::KeyChange) -> Result<Bytes, Error> {
-    pair::value(&stored.kv).ok_or_else(|| {
+pub(crate) fn value(stored: engine::KeyChange) -> Result<Bytes, Error> {
+    pair::value(stored.kv).ok_or_else(|| {
         let what = format!(
             "the version of {} written as number {} is no pair of a key and a value; it was \
              written by a newer version, or by another program",

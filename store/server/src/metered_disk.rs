@@ -103,6 +103,18 @@ impl File for MeteredFile {
         self.inner.keep_size();
     }
 
+    fn is_cached(&self, offset: u64) -> bool {
+        self.inner.is_cached(offset)
+    }
+
+    fn read_ahead(&self, offset: u64, bytes: u64) {
+        self.inner.read_ahead(offset, bytes);
+    }
+
+    fn prefetch(&self, offset: u64, bytes: usize) {
+        self.inner.prefetch(offset, bytes);
+    }
+
     fn set_size(&self, size: u64) -> io::Result<()> {
         self.inner.set_size(size)
     }

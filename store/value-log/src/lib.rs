@@ -107,6 +107,7 @@ pub use log::{Log, Notice};
 pub use open::WalkedLog;
 pub use options::{Durability, Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Seal, Worker};
 pub use position::{Position, SEGMENT_MAX, Sequence};
+pub use reader::{ReadBuffer, ReadRecord};
 pub use record::{Record, RecordBuffer};
 pub use relocation::Relocation;
 pub use scrub::{DamagedStretch, Scrub, Scrubbed};

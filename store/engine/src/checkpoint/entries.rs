@@ -77,10 +77,15 @@ impl EntriesWriter {
         if self.rows.is_empty() {
             return Ok(());
         }
+        blocks.block(Kind::Entries, self.take_payload())
+    }
+
+    /// The payload of a block with the gathered entries, of which there is at least one.
+    pub(crate) fn take_payload(&mut self) -> &[u8] {
         self.payload.clear();
         self.rows.take(self.tree, &mut self.payload);
         self.payload.append(&mut self.keys);
-        blocks.block(Kind::Entries, &self.payload)
+        &self.payload
     }
 }
 

@@ -11,7 +11,8 @@
 //! journal commit. It also reports the error of *this* write, where `fdatasync` reports any
 //! failure of the file since the last report.
 
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -178,6 +179,27 @@ impl File for CachedFile {
         });
     }
 
+    fn is_cached(&self, offset: u64) -> bool {
+        let mut byte = [0];
+        let mut parts = [IoSliceMut::new(&mut byte)];
+        let flags = ReadWriteFlags::NOWAIT;
+        let read =
+            retry_on_intr(|| rustix::io::preadv2(&self.descriptor, &mut parts, offset, flags));
+        read != Err(Errno::AGAIN)
+    }
+
+    fn read_ahead(&self, offset: u64, bytes: u64) {
+        // This is only advice, so a refusal does no harm.
+        let length = NonZeroU64::new(bytes);
+        let _ = rustix::fs::fadvise(&self.descriptor, offset, length, Advice::WillNeed);
+    }
+
+    fn prefetch(&self, offset: u64, bytes: usize) {
+        if let Some(mapping) = self.mapping() {
+            mapping.prefetch(offset, bytes);
+        }
+    }
+
     fn set_size(&self, size: u64) -> io::Result<()> {
         if self.mapping().is_some_and(|it| size < it.bytes() as u64) {
             return Err(on_path("cut", &self.path, Errno::BUSY));
@@ -231,6 +253,27 @@ mod tests {
         let mut buffer = vec![0; bytes.len()];
         assert_eq!(file.read_at(&mut buffer, 0).unwrap(), bytes.len());
         assert_eq!(buffer, bytes);
+    }
+
+    #[test]
+    fn what_was_just_written_is_cached_and_hints_about_any_place_do_no_harm() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = new_file(&directory);
+        file.write_at(&[&[1; 5_000]], 0).unwrap();
+        assert!(file.is_cached(0) && file.is_cached(4_999));
+        for keeps_size in [false, true] {
+            for (offset, bytes) in [(0, 5_000), (4_990, 100), (1 << 40, 1), (0, 0)] {
+                file.read_ahead(offset, bytes as u64);
+                file.prefetch(offset, bytes);
+            }
+            if !keeps_size {
+                file.keep_size();
+            }
+        }
+        let mut buffer = [0; 5_000];
+        assert_eq!(file.read_at(&mut buffer, 0).unwrap(), 5_000);
+        file.prefetch(0, 5_000);
+        assert_eq!(buffer, [1; 5_000]);
     }
 
     #[test]

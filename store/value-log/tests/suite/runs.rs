@@ -2,9 +2,10 @@
 
 use crate::support;
 
+use bytes::Bytes;
 use environment::simulated::SimulatedDisk;
 use support::{explicit, open, overwrite, payload, put, segment_path};
-use value_log::{Error, Log, Position};
+use value_log::{Error, Log, Position, ReadBuffer, ReadRecord, RecordBuffer};
 
 const BYTES: usize = 700;
 
@@ -20,12 +21,27 @@ fn filled(disk: &SimulatedDisk) -> (Log, Vec<(Position, usize)>) {
     (log, run)
 }
 
+fn read_run(log: &Log, run: &[(Position, usize)]) -> Result<Vec<RecordBuffer>, Error> {
+    let mut buffer = ReadBuffer::default();
+    log.read_run(run, &mut buffer)?;
+    Ok(records_of(buffer))
+}
+
+fn records_of(buffer: ReadBuffer) -> Vec<RecordBuffer> {
+    let bytes = Bytes::from(buffer.bytes);
+    let record = |record: ReadRecord| RecordBuffer {
+        kind: record.kind,
+        payload: bytes.slice(record.payload),
+    };
+    buffer.records.into_iter().map(record).collect()
+}
+
 #[test]
 fn a_run_gives_the_records_that_single_reads_give() {
     let disk = SimulatedDisk::new(1);
     let (log, run) = filled(&disk);
     for part in [&run[..], &run[2..3], &run[..0]] {
-        let records = log.read_run(part).unwrap();
+        let records = read_run(&log, part).unwrap();
         assert_eq!(records.len(), part.len());
         for (record, &(position, length)) in records.iter().zip(part) {
             let alone = log.read(position, length).unwrap();
@@ -33,12 +49,28 @@ fn a_run_gives_the_records_that_single_reads_give() {
         }
     }
     let some: Vec<_> = run.iter().copied().step_by(3).collect();
-    let payloads = log.read_run(&some).unwrap().into_iter();
+    let payloads = read_run(&log, &some).unwrap().into_iter();
     assert!(
         payloads
             .map(|it| it.payload)
             .eq([1, 4, 7].map(|index| payload(index, BYTES)))
     );
+}
+
+#[test]
+fn runs_follow_each_other_in_a_buffer_and_one_that_fails_adds_nothing() {
+    let disk = SimulatedDisk::new(1);
+    let (log, run) = filled(&disk);
+    let mut buffer = ReadBuffer::default();
+    log.read_run(&run[6..8], &mut buffer).unwrap();
+    let bytes = buffer.bytes.len();
+    let mut too_short = run[1..4].to_vec();
+    too_short[2].1 = 16;
+    log.read_run(&too_short, &mut buffer).unwrap_err();
+    assert_eq!((buffer.bytes.len(), buffer.records.len()), (bytes, 2));
+    log.read_run(&run[..1], &mut buffer).unwrap();
+    let payloads = records_of(buffer).into_iter().map(|record| record.payload);
+    assert!(payloads.eq([7, 8, 1].map(|index| payload(index, BYTES))));
 }
 
 #[test]
@@ -49,14 +81,14 @@ fn a_flipped_bit_in_one_record_fails_the_run_and_none_of_the_others() {
     let good = support::bytes_of(&disk, &segment_path(1), offset, 1);
     overwrite(&disk, &segment_path(1), offset, &[good[0] ^ 4]);
     assert!(
-        matches!(log.read_run(&run), Err(Error::Damaged { offset, .. })
+        matches!(read_run(&log, &run), Err(Error::Damaged { offset, .. })
         if offset == run[4].0.offset())
     );
     let alone = run
         .iter()
         .map(|&(position, length)| log.read(position, length).is_ok());
     assert!(alone.eq((0..9).map(|number| number != 4)));
-    assert_eq!(log.read_run(&run[5..]).unwrap().len(), 4);
+    assert_eq!(read_run(&log, &run[5..]).unwrap().len(), 4);
 }
 
 #[test]
@@ -66,10 +98,13 @@ fn a_run_that_is_released_or_not_written_yet_is_not_found() {
     let behind = Position::new(1, run[8].0.offset() + 4096);
     let mut longer = run.clone();
     longer.push((behind, 64));
-    assert!(matches!(log.read_run(&longer), Err(Error::NotFound { .. })));
+    assert!(matches!(
+        read_run(&log, &longer),
+        Err(Error::NotFound { .. })
+    ));
     log.rotate().unwrap();
     log.release(&[1]).unwrap();
-    assert!(matches!(log.read_run(&run), Err(Error::NotFound { .. })));
+    assert!(matches!(read_run(&log, &run), Err(Error::NotFound { .. })));
 }
 
 #[test]
@@ -77,10 +112,10 @@ fn a_length_beyond_the_segment_is_damage_and_not_a_panic() {
     let disk = SimulatedDisk::new(1);
     let (log, mut run) = filled(&disk);
     run[8].1 = 1 << 20;
-    assert!(matches!(log.read_run(&run), Err(Error::Damaged { .. })));
+    assert!(matches!(read_run(&log, &run), Err(Error::Damaged { .. })));
     run[8].1 = 16;
     assert!(
-        matches!(log.read_run(&run), Err(Error::Damaged { .. })),
+        matches!(read_run(&log, &run), Err(Error::Damaged { .. })),
         "too short for its payload"
     );
 }

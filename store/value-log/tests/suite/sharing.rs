@@ -88,6 +88,15 @@ impl File for GatedFile {
     fn keep_size(&self) {
         self.file.keep_size();
     }
+    fn is_cached(&self, offset: u64) -> bool {
+        self.file.is_cached(offset)
+    }
+    fn read_ahead(&self, offset: u64, bytes: u64) {
+        self.file.read_ahead(offset, bytes);
+    }
+    fn prefetch(&self, offset: u64, bytes: usize) {
+        self.file.prefetch(offset, bytes);
+    }
     fn set_size(&self, size: u64) -> io::Result<()> {
         self.file.set_size(size)
     }
