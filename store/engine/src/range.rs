@@ -61,7 +61,7 @@ pub(crate) fn bounds<'k>(
 struct KeyMemory(BytesMut);
 
 impl KeyMemory {
-    /// Keys that are shorter share memory of this size.
+    /// Of memory that several keys share.
     const BYTES: usize = 1024;
 
     fn version(&mut self, (key, entry): (&[u8], IndexEntry)) -> Version {

@@ -1,5 +1,5 @@
 //! Many versions at once: what lies together in the log comes with one read, and what is read
-//! after each other shares memory.
+//! one after the other shares memory.
 //!
 //! ```text
 //!   asked      k1  k2  k3  k4                     in any order
@@ -7,29 +7,29 @@
 //!   a buffer   │k2│k3│ gap │k1│k4│                 up to 64 KiB, and longer for a longer record
 //! ```
 //!
-//! Reads of different places wait for the device, and for memory, at the same time: they are
-//! announced before the first one begins. `runs.rs` says what a run is.
+//! Reads are announced before they begin, some at a time: so the device, and the processor, wait
+//! for several places together. `runs.rs` says what a run is.
 
 use crate::read::Records;
-use crate::runs::{RUN_BYTES_MAX, run_length, try_run};
+use crate::runs::{RUN_BYTES_MAX, run_length};
 use crate::{Error, KeyChange, Version};
-use bytes::Bytes;
 use std::mem;
-use value_log::{Position, ReadBuffer};
+use value_log::{Position, Reads};
 
-/// Records for which the processor waits together.
-const PREFETCHED: usize = 32;
+/// Records that are announced to the device together: many enough to keep it busy, and few
+/// beside what the page cache holds and what others want to read.
+const ANNOUNCED_RECORDS: usize = 256;
+/// Records that the processor fetches together.
+const PREFETCHED_RECORDS: usize = 32;
 
-/// A place in the log, and the record's bytes.
-type Place = (Position, usize);
-
+/// Versions that were found, and those that are read.
 struct Gathered<'v> {
     records: &'v Records,
     versions: &'v [&'v Version],
     found: Vec<Option<KeyChange>>,
-    /// Numbers of the versions in the buffer, in its order.
+    reads: Reads<'v>,
+    /// Numbers of the versions in the buffer of `reads`, in its order.
     numbers: Vec<u32>,
-    buffer: ReadBuffer,
     /// Bytes of the records that were not read yet.
     bytes_left: usize,
 }
@@ -42,28 +42,27 @@ impl Records {
             .map(|(number, version)| (version.pointer.position(), number))
             .collect();
         order.sort_unstable();
-        let pointer = |number: u32| versions[number as usize].pointer;
-        let places = order.iter().map(|&(position, number)| {
-            let bytes = pointer(number).record_bytes() as usize;
-            (position, bytes)
-        });
-        let places: Vec<Place> = places.collect();
+        let pointer = |&(_, number): &(Position, u32)| versions[number as usize].pointer;
+        let places: Vec<_> = order.iter().map(|it| pointer(it).place()).collect();
         let mut gathered = Gathered {
             records: self,
             versions,
             found: vec![None; versions.len()],
+            reads: self.log_view.log.reads(),
             numbers: Vec::new(),
-            buffer: ReadBuffer::default(),
             bytes_left: places.iter().map(|(_, bytes)| bytes).sum(),
         };
-        self.log_view.log.read_ahead(&places);
-        let (mut at, mut prefetched) = (0, 0);
+        let (mut at, mut announced, mut prefetched) = (0, 0, 0);
         while at < places.len() {
-            if at >= prefetched {
-                prefetched = places.len().min(at + PREFETCHED);
-                self.log_view.log.prefetch(&places[at..prefetched]);
+            if at >= announced {
+                announced = places.len().min(at + ANNOUNCED_RECORDS);
+                gathered.reads.announce(&places[at..announced]);
             }
-            let end = at + run_length(order[at..].iter().map(|&(_, number)| pointer(number)));
+            if at >= prefetched {
+                prefetched = places.len().min(at + PREFETCHED_RECORDS);
+                gathered.reads.prefetch(&places[at..prefetched]);
+            }
+            let end = at + run_length(order[at..].iter().map(pointer));
             gathered.take(&places[at..end], &order[at..end])?;
             at = end;
         }
@@ -72,22 +71,21 @@ impl Records {
 }
 
 impl Gathered<'_> {
-    fn take(&mut self, run: &[Place], order: &[(Position, u32)]) -> Result<(), Error> {
+    /// Reads a run.
+    fn take(&mut self, run: &[(Position, usize)], order: &[(Position, u32)]) -> Result<(), Error> {
         let (first, last) = (run[0].0, run[run.len() - 1]);
         let with_gaps = (last.0.offset() - first.offset()) as usize + last.1;
-        if self.buffer.bytes.len() + with_gaps > RUN_BYTES_MAX {
-            self.empty()?;
+        if self.reads.buffered_bytes() + with_gaps > RUN_BYTES_MAX {
+            self.decode()?;
         }
-        if self.buffer.bytes.is_empty() {
-            self.buffer
-                .bytes
-                .reserve(self.bytes_left.min(RUN_BYTES_MAX));
+        if self.reads.buffered_bytes() == 0 {
+            self.reads.reserve(self.bytes_left.min(RUN_BYTES_MAX));
         }
         self.bytes_left -= run.iter().map(|(_, bytes)| bytes).sum::<usize>();
         let mut numbers = order.iter().map(|&(_, number)| number);
-        match try_run(self.records, run, &mut self.buffer) {
-            Some(()) => self.numbers.extend(numbers),
-            None => numbers.try_for_each(|number| self.read_alone(number))?,
+        match self.reads.run(run) {
+            Ok(()) => self.numbers.extend(numbers),
+            Err(_) => numbers.try_for_each(|number| self.read_alone(number))?,
         }
         Ok(())
     }
@@ -99,23 +97,25 @@ impl Gathered<'_> {
     }
 
     /// Decodes what is in the buffer, and begins another one.
-    fn empty(&mut self) -> Result<(), Error> {
-        let buffer = mem::take(&mut self.buffer);
-        let bytes = Bytes::from(buffer.bytes);
-        let numbers = mem::take(&mut self.numbers);
-        for (number, record) in numbers.into_iter().zip(buffer.records) {
+    fn decode(&mut self) -> Result<(), Error> {
+        self.records.lifecycle.check_open()?;
+        let (numbers, mut others) = (mem::take(&mut self.numbers), Vec::new());
+        let (bytes, read) = self.reads.take();
+        for (number, record) in numbers.into_iter().zip(read) {
             let main = self.versions[number as usize].main;
             let stored = KeyChange::decode_in(record.kind, &bytes, record.payload);
             match stored.ok().filter(|stored| stored.revision.main == main) {
                 Some(stored) => self.found[number as usize] = Some(stored),
-                None => self.read_alone(number)?,
+                None => others.push(number),
             }
         }
-        Ok(())
+        others
+            .into_iter()
+            .try_for_each(|number| self.read_alone(number))
     }
 
     fn finish(mut self) -> Result<Vec<KeyChange>, Error> {
-        self.empty()?;
+        self.decode()?;
         let all = self.found.into_iter();
         Ok(all
             .map(|stored| stored.expect("every version is in one run"))

@@ -57,6 +57,11 @@ impl RecordPointer {
         self.position().segment()
     }
 
+    /// The record's position and bytes, as reads of several records take them.
+    pub(crate) fn place(self) -> (Position, usize) {
+        (self.position(), self.record_bytes() as usize)
+    }
+
     /// Whole record, header included.
     pub(crate) fn record_bytes(self) -> u64 {
         bytes_of(self.0 >> POSITION_BITS)

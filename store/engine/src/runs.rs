@@ -4,12 +4,10 @@
 //! is damaged or of another version), its versions are read one by one, by the rules of
 //! `read.rs`.
 
-use crate::read::Records;
 use crate::record_pointer::RecordPointer;
-use value_log::{Position, ReadBuffer};
 
 /// Longest run. A longer one saves little beside the system call, and a caller that keeps
-/// one value of a run keeps the memory of the whole run.
+/// one value keeps the memory of all that was read into the same buffer.
 pub(crate) const RUN_BYTES_MAX: usize = 64 << 10;
 /// Longest gap between two records of a run: reading it costs less than another read.
 const GAP_BYTES_MAX: u64 = 1 << 10;
@@ -36,17 +34,4 @@ pub(crate) fn run_length(mut records: impl Iterator<Item = RecordPointer>) -> us
         together
     };
     1 + records.take_while(joins).count()
-}
-
-/// Adds the records of a run to `buffer`; `None`, and nothing is added, when one of them is not
-/// there or damaged.
-pub(crate) fn try_run(
-    records: &Records,
-    run: &[(Position, usize)],
-    buffer: &mut ReadBuffer,
-) -> Option<()> {
-    let before = buffer.records.len();
-    records.log_view.log.read_run(run, buffer).ok()?;
-    let open = records.lifecycle.check_open();
-    open.inspect_err(|_| buffer.records.truncate(before)).ok()
 }

@@ -27,15 +27,14 @@ use crate::range::Merge;
 use crate::read::Records;
 use crate::record::header_in;
 use crate::record_pointer::RecordPointer;
-use crate::runs::{run_length, try_run};
+use crate::runs::run_length;
 use crate::transfer::holds::Hold;
 use crate::trees::VersionEntry;
 use crate::{Error, KeyChange, Revision, Snapshot, hidden};
-use bytes::Bytes;
 use environment::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use value_log::{ReadBuffer, RecordBuffer};
+use value_log::RecordBuffer;
 
 /// How often the records may move under one walk.
 const MOVES_MAX: usize = 16;
@@ -468,14 +467,12 @@ fn collect_kept(snapshot: &Snapshot, at: i64, compacted: i64) -> Vec<Place> {
 
 /// The versions of a run; `None` when one of them is not what the index said.
 fn read_run<V: VersionPart>(records: &Records, run: &[Place]) -> Option<VecDeque<V>> {
-    let mut buffer = ReadBuffer::default();
-    let places = run.iter().map(|&(_, record)| {
-        let bytes = record.record_bytes() as usize;
-        (record.position(), bytes)
-    });
-    try_run(records, &places.collect::<Vec<_>>(), &mut buffer)?;
-    let bytes = Bytes::from(buffer.bytes);
-    let versions = run.iter().zip(buffer.records);
+    let places = run.iter().map(|&(_, record)| record.place());
+    let mut reads = records.log_view.log.reads();
+    reads.run(&places.collect::<Vec<_>>()).ok()?;
+    records.lifecycle.check_open().ok()?;
+    let (bytes, read) = reads.take();
+    let versions = run.iter().zip(read);
     versions
         .map(|(&(main, _), record)| {
             let payload = bytes.slice(record.payload);

@@ -96,7 +96,7 @@ pub trait File: Send + Sync + Debug + 'static {
         true
     }
     /// Hints that these bytes will be read soon, in order that the device may read them beside
-    /// others. Does not wait.
+    /// others. Does not wait for them.
     fn read_ahead(&self, _offset: u64, _bytes: u64) {}
     /// Hints that these bytes, which are cached, will be read at once, in order that the processor may
     /// fetch them beside others.

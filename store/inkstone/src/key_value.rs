@@ -8,9 +8,9 @@ use etcd_api::EncodedKeyValue;
 pub struct KeyValue {
     /// The key.
     pub key: Bytes,
-    /// The value. It is a slice of a buffer that was read from the log, of up to 64 KiB for a
-    /// range, which stays in memory as long as any slice of it. Copy values that are kept for
-    /// long.
+    /// The value. It is a slice of a buffer that was read from the log. Values of a range share
+    /// buffers of up to 64 KiB, and a longer value has one of its own. A buffer stays in memory
+    /// as long as any slice of it: copy values that are kept for long.
     pub value: Bytes,
     /// Revision that created the key, or created it again after a deletion.
     pub create_revision: i64,

@@ -2,12 +2,14 @@
 
 use bytes::Bytes;
 
-use crate::compression::Compression;
-use crate::pair;
+use crate::compression::{Compression, ValueMemory};
+use crate::pair::{self, Stored};
 
 /// Reads `kv` as a stored pair.
 pub fn stored(kv: &[u8]) {
-    let _ = pair::value(Bytes::copy_from_slice(kv));
+    let stored = || Stored::of(Bytes::copy_from_slice(kv));
+    let together = stored().and_then(|it| it.value_in(&mut ValueMemory::new(1)));
+    assert_eq!(stored().and_then(Stored::value), together);
 }
 
 /// Checks that a pair comes back, compressed or not.
@@ -15,7 +17,8 @@ pub fn comes_back(key: &[u8], value: &[u8]) {
     for compression in [Compression::None, Compression::Lz4] {
         let stored = pair::encode(key, value, compression);
         assert_eq!(stored.key, key);
-        assert_eq!(pair::value(stored.kv).as_deref(), Some(value));
+        let found = Stored::of(stored.kv).and_then(Stored::value);
+        assert_eq!(found.as_deref(), Some(value));
     }
 }
 

@@ -11,7 +11,7 @@
 
 use bytes::{Buf, BufMut, Bytes};
 
-use crate::compression::{Compression, decompress};
+use crate::compression::{Compression, ValueMemory, decompress};
 
 const KEY_TAG: u8 = 0x0a;
 const VALUE_TAG: u8 = 0x2a;
@@ -56,21 +56,59 @@ pub(crate) fn plain_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     field(key_bytes) + field(value_bytes)
 }
 
-/// The value in a stored pair; `None`: it is none of this crate's.
-pub(crate) fn value(mut kv: Bytes) -> Option<Bytes> {
-    let (_key, behind_key) = field(&kv, 0, KEY_TAG)?;
-    if kv.get(behind_key) == Some(&VALUE_BYTES_TAG) {
-        let (value_bytes, behind_number) = number(&kv, behind_key + 1)?;
-        let (block, end) = field(&kv, behind_number, BLOCK_TAG)?;
-        return (end == kv.len()).then(|| decompress(&kv[block], value_bytes))?;
+/// A value in a stored pair.
+#[derive(Debug)]
+pub(crate) enum Stored {
+    Plain(Bytes),
+    /// A block that stands for a value of `value_bytes`.
+    Compressed {
+        block: Bytes,
+        value_bytes: usize,
+    },
+}
+
+impl Stored {
+    /// What a stored pair has; `None`: it is none of this crate's.
+    pub(crate) fn of(mut kv: Bytes) -> Option<Stored> {
+        let (_key, behind_key) = field(&kv, 0, KEY_TAG)?;
+        let value_bytes = match kv.get(behind_key) {
+            Some(&VALUE_BYTES_TAG) => Some(number(&kv, behind_key + 1)?),
+            _ => None,
+        };
+        let (at, tag) = match value_bytes {
+            Some((_, behind_number)) => (behind_number, BLOCK_TAG),
+            None => (behind_key, VALUE_TAG),
+        };
+        let (stored, end) = field(&kv, at, tag)?;
+        if end != kv.len() {
+            return None;
+        }
+        // A slice would count one more owner of the memory.
+        kv.advance(stored.start);
+        Some(match value_bytes {
+            Some((value_bytes, _)) => Stored::Compressed {
+                block: kv,
+                value_bytes,
+            },
+            None => Stored::Plain(kv),
+        })
     }
-    let (value, end) = field(&kv, behind_key, VALUE_TAG)?;
-    if end != kv.len() {
-        return None;
+
+    /// The value; `None`: the block stands for no such value.
+    pub(crate) fn value(self) -> Option<Bytes> {
+        match self {
+            Stored::Plain(value) => Some(value),
+            Stored::Compressed { block, value_bytes } => decompress(&block, value_bytes),
+        }
     }
-    // Of its own, not a slice: that would count one more owner of the memory.
-    kv.advance(value.start);
-    Some(kv)
+
+    /// The same, in memory of several.
+    pub(crate) fn value_in(self, memory: &mut ValueMemory) -> Option<Bytes> {
+        match self {
+            Stored::Plain(value) => Some(value),
+            Stored::Compressed { block, value_bytes } => memory.decompress(&block, value_bytes),
+        }
+    }
 }
 
 fn put_field(kv: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
@@ -118,6 +156,13 @@ fn number(kv: &[u8], mut at: usize) -> Option<(usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn value(kv: Bytes) -> Option<Bytes> {
+        let together = Stored::of(kv.clone()).and_then(|it| it.value_in(&mut ValueMemory::new(1)));
+        let alone = Stored::of(kv).and_then(Stored::value);
+        assert_eq!(alone, together);
+        alone
+    }
 
     #[test]
     fn a_value_comes_back_whatever_its_length() {

@@ -13,7 +13,9 @@ use engine::{KeyChange, Version};
 
 use crate::Error;
 use crate::bounds::{Bounds, successor};
-use crate::snapshot::{Snapshot, value};
+use crate::compression::ValueMemory;
+use crate::pair::Stored;
+use crate::snapshot::{Snapshot, no_pair};
 
 /// Pairs of the first page; each further page has twice as many, up to `PAGE_MAX`.
 const PAGE_MIN: usize = 16;
@@ -90,7 +92,12 @@ impl Range {
     fn read(&self, versions: &[Version]) -> Result<VecDeque<(Bytes, Bytes)>, Error> {
         let versions: Vec<&Version> = versions.iter().collect();
         let stored = self.snapshot.engine().read_all(&versions)?;
-        let pair = |stored: KeyChange| Ok((stored.key.clone(), value(stored)?));
+        let mut memory = ValueMemory::new(versions.len());
+        let pair = |stored: KeyChange| {
+            let value = Stored::of(stored.kv).and_then(|it| it.value_in(&mut memory));
+            let value = value.ok_or_else(|| no_pair(&stored.key, stored.revision))?;
+            Ok((stored.key, value))
+        };
         stored.into_iter().map(pair).collect()
     }
 

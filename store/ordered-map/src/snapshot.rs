@@ -4,12 +4,13 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use engine::Engine;
+use engine::{Engine, KeyChange, Revision};
 
 use crate::bounds::Bounds;
 use crate::core::Core;
 use crate::held::Hold;
-use crate::{Error, Range, pair};
+use crate::pair::Stored;
+use crate::{Error, Range};
 
 /// The map as it was when the snapshot was made. Clones share it; versions that later writes
 /// replace are kept until the last clone is dropped.
@@ -68,14 +69,17 @@ pub(crate) fn read(engine: &Engine, key: &[u8], at: i64) -> Result<Option<Bytes>
 }
 
 /// Decodes the value of a stored version.
-pub(crate) fn value(stored: engine::KeyChange) -> Result<Bytes, Error> {
-    pair::value(stored.kv).ok_or_else(|| {
-        let what = format!(
-            "the version of {} written as number {} is no pair of a key and a value; it was \
-             written by a newer version, or by another program",
-            stored.key.escape_ascii(),
-            stored.revision.main
-        );
-        engine::Error::Replay(what).into()
-    })
+fn value(stored: KeyChange) -> Result<Bytes, Error> {
+    let found = Stored::of(stored.kv).and_then(Stored::value);
+    found.ok_or_else(|| no_pair(&stored.key, stored.revision))
+}
+
+pub(crate) fn no_pair(key: &[u8], written: Revision) -> Error {
+    let what = format!(
+        "the version of {} written as number {} is no pair of a key and a value; it was \
+         written by a newer version, or by another program",
+        key.escape_ascii(),
+        written.main
+    );
+    engine::Error::Replay(what).into()
 }

@@ -12,6 +12,7 @@
 //! filters apply before the limit; `keys_only` gives no lease, unless the
 //! order is by value.
 
+use bytes::Bytes;
 use etcd_api::etcdserverpb::range_request::{SortOrder, SortTarget};
 use etcd_api::etcdserverpb::{RangeRequest, RangeResponse};
 use etcd_api::{EncodedKeyValue, Fields};
@@ -130,6 +131,12 @@ pub(crate) fn read(
     let beyond = limit > 0 && versions.len() > limit;
     if beyond {
         versions.truncate(limit);
+    }
+    if versions.len() < range.found.len() {
+        // What was read together shares memory, also with what is not answered.
+        for version in &mut versions {
+            version.encoded = EncodedKeyValue(Bytes::copy_from_slice(&version.encoded.0));
+        }
     }
     let kvs = versions.into_iter().map(|version| match request.keys_only {
         true => without_value(&version, request),

@@ -1,81 +1,16 @@
-//! Reading records by their positions: one, a run of several with one read, or a damaged one.
-//!
-//! ```text
-//!   records    ┌──── a ────┐┌ b ┐ gap ┌─────── c ───────┐
-//!   one read   └─────────────────────────────────────────┘   each payload is a part of it
-//! ```
-//!
-//! A run is a shortcut only: if anything is wrong with it, the caller reads its
-//! records one by one, and each read says how its record is.
-
-use std::ops::Range;
-use std::sync::Arc;
+//! Reading one record by its position, also a damaged one. `reads.rs` has reads of many.
 
 use bytes::{Buf, Bytes};
 
 use crate::format::RECORD_HEADER_BYTES;
-use crate::log_state::LogState;
 use crate::record::{self, RecordHeader};
 use crate::segment::Segment;
 use crate::{Error, Log, Position, Record, RecordBuffer, SegmentKind, Suspect};
 
 /// Read at first when the length is not known.
 const FIRST_READ_BYTES: usize = 512;
-/// Of so many records one is asked for whether it is cached.
-const CACHED_ASKED_STEP: usize = 32;
-/// The device reads so much faster than it begins another read.
-const GAP_READ_BYTES_MAX: u64 = 16 << 10;
-/// The processor fetches by itself what follows.
-const PREFETCHED_BYTES_MAX: u64 = 512;
 /// Records up to this length are looked at on the stack.
 const LOOKED_AT_BYTES_MAX: usize = 1024;
-
-/// The bytes of some reads, one behind the other, and the records in them.
-#[derive(Debug, Default)]
-pub struct ReadBuffer {
-    /// A record that is kept keeps all of these in memory.
-    pub bytes: Vec<u8>,
-    /// In the order in which they were read.
-    pub records: Vec<ReadRecord>,
-}
-
-/// A record in a [`ReadBuffer`], verified.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReadRecord {
-    /// The appender's mark.
-    pub kind: u8,
-    /// Where in the buffer its payload is.
-    pub payload: Range<usize>,
-}
-
-/// Segments of records that ascend: each is looked up once.
-struct Segments<'l> {
-    log: &'l Log,
-    last: Option<(u32, Option<Arc<Segment>>)>,
-}
-
-impl Segments<'_> {
-    fn of(log: &Log) -> Segments<'_> {
-        Segments { log, last: None }
-    }
-
-    /// Calls `hint` with a record's segment, offset and bytes, unless the segment is gone or
-    /// the record reaches beyond it.
-    fn at<T>(
-        &mut self,
-        (position, bytes): (Position, usize),
-        hint: impl FnOnce(&Segment, u64, u64) -> T,
-    ) -> Option<T> {
-        let id = position.segment();
-        if self.last.as_ref().is_none_or(|(last, _)| *last != id) {
-            self.last = Some((id, self.log.shared.segments.get(id)));
-        }
-        let segment = self.last.as_ref()?.1.as_ref()?;
-        let (offset, bytes) = (position.offset(), bytes as u64);
-        let is_within = offset + bytes <= segment.header.segment_bytes;
-        is_within.then(|| hint(segment, offset, bytes))
-    }
-}
 
 /// Reads of records by their positions take no lock over I/O.
 impl Log {
@@ -98,57 +33,6 @@ impl Log {
         self.in_segment_of(position, |segment| {
             look_in(segment, position.offset(), length_hint, look)
         })
-    }
-
-    /// Reads records of one segment with one read, and adds them to `buffer` after it has
-    /// verified each. The positions ascend; each comes with the [`Log::record_bytes`] of its
-    /// payload, or more. If any record fails, nothing is added: then read them one by one.
-    pub fn read_run(
-        &self,
-        run: &[(Position, usize)],
-        buffer: &mut ReadBuffer,
-    ) -> Result<(), Error> {
-        let (Some(&(first, _)), Some(&(last, _))) = (run.first(), run.last()) else {
-            return Ok(());
-        };
-        assert!(
-            first.segment() == last.segment() && run.is_sorted(),
-            "a run ascends within one segment: {run:?}"
-        );
-        let before = (buffer.bytes.len(), buffer.records.len());
-        let read = self.in_segment_of(last, |segment| read_run_in(segment, run, buffer));
-        if read.is_err() {
-            buffer.bytes.truncate(before.0);
-            buffer.records.truncate(before.1);
-        }
-        read
-    }
-
-    /// Lets the device read these records beside each other, if some of them are not in the
-    /// page cache. They ascend; does not wait for any.
-    pub fn read_ahead(&self, records: &[(Position, usize)]) {
-        let is_cached = |segment: &Segment, offset, _| segment.file.is_cached(offset);
-        let mut some = records.iter().step_by(CACHED_ASKED_STEP);
-        let mut segments = Segments::of(self);
-        if !some.all(|&record| segments.at(record, is_cached).unwrap_or(true)) {
-            let read = |segment: &Segment, offset, bytes| segment.file.read_ahead(offset, bytes);
-            for run in with_small_gaps(records) {
-                segments.at(run, read);
-            }
-        }
-    }
-
-    /// Lets the processor fetch the beginning of these records, which will be read at once. They
-    /// ascend.
-    pub fn prefetch(&self, records: &[(Position, usize)]) {
-        let fetch = |segment: &Segment, offset, bytes: u64| {
-            let bytes = bytes.min(PREFETCHED_BYTES_MAX) as usize;
-            segment.file.prefetch(offset, bytes);
-        };
-        let mut segments = Segments::of(self);
-        for &record in records {
-            segments.at(record, fetch);
-        }
     }
 
     /// The bytes at the place of a record that fails its checksum.
@@ -194,35 +78,29 @@ impl Log {
         position: Position,
         read: impl FnOnce(&Segment) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let not_found = || Error::NotFound { position };
-        let LogState {
-            segments, progress, ..
-        } = &*self.shared;
-        let segment = segments.get(position.segment()).ok_or_else(not_found)?;
-        if segment.header.kind == SegmentKind::Log && position >= progress.end() {
-            return Err(not_found());
+        let found = self.shared.segments.get(position.segment());
+        let segment = found.ok_or(Error::NotFound { position })?;
+        self.in_segment(&segment, position, read)
+    }
+
+    /// What `read` finds in `segment`, up to the record at `position`.
+    pub(crate) fn in_segment<T>(
+        &self,
+        segment: &Segment,
+        position: Position,
+        read: impl FnOnce(&Segment) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let not_found = Error::NotFound { position };
+        if segment.header.kind == SegmentKind::Log && position >= self.shared.progress.end() {
+            return Err(not_found);
         }
-        let result = read(&segment);
+        let result = read(segment);
         // Only now is it known that the bytes were this segment's.
-        if segment.is_released() {
-            Err(not_found())
-        } else {
-            result
+        match segment.is_released() {
+            true => Err(not_found),
+            false => result,
         }
     }
-}
-
-/// Place and bytes of what is read at once of records that ascend.
-fn with_small_gaps(records: &[(Position, usize)]) -> impl Iterator<Item = (Position, usize)> {
-    let end = |&(start, bytes): &(Position, usize)| start.offset() + bytes as u64;
-    let lie_together = move |one: &_, next: &(Position, usize)| {
-        let (start, next) = (end(one), next.0);
-        one.0.segment() == next.segment() && next.offset() <= start + GAP_READ_BYTES_MAX
-    };
-    records.chunk_by(lie_together).map(move |run| {
-        let (start, last) = (run[0].0, &run[run.len() - 1]);
-        (start, (end(last) - start.offset()) as usize)
-    })
 }
 
 fn look_in<T>(
@@ -277,7 +155,11 @@ fn read_in(segment: &Segment, offset: u64, length_hint: usize) -> Result<RecordB
 }
 
 /// The header of the record that `bytes`, read at `offset`, begin with.
-fn verified(segment: &Segment, offset: u64, bytes: &[u8]) -> Result<RecordHeader, Error> {
+pub(crate) fn verified(
+    segment: &Segment,
+    offset: u64,
+    bytes: &[u8],
+) -> Result<RecordHeader, Error> {
     let damaged = |what: &str| Error::damaged(&segment.path, offset, what);
     let header = RecordHeader::decode(bytes).ok_or_else(|| damaged("no record fits here"))?;
     match header.verify(bytes) {
@@ -286,7 +168,7 @@ fn verified(segment: &Segment, offset: u64, bytes: &[u8]) -> Result<RecordHeader
     }
 }
 
-fn read_exactly(segment: &Segment, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
+pub(crate) fn read_exactly(segment: &Segment, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
     let read = segment
         .file
         .read_at(bytes, offset)
@@ -299,53 +181,4 @@ fn read_exactly(segment: &Segment, bytes: &mut [u8], offset: u64) -> Result<(), 
         ));
     }
     Ok(())
-}
-
-fn read_run_in(
-    segment: &Segment,
-    run: &[(Position, usize)],
-    buffer: &mut ReadBuffer,
-) -> Result<(), Error> {
-    let start = run[0].0.offset();
-    let end = run.iter().map(|&(at, length)| at.offset() + length as u64);
-    let end = end.max().unwrap_or(start);
-    if end > segment.header.segment_bytes {
-        let what = "a record's length reaches beyond the segment";
-        return Err(Error::damaged(&segment.path, start, what));
-    }
-    let had = buffer.bytes.len();
-    buffer.bytes.resize(had + (end - start) as usize, 0);
-    read_exactly(segment, &mut buffer.bytes[had..], start)?;
-    for &(position, length) in run {
-        let at = had + (position.offset() - start) as usize;
-        let header = verified(segment, position.offset(), &buffer.bytes[at..at + length])?;
-        let payload = at + RECORD_HEADER_BYTES;
-        buffer.records.push(ReadRecord {
-            kind: header.kind,
-            payload: payload..payload + header.payload_bytes,
-        });
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn records_of_a_segment_are_read_at_once_if_little_is_between_them() {
-        let gap = GAP_READ_BYTES_MAX;
-        let places = [
-            (1, 4096),
-            (1, 4192),
-            (1, 4288 + gap),
-            (1, 4392 + 2 * gap),
-            (2, 4488 + 2 * gap),
-        ];
-        let records = places.map(|(segment, offset)| (Position::new(segment, offset), 96));
-        let read: Vec<_> = with_small_gaps(&records).collect();
-        let expected = [(records[0].0, 288 + gap as usize), records[3], records[4]];
-        assert_eq!(read, expected);
-        assert_eq!(with_small_gaps(&[]).count(), 0);
-    }
 }

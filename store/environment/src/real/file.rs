@@ -39,6 +39,8 @@ pub(super) struct CachedFile {
     mapping: OnceLock<Option<Mapping>>,
 }
 
+/// Linux reads no more ahead for one call, unless a device has been set to more.
+const READ_AHEAD_BYTES: usize = 128 << 10;
 /// Linux takes this many parts in one call (`IOV_MAX`).
 const PARTS_MAX: usize = 1024;
 
@@ -189,9 +191,12 @@ impl File for CachedFile {
     }
 
     fn read_ahead(&self, offset: u64, bytes: u64) {
-        // This is only advice, so a refusal does no harm.
-        let length = NonZeroU64::new(bytes);
-        let _ = rustix::fs::fadvise(&self.descriptor, offset, length, Advice::WillNeed);
+        let end = offset.saturating_add(bytes);
+        for at in (offset..end).step_by(READ_AHEAD_BYTES) {
+            let length = NonZeroU64::new((end - at).min(READ_AHEAD_BYTES as u64));
+            // This is only advice, so a refusal does no harm.
+            let _ = rustix::fs::fadvise(&self.descriptor, at, length, Advice::WillNeed);
+        }
     }
 
     fn prefetch(&self, offset: u64, bytes: usize) {

@@ -19,7 +19,7 @@ const PAGE_BYTES: usize = 4096;
 /// reads from the device in one piece.
 const READ_BYTES_MAX: usize = 2 * PAGE_BYTES;
 
-/// What a processor fetches at once, or a multiple of that.
+/// Bytes of a line of the processor's cache. Where lines are longer, some are fetched twice.
 const LINE_BYTES: usize = 64;
 
 /// A mapping of a file that must not be cut while this exists.
@@ -82,10 +82,9 @@ impl Mapping {
             return;
         };
         if (first..=last).all(|page| self.is_known(page)) {
-            // SAFETY: `pages` has checked that the range lies within the mapping.
-            let start = unsafe { self.start.as_ptr().add(offset as usize) };
-            for at in (0..bytes).step_by(LINE_BYTES) {
-                prefetch_line(start.wrapping_add(at));
+            let start = offset as usize / LINE_BYTES * LINE_BYTES;
+            for at in (start..offset as usize + bytes).step_by(LINE_BYTES) {
+                prefetch_line(self.start.as_ptr().wrapping_add(at));
             }
         }
     }

@@ -129,6 +129,21 @@ impl SimulatedDisk {
         self.state.lock().limits.keeps_pages_whole = true;
     }
 
+    /// From now on every read waits for the device, as files say that are asked
+    /// ([`File::is_cached`]).
+    ///
+    /// [`File::is_cached`]: crate::File::is_cached
+    pub fn cache_nothing(&self) {
+        self.state.lock().limits.caches_nothing = true;
+    }
+
+    /// Takes the list of reads that were announced ([`File::read_ahead`]): path, offset and bytes.
+    ///
+    /// [`File::read_ahead`]: crate::File::read_ahead
+    pub fn take_announced(&self) -> Vec<(PathBuf, u64, u64)> {
+        std::mem::take(&mut self.state.lock().announced)
+    }
+
     /// Makes each call that needs a new descriptor fail with this error number, such as
     /// EMFILE. `None` ends that. Open files and locked directories can be used as before.
     pub fn fail_opens(&self, raw_os_error: Option<i32>) {

@@ -222,6 +222,15 @@ impl File for SimulatedFile {
         self.kept_bytes.store(size, Ordering::Relaxed);
     }
 
+    fn is_cached(&self, _offset: u64) -> bool {
+        !self.state.lock().limits.caches_nothing
+    }
+
+    fn read_ahead(&self, offset: u64, bytes: u64) {
+        let announced = (self.path.clone(), offset, bytes);
+        self.state.lock().announced.push(announced);
+    }
+
     fn set_size(&self, size: u64) -> io::Result<()> {
         self.require_writable()?;
         if size < self.kept_bytes.load(Ordering::Relaxed) {

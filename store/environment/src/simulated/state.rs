@@ -37,6 +37,8 @@ pub(super) struct Limits {
     pub refuses_reservations: bool,
     /// A killed process leaves no part of a write within one page.
     pub keeps_pages_whole: bool,
+    /// Every read waits for the device.
+    pub caches_nothing: bool,
 }
 
 /// One life of the simulated machine, from a start to a crash.
@@ -64,6 +66,8 @@ pub(super) struct State {
     restarts: u64,
     pub counters: Counters,
     pub trace: Trace,
+    /// Reads that were announced: path, offset and bytes.
+    pub announced: Vec<(PathBuf, u64, u64)>,
 }
 
 /// An I/O that passed the gate.
@@ -97,6 +101,7 @@ impl State {
             restarts: 0,
             counters: Counters::default(),
             trace: Trace::of_seed(seed),
+            announced: Vec::new(),
         }
     }
 

@@ -2,10 +2,9 @@
 
 use crate::support;
 
-use bytes::Bytes;
 use environment::simulated::SimulatedDisk;
 use support::{explicit, open, overwrite, payload, put, segment_path};
-use value_log::{Error, Log, Position, ReadBuffer, ReadRecord, RecordBuffer};
+use value_log::{Error, Log, Position, ReadRecord, Reads, RecordBuffer};
 
 const BYTES: usize = 700;
 
@@ -22,18 +21,18 @@ fn filled(disk: &SimulatedDisk) -> (Log, Vec<(Position, usize)>) {
 }
 
 fn read_run(log: &Log, run: &[(Position, usize)]) -> Result<Vec<RecordBuffer>, Error> {
-    let mut buffer = ReadBuffer::default();
-    log.read_run(run, &mut buffer)?;
-    Ok(records_of(buffer))
+    let mut reads = log.reads();
+    reads.run(run)?;
+    Ok(taken(&mut reads))
 }
 
-fn records_of(buffer: ReadBuffer) -> Vec<RecordBuffer> {
-    let bytes = Bytes::from(buffer.bytes);
+fn taken(reads: &mut Reads<'_>) -> Vec<RecordBuffer> {
+    let (bytes, records) = reads.take();
     let record = |record: ReadRecord| RecordBuffer {
         kind: record.kind,
         payload: bytes.slice(record.payload),
     };
-    buffer.records.into_iter().map(record).collect()
+    records.map(record).collect()
 }
 
 #[test]
@@ -61,16 +60,66 @@ fn a_run_gives_the_records_that_single_reads_give() {
 fn runs_follow_each_other_in_a_buffer_and_one_that_fails_adds_nothing() {
     let disk = SimulatedDisk::new(1);
     let (log, run) = filled(&disk);
-    let mut buffer = ReadBuffer::default();
-    log.read_run(&run[6..8], &mut buffer).unwrap();
-    let bytes = buffer.bytes.len();
+    let mut reads = log.reads();
+    reads.reserve(100);
+    reads.run(&run[6..8]).unwrap();
+    let bytes = reads.buffered_bytes();
     let mut too_short = run[1..4].to_vec();
     too_short[2].1 = 16;
-    log.read_run(&too_short, &mut buffer).unwrap_err();
-    assert_eq!((buffer.bytes.len(), buffer.records.len()), (bytes, 2));
-    log.read_run(&run[..1], &mut buffer).unwrap();
-    let payloads = records_of(buffer).into_iter().map(|record| record.payload);
+    reads.run(&too_short).unwrap_err();
+    assert_eq!(reads.buffered_bytes(), bytes);
+    reads.run(&run[..1]).unwrap();
+    let payloads = taken(&mut reads).into_iter().map(|record| record.payload);
     assert!(payloads.eq([7, 8, 1].map(|index| payload(index, BYTES))));
+    assert_eq!(reads.buffered_bytes(), 0);
+    assert_eq!(taken(&mut reads), []);
+}
+
+#[test]
+fn reads_of_the_device_are_announced_unless_they_are_cached() {
+    let disk = SimulatedDisk::new(1);
+    let (log, run) = filled(&disk);
+    log.rotate().unwrap();
+    let further: Vec<_> = (10..=60)
+        .map(|index| {
+            let position = put(&log, index, &payload(index, BYTES)).unwrap();
+            (position, Log::record_bytes(BYTES))
+        })
+        .collect();
+    let places = [&run[..3], &[further[0], further[40], further[41]]].concat();
+    log.reads().announce(&places);
+    assert_eq!(disk.take_announced(), [], "they are cached");
+    disk.cache_nothing();
+    log.reads().announce(&places[..1]);
+    assert_eq!(disk.take_announced(), [], "one has no other to wait beside");
+    log.reads().announce(&places);
+    let range = |id, places: &[(Position, usize)]| {
+        let (start, last) = (places[0].0.offset(), places[places.len() - 1]);
+        let end = last.0.offset() + last.1 as u64;
+        (segment_path(id), start, end - start)
+    };
+    let expected = [
+        range(1, &places[..3]),
+        range(2, &places[3..4]),
+        range(2, &places[4..]),
+    ];
+    assert_eq!(disk.take_announced(), expected);
+}
+
+#[test]
+fn places_that_are_gone_or_beyond_their_segment_are_not_announced() {
+    let disk = SimulatedDisk::new(1);
+    let (log, run) = filled(&disk);
+    disk.cache_nothing();
+    let beyond = (run[8].0, 1 << 30);
+    let of_no_segment = Position::new(77, 4096);
+    let mut reads = log.reads();
+    reads.announce(&[beyond, (of_no_segment, 64)]);
+    reads.prefetch(&[beyond, (of_no_segment, 64)]);
+    log.rotate().unwrap();
+    log.release(&[1]).unwrap();
+    log.reads().announce(&run);
+    assert_eq!(disk.take_announced(), []);
 }
 
 #[test]
