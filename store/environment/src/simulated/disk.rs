@@ -137,10 +137,10 @@ impl SimulatedDisk {
         self.state.lock().limits.caches_nothing = true;
     }
 
-    /// Takes the list of reads that were announced ([`File::read_ahead`]): path, offset and bytes.
+    /// Takes the list of reads that were announced ([`File::read_ahead`]): offset and bytes.
     ///
     /// [`File::read_ahead`]: crate::File::read_ahead
-    pub fn take_announced(&self) -> Vec<(PathBuf, u64, u64)> {
+    pub fn take_announced(&self) -> Vec<(u64, u64)> {
         std::mem::take(&mut self.state.lock().announced)
     }
 

@@ -227,8 +227,7 @@ impl File for SimulatedFile {
     }
 
     fn read_ahead(&self, offset: u64, bytes: u64) {
-        let announced = (self.path.clone(), offset, bytes);
-        self.state.lock().announced.push(announced);
+        self.state.lock().announced.push((offset, bytes));
     }
 
     fn set_size(&self, size: u64) -> io::Result<()> {

@@ -66,8 +66,8 @@ pub(super) struct State {
     restarts: u64,
     pub counters: Counters,
     pub trace: Trace,
-    /// Reads that were announced: path, offset and bytes.
-    pub announced: Vec<(PathBuf, u64, u64)>,
+    /// Reads that were announced: offset and bytes.
+    pub announced: Vec<(u64, u64)>,
 }
 
 /// An I/O that passed the gate.

@@ -93,15 +93,15 @@ fn reads_of_the_device_are_announced_unless_they_are_cached() {
     log.reads().announce(&places[..1]);
     assert_eq!(disk.take_announced(), [], "one has no other to wait beside");
     log.reads().announce(&places);
-    let range = |id, places: &[(Position, usize)]| {
+    let range = |places: &[(Position, usize)]| {
         let (start, last) = (places[0].0.offset(), places[places.len() - 1]);
         let end = last.0.offset() + last.1 as u64;
-        (segment_path(id), start, end - start)
+        (start, end - start)
     };
     let expected = [
-        range(1, &places[..3]),
-        range(2, &places[3..4]),
-        range(2, &places[4..]),
+        range(&places[..3]),
+        range(&places[3..4]),
+        range(&places[4..]),
     ];
     assert_eq!(disk.take_announced(), expected);
 }
