@@ -1,13 +1,13 @@
-//! Many versions at once: what lies together in the log comes with one read, and what is read
-//! one after the other shares memory.
+//! Many versions at once: what lies together in the log comes with one read, and short records
+//! that are read one after the other share memory.
 //!
 //! ```text
-//!   asked      k1  k2  k3  k4                     in any order
+//!   asked      k1  k2  k3  k4 ... │ k301 ...      in any order; a portion after the other
 //!   the log    ... │k2│k3│ gap │k1│ ....... │k4│   one read for k2, k3 and k1, one for k4
-//!   a buffer   │k2│k3│ gap │k1│k4│                 up to 64 KiB, and longer for a longer record
+//!   a buffer   │k2│k3│ gap │k1│k4│                 up to 64 KiB
 //! ```
 //!
-//! Reads are announced before they begin, some at a time: so the device, and the processor, wait
+//! The reads of a portion are announced before they begin: so the device, and the processor, wait
 //! for several places together. `runs.rs` says what a run is.
 
 use crate::read::Records;
@@ -16,13 +16,18 @@ use crate::{Error, KeyChange, Version};
 use std::mem;
 use value_log::{Position, Reads};
 
-/// Records that are announced to the device together: many enough to keep it busy, and few
-/// beside what the page cache holds and what others want to read.
-const ANNOUNCED_RECORDS: usize = 256;
+/// Records that are announced to the device together, unless they are long: enough to keep it
+/// busy. With more, the buffers of many would wait for the first that is encoded in an answer.
+const PORTION_RECORDS: usize = 256;
+/// A portion has more bytes than this only if it is one record.
+const PORTION_BYTES: u64 = 1 << 20;
+/// A run of more bytes than this has a buffer of its own: who keeps a long value keeps little
+/// besides.
+const SHARING_RUN_BYTES_MAX: usize = 4 << 10;
 /// Records that the processor fetches together.
 const PREFETCHED_RECORDS: usize = 32;
 
-/// Versions that were found, and those that are read.
+/// Versions of a portion that were found, and those that are read.
 struct Gathered<'v> {
     records: &'v Records,
     versions: &'v [&'v Version],
@@ -37,6 +42,20 @@ struct Gathered<'v> {
 impl Records {
     /// The bytes of `versions`, in their order.
     pub(crate) fn read_all(&self, versions: &[&Version]) -> Result<Vec<KeyChange>, Error> {
+        let mut found = Vec::with_capacity(versions.len());
+        let mut rest = versions;
+        while !rest.is_empty() {
+            let (portion, behind) = rest.split_at(portion_length(rest));
+            found.extend(self.read_portion(portion)?);
+            rest = behind;
+        }
+        Ok(found)
+    }
+
+    fn read_portion(
+        &self,
+        versions: &[&Version],
+    ) -> Result<impl Iterator<Item = KeyChange> + use<>, Error> {
         let mut order: Vec<(Position, u32)> = (0..)
             .zip(versions)
             .map(|(number, version)| (version.pointer.position(), number))
@@ -52,12 +71,9 @@ impl Records {
             numbers: Vec::new(),
             bytes_left: places.iter().map(|(_, bytes)| bytes).sum(),
         };
-        let (mut at, mut announced, mut prefetched) = (0, 0, 0);
+        gathered.reads.announce(&places);
+        let (mut at, mut prefetched) = (0, 0);
         while at < places.len() {
-            if at >= announced {
-                announced = places.len().min(at + ANNOUNCED_RECORDS);
-                gathered.reads.announce(&places[at..announced]);
-            }
             if at >= prefetched {
                 prefetched = places.len().min(at + PREFETCHED_RECORDS);
                 gathered.reads.prefetch(&places[at..prefetched]);
@@ -70,15 +86,27 @@ impl Records {
     }
 }
 
+/// How many of the versions are read together.
+fn portion_length(versions: &[&Version]) -> usize {
+    let mut bytes = 0;
+    let fits = |version: &&&Version| {
+        bytes += version.log_bytes();
+        bytes <= PORTION_BYTES
+    };
+    let some = versions.iter().take(PORTION_RECORDS);
+    some.take_while(fits).count().max(1)
+}
+
 impl Gathered<'_> {
     /// Reads a run.
     fn take(&mut self, run: &[(Position, usize)], order: &[(Position, u32)]) -> Result<(), Error> {
         let (first, last) = (run[0].0, run[run.len() - 1]);
         let with_gaps = (last.0.offset() - first.offset()) as usize + last.1;
-        if self.reads.buffered_bytes() + with_gaps > RUN_BYTES_MAX {
+        let shares = with_gaps <= SHARING_RUN_BYTES_MAX;
+        if !shares || self.reads.buffered_bytes() + with_gaps > RUN_BYTES_MAX {
             self.decode()?;
         }
-        if self.reads.buffered_bytes() == 0 {
+        if shares && self.reads.buffered_bytes() == 0 {
             self.reads.reserve(self.bytes_left.min(RUN_BYTES_MAX));
         }
         self.bytes_left -= run.iter().map(|(_, bytes)| bytes).sum::<usize>();
@@ -87,7 +115,10 @@ impl Gathered<'_> {
             Ok(()) => self.numbers.extend(numbers),
             Err(_) => numbers.try_for_each(|number| self.read_alone(number))?,
         }
-        Ok(())
+        match shares {
+            true => Ok(()),
+            false => self.decode(),
+        }
     }
 
     fn read_alone(&mut self, number: u32) -> Result<(), Error> {
@@ -114,11 +145,9 @@ impl Gathered<'_> {
             .try_for_each(|number| self.read_alone(number))
     }
 
-    fn finish(mut self) -> Result<Vec<KeyChange>, Error> {
+    fn finish(mut self) -> Result<impl Iterator<Item = KeyChange> + use<>, Error> {
         self.decode()?;
-        let all = self.found.into_iter();
-        Ok(all
-            .map(|stored| stored.expect("every version is in one run"))
-            .collect())
+        let found = self.found.into_iter();
+        Ok(found.map(|stored| stored.expect("every version is in one run")))
     }
 }

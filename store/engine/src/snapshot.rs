@@ -22,7 +22,7 @@ use std::ops::Bound;
 /// (the read looks it up again) or be compacted (the read says so).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// The key; those of one range share memory of 1 KiB.
+    /// The key; it may share memory of 1 KiB with others of its range.
     pub key: Bytes,
     /// Main revision that wrote it.
     pub main: i64,

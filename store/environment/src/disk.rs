@@ -95,9 +95,9 @@ pub trait File: Send + Sync + Debug + 'static {
     fn is_cached(&self, _offset: u64) -> bool {
         true
     }
-    /// Hints that these bytes will be read soon, in order that the device may read them beside
-    /// others. Does not wait for them.
-    fn read_ahead(&self, _offset: u64, _bytes: u64) {}
+    /// Announces a read: a hint, in order that the device may read these bytes beside others. Does
+    /// not wait for them.
+    fn announce(&self, _offset: u64, _bytes: u64) {}
     /// Hints that these bytes, which are cached, will be read at once, in order that the processor may
     /// fetch them beside others.
     fn prefetch(&self, _offset: u64, _bytes: usize) {}

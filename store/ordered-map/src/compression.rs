@@ -181,6 +181,10 @@ mod tests {
         // Those that stand side by side in one allocation.
         let next = |one: &Bytes, other: &Bytes| one.as_ptr_range().end == other.as_ptr();
         assert!(next(&found[0], &found[1]));
+        let mut many = ValueMemory::new(1_000);
+        let value = periodic(&mut random, 1_000, 9);
+        many.decompress(&block_of(&value).unwrap(), 1_000).unwrap();
+        assert!(many.free.capacity() < SHARED_BYTES_MAX);
     }
 
     #[test]

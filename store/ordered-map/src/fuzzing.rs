@@ -8,8 +8,11 @@ use crate::pair::{self, Stored};
 /// Reads `kv` as a stored pair.
 pub fn stored(kv: &[u8]) {
     let stored = || Stored::of(Bytes::copy_from_slice(kv));
-    let together = stored().and_then(|it| it.value_in(&mut ValueMemory::new(1)));
-    assert_eq!(stored().and_then(Stored::value), together);
+    let mut memory = ValueMemory::new(2);
+    for _ in 0..2 {
+        let together = stored().and_then(|it| it.value_in(&mut memory));
+        assert_eq!(stored().and_then(Stored::value), together);
+    }
 }
 
 /// Checks that a pair comes back, compressed or not.

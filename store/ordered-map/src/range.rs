@@ -57,19 +57,27 @@ impl Range {
         }
     }
 
-    /// Fetches the next page from one end; the page is empty when nothing is left.
+    /// Fetches the next page from one end; the page is empty when nothing is left. Where a page
+    /// cannot be read, the pairs in front of the one that fails come one by one.
     fn fetch(&mut self, from: End) -> Result<VecDeque<(Bytes, Bytes)>, Error> {
         if self.rest.is_empty() {
             return Ok(VecDeque::new());
         }
         let versions = self.next_versions(from);
+        let pairs = match self.read(&versions) {
+            Err(_) if versions.len() > 1 => {
+                self.page = 1;
+                return self.fetch(from);
+            }
+            read => read?,
+        };
         match (versions.last(), from) {
             (None, _) => self.rest.end = Some(self.rest.start.clone()),
             (Some(last), End::Front) => self.rest.start = successor(&last.key),
             (Some(last), End::Back) => self.rest.end = Some(last.key.to_vec()),
         }
         self.page = (self.page * 2).min(PAGE_MAX);
-        self.read(&versions)
+        Ok(pairs)
     }
 
     fn next_versions(&self, from: End) -> Vec<Version> {

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
 use std::ops::Bound;
+use std::os::unix::fs::FileExt;
 use std::thread;
 
 use ordered_map::{Compression, Durability, Error, Map, Options, WriteBatch};
@@ -41,6 +43,44 @@ fn a_key_has_the_value_that_was_put_last() {
     assert!(!map.delete("a").unwrap(), "it is gone already");
     assert_eq!(map.get("a").unwrap(), None);
     assert!(map.is_empty());
+}
+
+/// The keys in front of the error that ends a range.
+fn until_an_error(
+    mut pairs: impl Iterator<Item = Result<(bytes::Bytes, bytes::Bytes), Error>>,
+) -> Vec<String> {
+    let good: Vec<_> = pairs.by_ref().map_while(Result::ok).collect();
+    assert!(pairs.next().is_none(), "an error ends a range");
+    keys(good.into_iter().map(Ok))
+}
+
+/// Flips a bit in the value, in the log of an open map.
+#[expect(clippy::disallowed_methods, reason = "damage comes from outside")]
+fn damage(directory: &tempfile::TempDir, value: &[u8]) {
+    for entry in std::fs::read_dir(directory.path().join("data")).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap();
+        if let Some(at) = bytes.windows(value.len()).position(|it| it == value) {
+            let file = OpenOptions::new().write(true).open(&path).unwrap();
+            return file.write_all_at(&[bytes[at] ^ 4], at as u64).unwrap();
+        }
+    }
+    panic!("the value is in no file");
+}
+
+#[test]
+fn a_damaged_value_ends_a_range_and_hides_no_pair_in_front_of_it() {
+    let (directory, map) = a_map();
+    let all: Vec<String> = (0..100).map(|number| format!("{number:03}")).collect();
+    for key in &all {
+        map.put(key, format!("value {key}")).unwrap();
+    }
+    damage(&directory, b"value 070");
+    assert_eq!(until_an_error(map.range::<&str>(..)), all[..70]);
+    let from_the_end = until_an_error(map.range::<&str>(..).rev());
+    assert!(from_the_end.iter().eq(all[71..].iter().rev()));
+    assert_eq!(keys(map.range("071"..)), all[71..]);
+    assert!(matches!(map.range("070"..).next(), Some(Err(_))));
 }
 
 #[test]

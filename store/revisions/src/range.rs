@@ -132,14 +132,11 @@ pub(crate) fn read(
     if beyond {
         versions.truncate(limit);
     }
-    if versions.len() < range.found.len() {
-        // What was read together shares memory, also with what is not answered.
-        for version in &mut versions {
-            version.encoded = EncodedKeyValue(Bytes::copy_from_slice(&version.encoded.0));
-        }
-    }
+    // What was read together shares memory, also with what is not answered.
+    let is_part = versions.len() < range.found.len();
     let kvs = versions.into_iter().map(|version| match request.keys_only {
         true => without_value(&version, request),
+        false if is_part => EncodedKeyValue(Bytes::copy_from_slice(&version.encoded.0)),
         false => version.encoded,
     });
     Ok(RangeResponse {

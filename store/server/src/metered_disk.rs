@@ -107,8 +107,8 @@ impl File for MeteredFile {
         self.inner.is_cached(offset)
     }
 
-    fn read_ahead(&self, offset: u64, bytes: u64) {
-        self.inner.read_ahead(offset, bytes);
+    fn announce(&self, offset: u64, bytes: u64) {
+        self.inner.announce(offset, bytes);
     }
 
     fn prefetch(&self, offset: u64, bytes: usize) {

@@ -103,7 +103,6 @@ impl Reads<'_> {
             return Err(Error::damaged(&segment.path, start, what));
         }
         let (had, more) = (self.bytes.len(), (end - start) as usize);
-        self.bytes.reserve_exact(more);
         self.bytes.resize(had + more, 0);
         read_exactly(segment, &mut self.bytes[had..], start)?;
         for &(position, length) in run {
@@ -140,7 +139,7 @@ impl Reads<'_> {
         }
         for range in without_small_gaps(records) {
             self.hint(&range, |segment, offset, bytes| {
-                segment.file.read_ahead(offset, bytes as u64);
+                segment.file.announce(offset, bytes as u64);
             });
         }
     }

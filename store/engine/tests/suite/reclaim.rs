@@ -367,6 +367,38 @@ fn a_version_looked_up_before_reclaim_can_be_read_after_it() {
 }
 
 #[test]
+fn versions_that_are_read_together_are_announced_to_the_device() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    let long = vec![7; 3_000];
+    for number in 0..600_u32 {
+        let key = format!("{:03}", number * 7 % 600);
+        let value = match number % 50 {
+            0 => &long[..],
+            _ => key.as_bytes(),
+        };
+        store.write(&[put(&key, value)]).unwrap();
+    }
+    let snapshot = store.engine.snapshot();
+    let versions: Vec<_> = snapshot.range(b"", None, i64::MAX).collect();
+    drop(snapshot);
+    let versions: Vec<_> = versions.iter().collect();
+    store.engine.read_all(&versions).unwrap();
+    assert_eq!(disk.take_announced(), [], "all is cached");
+    disk.cache_nothing();
+    let read = store.engine.read_all(&versions).unwrap();
+    for (stored, version) in read.iter().zip(&versions) {
+        assert_eq!(*stored, store.engine.read(version).unwrap());
+    }
+    let bytes = |announced: &[(u64, u64)]| announced.iter().map(|(_, bytes)| bytes).sum::<u64>();
+    let of_all = bytes(&disk.take_announced());
+    let log_bytes: u64 = versions.iter().map(|version| version.log_bytes()).sum();
+    assert!(of_all >= log_bytes, "{of_all} of {log_bytes}");
+    store.engine.read_all(&versions[..1]).unwrap();
+    assert_eq!(disk.take_announced(), [], "one has no other to wait beside");
+}
+
+#[test]
 fn a_checkpoint_between_append_and_apply_replays_what_was_not_applied() {
     let disk = SimulatedDisk::new(1);
     let mut store = Store::new(&disk);

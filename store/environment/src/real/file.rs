@@ -39,8 +39,10 @@ pub(super) struct CachedFile {
     mapping: OnceLock<Option<Mapping>>,
 }
 
-/// Linux reads no more ahead for one call, unless a device has been set to more.
-const READ_AHEAD_BYTES: usize = 128 << 10;
+/// Linux reads no more for one announcement, unless a device has been set to more.
+const ANNOUNCED_BYTES_MAX: usize = 128 << 10;
+/// Beginnings of announcements are multiples of this, so that none touches one page more.
+const PAGE_BYTES: u64 = 4 << 10;
 /// Linux takes this many parts in one call (`IOV_MAX`).
 const PARTS_MAX: usize = 1024;
 
@@ -190,11 +192,10 @@ impl File for CachedFile {
         read != Err(Errno::AGAIN)
     }
 
-    fn read_ahead(&self, offset: u64, bytes: u64) {
-        let end = offset.saturating_add(bytes);
-        for at in (offset..end).step_by(READ_AHEAD_BYTES) {
-            let length = NonZeroU64::new((end - at).min(READ_AHEAD_BYTES as u64));
+    fn announce(&self, offset: u64, bytes: u64) {
+        for (at, bytes) in announced_pieces(offset, bytes) {
             // This is only advice, so a refusal does no harm.
+            let length = NonZeroU64::new(bytes);
             let _ = rustix::fs::fadvise(&self.descriptor, at, length, Advice::WillNeed);
         }
     }
@@ -228,9 +229,29 @@ impl File for CachedFile {
     }
 }
 
+/// Offset and bytes of the announcements for one read.
+fn announced_pieces(offset: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
+    let (start, end) = (
+        offset / PAGE_BYTES * PAGE_BYTES,
+        offset.saturating_add(bytes),
+    );
+    let piece = move |at: u64| (at, (end - at).min(ANNOUNCED_BYTES_MAX as u64));
+    (start..end).step_by(ANNOUNCED_BYTES_MAX).map(piece)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_read_is_announced_in_pieces_that_the_system_takes_whole() {
+        let pieces = |offset, bytes| announced_pieces(offset, bytes).collect::<Vec<_>>();
+        assert_eq!(pieces(4_096, 100), [(4_096, 100)]);
+        assert_eq!(pieces(5_000, 100), [(4_096, 1_004)]);
+        let (first, second) = (8_192, 8_192 + (128 << 10));
+        assert_eq!(pieces(8_200, 128 << 10), [(first, 128 << 10), (second, 8)]);
+        assert_eq!(pieces(u64::MAX - 10, 100).len(), 1);
+    }
 
     fn new_file(directory: &tempfile::TempDir) -> CachedFile {
         CachedFile::open(&directory.path().join("file"), OpenMode::CreateNew).unwrap()
@@ -268,7 +289,7 @@ mod tests {
         assert!(file.is_cached(0) && file.is_cached(4_999));
         for keeps_size in [false, true] {
             for (offset, bytes) in [(0, 5_000), (4_990, 100), (1 << 40, 1), (0, 0)] {
-                file.read_ahead(offset, bytes as u64);
+                file.announce(offset, bytes as u64);
                 file.prefetch(offset, bytes);
             }
             if !keeps_size {

@@ -137,9 +137,9 @@ impl SimulatedDisk {
         self.state.lock().limits.caches_nothing = true;
     }
 
-    /// Takes the list of reads that were announced ([`File::read_ahead`]): offset and bytes.
+    /// Takes the list of reads that were announced ([`File::announce`]): offset and bytes.
     ///
-    /// [`File::read_ahead`]: crate::File::read_ahead
+    /// [`File::announce`]: crate::File::announce
     pub fn take_announced(&self) -> Vec<(u64, u64)> {
         std::mem::take(&mut self.state.lock().announced)
     }

@@ -226,7 +226,7 @@ impl File for SimulatedFile {
         !self.state.lock().limits.caches_nothing
     }
 
-    fn read_ahead(&self, offset: u64, bytes: u64) {
+    fn announce(&self, offset: u64, bytes: u64) {
         self.state.lock().announced.push((offset, bytes));
     }
 

@@ -91,8 +91,8 @@ impl File for GatedFile {
     fn is_cached(&self, offset: u64) -> bool {
         self.file.is_cached(offset)
     }
-    fn read_ahead(&self, offset: u64, bytes: u64) {
-        self.file.read_ahead(offset, bytes);
+    fn announce(&self, offset: u64, bytes: u64) {
+        self.file.announce(offset, bytes);
     }
     fn prefetch(&self, offset: u64, bytes: usize) {
         self.file.prefetch(offset, bytes);
