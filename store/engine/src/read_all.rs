@@ -21,8 +21,8 @@ use value_log::{Position, Reads};
 const PORTION_RECORDS: usize = 256;
 /// A portion has more bytes than this only if it is one record.
 const PORTION_BYTES: u64 = 1 << 20;
-/// A run of more bytes than this has a buffer of its own: who keeps a long value keeps little
-/// besides.
+/// A run of more bytes than this has a buffer of its own: a caller that keeps a long value keeps
+/// little besides.
 const SHARING_RUN_BYTES_MAX: usize = 4 << 10;
 /// Records that the processor fetches together.
 const PREFETCHED_RECORDS: usize = 32;
