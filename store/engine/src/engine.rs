@@ -215,8 +215,8 @@ impl Engine {
     }
 
     /// [`Engine::read`] of many versions, in their order. Those that lie together in the log are
-    /// read together. What is read one after the other shares memory of up to 64 KiB, which is
-    /// freed with the last of them.
+    /// read together. Short records that are read one after the other share memory of up to
+    /// 64 KiB, which is freed with the last of them.
     pub fn read_all(&self, versions: &[&Version]) -> Result<Vec<KeyChange>, Error> {
         self.0.records.read_all(versions)
     }

@@ -1,4 +1,4 @@
-//! Many versions at once: what lies together in the log comes with one read, and short records
+//! Many versions at once: records that lie together in the log come with one read, and short ones
 //! that are read one after the other share memory.
 //!
 //! ```text
@@ -16,8 +16,9 @@ use crate::{Error, KeyChange, Version};
 use std::mem;
 use value_log::{Position, Reads};
 
-/// Records that are announced to the device together, unless they are long: enough to keep it
-/// busy. With more, the buffers of many would wait for the first that is encoded in an answer.
+/// Records that are read together, unless they are long: enough to keep a device busy. Buffers are
+/// not shared between portions: a caller that uses up the versions in their order frees those of a
+/// portion before it comes to the next.
 const PORTION_RECORDS: usize = 256;
 /// A portion has more bytes than this only if it is one record.
 const PORTION_BYTES: u64 = 1 << 20;
@@ -46,16 +47,13 @@ impl Records {
         let mut rest = versions;
         while !rest.is_empty() {
             let (portion, behind) = rest.split_at(portion_length(rest));
-            found.extend(self.read_portion(portion)?);
+            self.read_portion(portion, &mut found)?;
             rest = behind;
         }
         Ok(found)
     }
 
-    fn read_portion(
-        &self,
-        versions: &[&Version],
-    ) -> Result<impl Iterator<Item = KeyChange> + use<>, Error> {
+    fn read_portion(&self, versions: &[&Version], all: &mut Vec<KeyChange>) -> Result<(), Error> {
         let mut order: Vec<(Position, u32)> = (0..)
             .zip(versions)
             .map(|(number, version)| (version.pointer.position(), number))
@@ -82,7 +80,10 @@ impl Records {
             gathered.take(&places[at..end], &order[at..end])?;
             at = end;
         }
-        gathered.finish()
+        gathered.decode()?;
+        let found = gathered.found.into_iter();
+        all.extend(found.map(|stored| stored.expect("every version is in one run")));
+        Ok(())
     }
 }
 
@@ -143,11 +144,5 @@ impl Gathered<'_> {
         others
             .into_iter()
             .try_for_each(|number| self.read_alone(number))
-    }
-
-    fn finish(mut self) -> Result<impl Iterator<Item = KeyChange> + use<>, Error> {
-        self.decode()?;
-        let found = self.found.into_iter();
-        Ok(found.map(|stored| stored.expect("every version is in one run")))
     }
 }

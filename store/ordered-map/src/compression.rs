@@ -178,7 +178,7 @@ mod tests {
         });
         assert_eq!(found.each_ref().map(|it| it.to_vec()), values);
         assert_eq!(memory.decompress(&[0x10, 7], usize::MAX), None);
-        // Those that stand side by side in one allocation.
+        // The first two stand side by side in one allocation.
         let next = |one: &Bytes, other: &Bytes| one.as_ptr_range().end == other.as_ptr();
         assert!(next(&found[0], &found[1]));
         let mut many = ValueMemory::new(1_000);

@@ -6,8 +6,8 @@
 //!   0a  length  key ...  70  value's length  7a  length  block ... a value that is compressed
 //! ```
 //!
-//! Crate `etcd-api` knows these bytes, too, and brings gRPC with it, which nobody wants who
-//! embeds a map.
+//! Crate `etcd-api` knows these bytes, too, and brings gRPC with it, which a program that embeds a
+//! map does not need.
 
 use bytes::{Buf, BufMut, Bytes};
 
@@ -68,7 +68,7 @@ pub(crate) enum Stored {
 }
 
 impl Stored {
-    /// What a stored pair has; `None`: it is none of this crate's.
+    /// Finds the value in a stored pair; `None`: the pair is not one of this crate's.
     pub(crate) fn of(mut kv: Bytes) -> Option<Stored> {
         let (_key, behind_key) = field(&kv, 0, KEY_TAG)?;
         let value_bytes = match kv.get(behind_key) {
@@ -83,7 +83,7 @@ impl Stored {
         if end != kv.len() {
             return None;
         }
-        // A slice would count one more owner of the memory.
+        // A slice would be one more reference to the memory, which costs an atomic operation.
         kv.advance(stored.start);
         Some(match value_bytes {
             Some((value_bytes, _)) => Stored::Compressed {

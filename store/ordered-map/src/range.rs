@@ -26,8 +26,8 @@ const PAGE_BYTES_MAX: u64 = 256 << 10;
 /// Keys and their values in ascending order of the keys, as they were at one moment; from
 /// the last key with [`Iterator::rev`]. It ends after an error.
 ///
-/// Keys and values that are next to each other share buffers of up to 64 KiB, which live as long as
-/// any of them: copy a key or a value that you keep.
+/// Keys and values of a range share buffers of up to 64 KiB, and a longer value has one of its own.
+/// A buffer lives as long as any of them: copy a key or a value that you keep.
 #[derive(Debug)]
 pub struct Range {
     snapshot: Snapshot,

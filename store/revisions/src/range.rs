@@ -132,7 +132,7 @@ pub(crate) fn read(
     if beyond {
         versions.truncate(limit);
     }
-    // What was read together shares memory, also with what is not answered.
+    // Versions that were read together share memory, also with those that are not answered.
     let is_part = versions.len() < range.found.len();
     let kvs = versions.into_iter().map(|version| match request.keys_only {
         true => without_value(&version, request),

@@ -83,7 +83,8 @@ impl Log {
         self.in_segment(&segment, position, read)
     }
 
-    /// What `read` finds in `segment`, up to the record at `position`.
+    /// Calls `read` with the segment of a record at `position`, unless the log does not reach that
+    /// far; the result counts only if the segment was not released in between.
     pub(crate) fn in_segment<T>(
         &self,
         segment: &Segment,
