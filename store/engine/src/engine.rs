@@ -17,8 +17,8 @@ use crate::transfer::HoldNotice;
 use crate::versions::{HeldVersions, Versions};
 use crate::{
     Applier, Batch, Entry, Error, HardState, Headers, Import, ImportNotice, KeyChange, Lineage,
-    Options, Recovered, Replayed, Snapshot, Status, Surveyor, UpkeepStatus, Version, append, count,
-    entry, recovery, trees,
+    Looks, Options, Recovered, Replayed, Snapshot, Status, Surveyor, UpkeepStatus, Version, append,
+    count, entry, recovery, trees,
 };
 use bytes::Bytes;
 use environment::Disk;
@@ -219,6 +219,11 @@ impl Engine {
     /// 64 KiB, which is freed with the last of them.
     pub fn read_all(&self, versions: &[&Version]) -> Result<Vec<KeyChange>, Error> {
         self.0.records.read_all(versions)
+    }
+
+    /// Begins looks at many versions, for a caller that keeps none of them.
+    pub fn looks(&self) -> Looks<'_> {
+        Looks::new(&self.0.records)
     }
 
     /// All changes with a main revision of at least `from_main`, which must

@@ -73,6 +73,28 @@ impl KeyMemory {
     }
 }
 
+impl Range<'_> {
+    /// The next version, with its key added to `keys`.
+    pub(crate) fn next_entry(&mut self, keys: &mut Vec<u8>) -> Option<VersionEntry> {
+        match &mut self.0 {
+            Walk::Newest(cursor, _) => {
+                let (key, entry) = cursor.next()?;
+                keys.extend_from_slice(key);
+                Some(VersionEntry::from(entry))
+            }
+            Walk::Past(past) => {
+                let version = past.next()?;
+                keys.extend_from_slice(&version.key);
+                Some(VersionEntry {
+                    main: version.main,
+                    tombstone: version.tombstone,
+                    pointer: version.pointer,
+                })
+            }
+        }
+    }
+}
+
 impl Iterator for Range<'_> {
     type Item = Version;
 

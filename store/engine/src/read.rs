@@ -79,7 +79,7 @@ impl Records {
         Ok(header.into())
     }
 
-    fn read_version(
+    pub(crate) fn read_version(
         &self,
         key: &[u8],
         main: i64,

@@ -26,7 +26,7 @@ const PORTION_BYTES: u64 = 1 << 20;
 /// little besides.
 const SHARING_RUN_BYTES_MAX: usize = 4 << 10;
 /// Records that the processor fetches together.
-const PREFETCHED_RECORDS: usize = 32;
+pub(crate) const PREFETCHED_RECORDS: usize = 32;
 
 /// Versions of a portion that were found, and those that are read.
 struct Gathered<'v> {
@@ -46,7 +46,8 @@ impl Records {
         let mut found = Vec::with_capacity(versions.len());
         let mut rest = versions;
         while !rest.is_empty() {
-            let (portion, behind) = rest.split_at(portion_length(rest));
+            let (portion, behind) =
+                rest.split_at(portion_length(rest.iter().map(|it| it.log_bytes())));
             self.read_portion(portion, &mut found)?;
             rest = behind;
         }
@@ -87,14 +88,14 @@ impl Records {
     }
 }
 
-/// How many of the versions are read together.
-fn portion_length(versions: &[&Version]) -> usize {
-    let mut bytes = 0;
-    let fits = |version: &&&Version| {
-        bytes += version.log_bytes();
-        bytes <= PORTION_BYTES
+/// How many versions are read together, given the bytes of their records.
+pub(crate) fn portion_length(records: impl Iterator<Item = u64>) -> usize {
+    let mut all_bytes = 0;
+    let fits = |bytes: &u64| {
+        all_bytes += bytes;
+        all_bytes <= PORTION_BYTES
     };
-    let some = versions.iter().take(PORTION_RECORDS);
+    let some = records.take(PORTION_RECORDS);
     some.take_while(fits).count().max(1)
 }
 

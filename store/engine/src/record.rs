@@ -176,6 +176,14 @@ impl From<KeyHeader> for Lineage {
     }
 }
 
+/// Where in the payload of a record the kv of the version is that was written at `main`; `None`: it
+/// is no such version.
+pub(crate) fn kv_in(kind: u8, payload: &[u8], main: i64) -> Option<Range<usize>> {
+    let header = header_in(kind, payload).ok()?;
+    let start = header_bytes(kind);
+    (header.main as i64 == main).then_some(start..start + header.kv_bytes as usize)
+}
+
 /// Whether records of this kind are key versions.
 pub(crate) fn is_key_version(kind: u8) -> bool {
     kind == KIND_KEY || kind == KIND_SHORT_KEY

@@ -10,7 +10,9 @@
 
 use std::fmt::Debug;
 use std::io;
+use std::marker::PhantomData;
 use std::path::Path;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// How a file is opened.
@@ -66,6 +68,35 @@ pub trait Disk: Send + Sync + Debug + 'static {
     fn space(&self, directory: &Path) -> io::Result<Space>;
 }
 
+/// Bytes of a file, where the system has them in memory: they change when the file does.
+#[derive(Clone, Copy, Debug)]
+pub struct Lent<'f> {
+    start: NonNull<u8>,
+    bytes: usize,
+    file: PhantomData<&'f dyn File>,
+}
+
+impl<'f> Lent<'f> {
+    /// # Safety
+    /// `bytes` from `start` on can be read for as long as the file lives.
+    pub(crate) unsafe fn new(start: NonNull<u8>, bytes: usize) -> Lent<'f> {
+        Lent {
+            start,
+            bytes,
+            file: PhantomData,
+        }
+    }
+
+    /// The bytes, without a copy.
+    ///
+    /// # Safety
+    /// Nothing overwrites them in the file while the result is alive.
+    pub unsafe fn bytes(self) -> &'f [u8] {
+        // SAFETY: they can be read, and the caller promises that they stay as they are.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+}
+
 /// An open file. All calls are positional: threads share one handle.
 pub trait File: Send + Sync + Debug + 'static {
     /// Reads up to `buffer.len()` bytes at `offset`; fewer only at the end
@@ -101,6 +132,11 @@ pub trait File: Send + Sync + Debug + 'static {
     /// Hints that these bytes, which are cached, will be read at once, in order that the processor may
     /// fetch them beside others.
     fn prefetch(&self, _offset: u64, _bytes: usize) {}
+    /// Where the system has these bytes in memory. `None` where it does not, or where they must be
+    /// read first, with [`File::read_at`].
+    fn lend(&self, _offset: u64, _bytes: usize) -> Option<Lent<'_>> {
+        None
+    }
     /// Cuts or extends the file; the new bytes of an extended file read as zero.
     fn set_size(&self, size: u64) -> io::Result<()>;
     /// Extends the file to `size` bytes, which read as zero, and takes room for all of them, so

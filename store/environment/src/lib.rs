@@ -18,7 +18,7 @@ pub mod threads;
 mod throttle;
 
 pub use clock::{Clock, Instant};
-pub use disk::{DirectoryLock, Disk, File, OpenMode, Space};
+pub use disk::{DirectoryLock, Disk, File, Lent, OpenMode, Space};
 pub use mutex::Mutex;
 pub use shortage::{Shortage, error_number};
 pub use throttle::Throttle;

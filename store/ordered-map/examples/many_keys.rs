@@ -7,6 +7,7 @@
 //! cargo run --release -p ordered-map --example many_keys -- DIRECTORY overwrite KEYS THREADS SECONDS
 //! cargo run --release -p ordered-map --example many_keys -- DIRECTORY delete KEYS
 //! cargo run --release -p ordered-map --example many_keys -- DIRECTORY range PAIRS
+//! cargo run --release -p ordered-map --example many_keys -- DIRECTORY visit PAIRS
 //! cargo run --release -p ordered-map --example many_keys -- DIRECTORY
 //! ```
 //!
@@ -18,6 +19,7 @@ use environment::randomness::Random;
 use environment::real::RealClock;
 use environment::{Clock, threads};
 use ordered_map::{Compression, Durability, Error, Map, Options, Status, WriteBatch};
+use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -26,8 +28,7 @@ const KEY_BYTES: usize = 8;
 const VALUE_BYTES: usize = 128;
 const BATCH: u64 = 100;
 const SAMPLE: Duration = Duration::from_millis(50);
-const USAGE: &str =
-    "DIRECTORY [load KEYS] [overwrite KEYS THREADS SECONDS] [delete KEYS] [range PAIRS] [abort]";
+const USAGE: &str = "DIRECTORY [load KEYS] [overwrite KEYS THREADS SECONDS] [delete KEYS] [range PAIRS] [visit PAIRS] [abort]";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -72,6 +73,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             ["range", pairs, rest @ ..] => {
                 let pairs = pairs.parse()?;
                 println!("{} bytes", timed("range", || read_in_order(&map, pairs))?);
+                rest
+            }
+            ["visit", pairs, rest @ ..] => {
+                let pairs = pairs.parse()?;
+                println!("{} bytes", timed("visit", || visit_in_order(&map, pairs))?);
                 rest
             }
             _ => return Err(USAGE.into()),
@@ -136,6 +142,22 @@ fn read_in_order(map: &Map, pairs: usize) -> Result<u64, Error> {
     for pair in rounds.take_while(|_| !map.is_empty()).flatten().take(pairs) {
         let (key, value) = pair?;
         bytes += (key.len() + value.len()) as u64;
+    }
+    Ok(bytes)
+}
+
+/// The same without keys and values of its own.
+fn visit_in_order(map: &Map, pairs: usize) -> Result<u64, Error> {
+    let (mut bytes, mut left) = (0, pairs);
+    while left > 0 && !map.is_empty() {
+        map.range::<&[u8]>(..).visit(|key, value| {
+            bytes += (key.len() + value.len()) as u64;
+            left -= 1;
+            match left {
+                0 => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        })?;
     }
     Ok(bytes)
 }

@@ -91,6 +91,21 @@ pub(crate) fn decompress(block: &[u8], value_bytes: usize) -> Option<Bytes> {
     Some(value.into())
 }
 
+/// The same at the beginning of memory that grows where it must.
+pub(crate) fn decompress_within<'m>(
+    memory: &'m mut Vec<u8>,
+    block: &[u8],
+    value_bytes: usize,
+) -> Option<&'m [u8]> {
+    may_stand_for(block, value_bytes).then_some(())?;
+    if memory.len() < value_bytes {
+        memory.resize(value_bytes, 0);
+    }
+    let value = &mut memory[..value_bytes];
+    fill(value, block)?;
+    Some(value)
+}
+
 /// Memory for several values in a row that were compressed.
 #[derive(Debug)]
 pub(crate) struct ValueMemory {

@@ -3,15 +3,16 @@
 use bytes::Bytes;
 
 use crate::compression::{Compression, ValueMemory};
-use crate::pair::{self, Stored};
+use crate::pair;
 
 /// Reads `kv` as a stored pair.
 pub fn stored(kv: &[u8]) {
-    let stored = || Stored::of(Bytes::copy_from_slice(kv));
-    let mut memory = ValueMemory::new(2);
+    let copy = || Bytes::copy_from_slice(kv);
+    let (mut memory, mut used_again) = (ValueMemory::new(2), Vec::new());
     for _ in 0..2 {
-        let together = stored().and_then(|it| it.value_in(&mut memory));
-        assert_eq!(stored().and_then(Stored::value), together);
+        let alone = pair::value(copy());
+        assert_eq!(alone, pair::value_in(copy(), &mut memory));
+        assert_eq!(alone.as_deref(), pair::value_of(kv, &mut used_again));
     }
 }
 
@@ -20,7 +21,7 @@ pub fn comes_back(key: &[u8], value: &[u8]) {
     for compression in [Compression::None, Compression::Lz4] {
         let stored = pair::encode(key, value, compression);
         assert_eq!(stored.key, key);
-        let found = Stored::of(stored.kv).and_then(Stored::value);
+        let found = pair::value(stored.kv);
         assert_eq!(found.as_deref(), Some(value));
     }
 }

@@ -9,9 +9,11 @@
 //! Crate `etcd-api` knows these bytes, too, and brings gRPC with it, which a program that embeds a
 //! map does not need.
 
+use std::ops::Range;
+
 use bytes::{Buf, BufMut, Bytes};
 
-use crate::compression::{Compression, ValueMemory, decompress};
+use crate::compression::{Compression, ValueMemory, decompress, decompress_within};
 
 const KEY_TAG: u8 = 0x0a;
 const VALUE_TAG: u8 = 0x2a;
@@ -56,59 +58,75 @@ pub(crate) fn plain_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     field(key_bytes) + field(value_bytes)
 }
 
-/// A value in a stored pair.
+/// A value in a stored pair: a part of its bytes.
 #[derive(Debug)]
 pub(crate) enum Stored {
-    Plain(Bytes),
+    Plain(Range<usize>),
     /// A block that stands for a value of `value_bytes`.
     Compressed {
-        block: Bytes,
+        block: Range<usize>,
         value_bytes: usize,
     },
 }
 
 impl Stored {
     /// Finds the value in a stored pair; `None`: the pair is not one of this crate's.
-    pub(crate) fn of(mut kv: Bytes) -> Option<Stored> {
-        let (_key, behind_key) = field(&kv, 0, KEY_TAG)?;
+    pub(crate) fn of(kv: &[u8]) -> Option<Stored> {
+        let (_key, behind_key) = field(kv, 0, KEY_TAG)?;
         let value_bytes = match kv.get(behind_key) {
-            Some(&VALUE_BYTES_TAG) => Some(number(&kv, behind_key + 1)?),
+            Some(&VALUE_BYTES_TAG) => Some(number(kv, behind_key + 1)?),
             _ => None,
         };
         let (at, tag) = match value_bytes {
             Some((_, behind_number)) => (behind_number, BLOCK_TAG),
             None => (behind_key, VALUE_TAG),
         };
-        let (stored, end) = field(&kv, at, tag)?;
+        let (stored, end) = field(kv, at, tag)?;
         if end != kv.len() {
             return None;
         }
-        // A slice would be one more reference to the memory, which costs an atomic operation.
-        kv.advance(stored.start);
         Some(match value_bytes {
             Some((value_bytes, _)) => Stored::Compressed {
-                block: kv,
+                block: stored,
                 value_bytes,
             },
-            None => Stored::Plain(kv),
+            None => Stored::Plain(stored),
         })
     }
+}
 
-    /// The value; `None`: the block stands for no such value.
-    pub(crate) fn value(self) -> Option<Bytes> {
-        match self {
-            Stored::Plain(value) => Some(value),
-            Stored::Compressed { block, value_bytes } => decompress(&block, value_bytes),
+/// The value in a stored pair; `None`: it is no pair.
+pub(crate) fn value(kv: Bytes) -> Option<Bytes> {
+    match Stored::of(&kv)? {
+        Stored::Plain(value) => Some(rest(kv, value)),
+        Stored::Compressed { block, value_bytes } => decompress(&kv[block], value_bytes),
+    }
+}
+
+/// The same, in memory of several.
+pub(crate) fn value_in(kv: Bytes, memory: &mut ValueMemory) -> Option<Bytes> {
+    match Stored::of(&kv)? {
+        Stored::Plain(value) => Some(rest(kv, value)),
+        Stored::Compressed { block, value_bytes } => memory.decompress(&kv[block], value_bytes),
+    }
+}
+
+/// The same for a caller that does not keep it.
+pub(crate) fn value_of<'v>(kv: &'v [u8], memory: &'v mut Vec<u8>) -> Option<&'v [u8]> {
+    match Stored::of(kv)? {
+        Stored::Plain(value) => Some(&kv[value]),
+        Stored::Compressed { block, value_bytes } => {
+            decompress_within(memory, &kv[block], value_bytes)
         }
     }
+}
 
-    /// The same, in memory of several.
-    pub(crate) fn value_in(self, memory: &mut ValueMemory) -> Option<Bytes> {
-        match self {
-            Stored::Plain(value) => Some(value),
-            Stored::Compressed { block, value_bytes } => memory.decompress(&block, value_bytes),
-        }
-    }
+/// A value at the end of its pair. A slice would be one more reference to the memory, which costs
+/// an atomic operation.
+fn rest(mut kv: Bytes, value: Range<usize>) -> Bytes {
+    kv.advance(value.start);
+    kv.truncate(value.len());
+    kv
 }
 
 fn put_field(kv: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
@@ -130,7 +148,7 @@ fn put_number(kv: &mut Vec<u8>, tag: u8, mut number: usize) {
 
 /// Where the field with this tag lies at `at`, and where it ends; empty when another one is
 /// there.
-fn field(kv: &[u8], at: usize, tag: u8) -> Option<(std::ops::Range<usize>, usize)> {
+fn field(kv: &[u8], at: usize, tag: u8) -> Option<(Range<usize>, usize)> {
     if kv.get(at) != Some(&tag) {
         return Some((at..at, at));
     }
@@ -158,9 +176,12 @@ mod tests {
     use super::*;
 
     fn value(kv: Bytes) -> Option<Bytes> {
-        let together = Stored::of(kv.clone()).and_then(|it| it.value_in(&mut ValueMemory::new(1)));
-        let alone = Stored::of(kv).and_then(Stored::value);
-        assert_eq!(alone, together);
+        let together = value_in(kv.clone(), &mut ValueMemory::new(1));
+        // Longer than some values, as it is after others.
+        let mut memory = vec![9; 250];
+        let looked_at = value_of(&kv, &mut memory).map(Bytes::copy_from_slice);
+        let alone = super::value(kv);
+        assert_eq!([&alone, &alone], [&together, &looked_at]);
         alone
     }
 

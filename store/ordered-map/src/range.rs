@@ -7,15 +7,16 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::mem;
+use std::ops::ControlFlow;
 
 use bytes::Bytes;
-use engine::{KeyChange, Version};
+use engine::{KeyChange, Looked, Version};
 
-use crate::Error;
 use crate::bounds::{Bounds, successor};
 use crate::compression::ValueMemory;
-use crate::pair::Stored;
 use crate::snapshot::{Snapshot, no_pair};
+use crate::{Error, pair};
 
 /// Pairs of the first page; each further page has twice as many, up to `PAGE_MAX`.
 const PAGE_MIN: usize = 16;
@@ -71,13 +72,84 @@ impl Range {
             }
             read => read?,
         };
-        match (versions.last(), from) {
+        self.pass(versions.last().map(|last| &last.key[..]), from);
+        Ok(pairs)
+    }
+
+    /// Goes on behind a page, of which this is the last key in its direction.
+    fn pass(&mut self, last: Option<&[u8]>, from: End) {
+        match (last, from) {
             (None, _) => self.rest.end = Some(self.rest.start.clone()),
-            (Some(last), End::Front) => self.rest.start = successor(&last.key),
-            (Some(last), End::Back) => self.rest.end = Some(last.key.to_vec()),
+            (Some(last), End::Front) => self.rest.start = successor(last),
+            (Some(last), End::Back) => self.rest.end = Some(last.to_vec()),
         }
         self.page = (self.page * 2).min(PAGE_MAX);
-        Ok(pairs)
+    }
+
+    /// Calls `visit` with each key of the range and its value, in ascending order of the keys, until a
+    /// call breaks. Pairs that were taken from the iterator before are not visited.
+    ///
+    /// This is faster than the iterator, because all pairs lie in the same memory, one after the other. A
+    /// call that is long holds nothing back but what the range does.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let directory = tempfile::tempdir()?;
+    /// # let map = ordered_map::Map::open(directory.path().join("data"))?;
+    /// # map.put("colour/ink", "black")?;
+    /// # map.put("colour/stone", "grey")?;
+    /// use std::ops::ControlFlow;
+    ///
+    /// let mut bytes = 0;
+    /// map.prefix("colour/").visit(|_key, value| {
+    ///     bytes += value.len();
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!(bytes, 9);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn visit(
+        mut self,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        for (key, value) in mem::take(&mut self.front) {
+            if visit(&key, &value).is_break() {
+                return Ok(());
+            }
+        }
+        if self.visit_rest(&mut visit)?.is_break() {
+            return Ok(());
+        }
+        let mut back = self.back.iter();
+        // A break ends this as the last pair does.
+        let _ = back.try_for_each(|(key, value)| visit(key, value));
+        Ok(())
+    }
+
+    /// Visits what was not fetched.
+    fn visit_rest(
+        &mut self,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, Error> {
+        let (snapshot, mut memory) = (self.snapshot.clone(), Vec::new());
+        let mut looks = snapshot.engine().looks();
+        while !self.rest.is_empty() {
+            let (start, end) = (&self.rest.start, self.rest.end.as_deref());
+            looks.list(start, end, snapshot.revision(), self.page, PAGE_BYTES_MAX);
+            let visited =
+                looks.at_page(
+                    |Looked { key, main, kv }| match pair::value_of(kv, &mut memory) {
+                        Some(value) => visit(key, value).map_break(Ok),
+                        None => ControlFlow::Break(Err(no_pair(key, main))),
+                    },
+                );
+            if let ControlFlow::Break(end) = visited? {
+                return end.map(ControlFlow::Break);
+            }
+            self.pass(looks.last_key(), End::Front);
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
     fn next_versions(&self, from: End) -> Vec<Version> {
@@ -102,8 +174,8 @@ impl Range {
         let stored = self.snapshot.engine().read_all(&versions)?;
         let mut memory = ValueMemory::new(versions.len());
         let pair = |stored: KeyChange| {
-            let value = Stored::of(stored.kv).and_then(|it| it.value_in(&mut memory));
-            let value = value.ok_or_else(|| no_pair(&stored.key, stored.revision))?;
+            let value = pair::value_in(stored.kv, &mut memory);
+            let value = value.ok_or_else(|| no_pair(&stored.key, stored.revision.main))?;
             Ok((stored.key, value))
         };
         stored.into_iter().map(pair).collect()

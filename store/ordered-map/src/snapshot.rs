@@ -4,13 +4,12 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use engine::{Engine, KeyChange, Revision};
+use engine::{Engine, KeyChange};
 
 use crate::bounds::Bounds;
 use crate::core::Core;
 use crate::held::Hold;
-use crate::pair::Stored;
-use crate::{Error, Range};
+use crate::{Error, Range, pair};
 
 /// The map as it was when the snapshot was made. Clones share it; versions that later writes
 /// replace are kept until the last clone is dropped.
@@ -70,16 +69,16 @@ pub(crate) fn read(engine: &Engine, key: &[u8], at: i64) -> Result<Option<Bytes>
 
 /// Decodes the value of a stored version.
 fn value(stored: KeyChange) -> Result<Bytes, Error> {
-    let found = Stored::of(stored.kv).and_then(Stored::value);
-    found.ok_or_else(|| no_pair(&stored.key, stored.revision))
+    let found = pair::value(stored.kv);
+    found.ok_or_else(|| no_pair(&stored.key, stored.revision.main))
 }
 
-pub(crate) fn no_pair(key: &[u8], written: Revision) -> Error {
+pub(crate) fn no_pair(key: &[u8], main: i64) -> Error {
     let what = format!(
         "the version of {} written as number {} is no pair of a key and a value; it was \
          written by a newer version, or by another program",
         key.escape_ascii(),
-        written.main
+        main
     );
     engine::Error::Replay(what).into()
 }

@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::os::unix::fs::FileExt;
 use std::thread;
 
-use ordered_map::{Compression, Durability, Error, Map, Options, WriteBatch};
+use ordered_map::{Compression, Durability, Error, Map, Options, Range, WriteBatch};
 
 fn options(directory: &tempfile::TempDir) -> Options {
     Options::new(directory.path().join("data"))
@@ -54,6 +54,19 @@ fn until_an_error(
     keys(good.into_iter().map(Ok))
 }
 
+/// The keys that a visit of a range sees, up to one, or up to its end or an error.
+fn visited(range: Range, last: &str) -> (Vec<String>, Result<(), Error>) {
+    let mut keys = Vec::new();
+    let outcome = range.visit(|key, _value| {
+        keys.push(String::from_utf8(key.to_vec()).unwrap());
+        match key == last.as_bytes() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    (keys, outcome)
+}
+
 /// Flips a bit in the value, in the log of an open map.
 #[expect(clippy::disallowed_methods, reason = "damage comes from outside")]
 fn damage(directory: &tempfile::TempDir, value: &[u8]) {
@@ -81,6 +94,13 @@ fn a_damaged_value_ends_a_range_and_hides_no_pair_in_front_of_it() {
     assert!(from_the_end.iter().eq(all[71..].iter().rev()));
     assert_eq!(keys(map.range("071"..)), all[71..]);
     assert!(matches!(map.range("070"..).next(), Some(Err(_))));
+    let (seen, outcome) = visited(map.range::<&str>(..), "");
+    assert_eq!(seen, all[..70]);
+    let iterated = map.range("070"..).next().unwrap();
+    assert_eq!(
+        outcome.unwrap_err().to_string(),
+        iterated.unwrap_err().to_string()
+    );
 }
 
 #[test]
@@ -144,6 +164,41 @@ fn ranges_run_in_order_from_both_ends_and_stop_where_these_meet() {
         assert_eq!(seen, all, "{front} from the front");
         assert!(range.next().is_none() && range.next_back().is_none());
     }
+}
+
+#[test]
+fn a_visit_sees_what_was_not_taken_from_a_range_up_to_a_break() {
+    let (_directory, map) = a_map();
+    let all: Vec<String> = (0..1_000).map(|number| format!("{number:04}")).collect();
+    let put = |batch: WriteBatch, key: &String| batch.put(key.clone(), vec![7; 300]);
+    map.write(all.iter().fold(WriteBatch::new(), put)).unwrap();
+    for (front, back) in [
+        (0, 0),
+        (1, 1),
+        (16, 17),
+        (500, 499),
+        (500, 500),
+        (1_000, 0),
+        (0, 1_000),
+    ] {
+        let taken = || {
+            let mut range = map.range::<&str>(..);
+            assert_eq!(range.by_ref().take(front).count(), front);
+            assert_eq!(range.by_ref().rev().take(back).count(), back);
+            range
+        };
+        let (seen, outcome) = visited(taken(), "");
+        outcome.unwrap();
+        let left = &all[front..1_000 - back];
+        assert_eq!(seen, left);
+        for end in [0, left.len() / 2, left.len().saturating_sub(1)] {
+            let Some(last) = left.get(end) else { continue };
+            let (seen, outcome) = visited(taken(), last);
+            outcome.unwrap();
+            assert_eq!(seen, left[..=end]);
+        }
+    }
+    assert_eq!(visited(map.range("b".."a"), "").0, [""; 0]);
 }
 
 #[test]

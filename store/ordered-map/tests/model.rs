@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use environment::randomness::Random;
 use ordered_map::{Compression, Durability, Map, Options, Snapshot, WriteBatch};
@@ -67,6 +68,21 @@ fn assert_same(snapshot: &Snapshot, pairs: &Pairs, random: &mut Random) {
             .iter()
             .map(|(key, value)| (&key[..], &value[..]))
             .eq(expected().rev())
+    );
+    let mut visited = Vec::new();
+    let visit = |key: &[u8], value: &[u8]| {
+        visited.push((key.to_vec(), value.to_vec()));
+        ControlFlow::Continue(())
+    };
+    snapshot
+        .range(from.clone()..to.clone())
+        .visit(visit)
+        .unwrap();
+    assert!(
+        visited
+            .iter()
+            .map(|(key, value)| (&key[..], &value[..]))
+            .eq(expected())
     );
     let asked = key(random);
     assert_eq!(

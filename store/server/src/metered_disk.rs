@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use environment::disk::DirectoryLock;
-use environment::{Clock, Disk, File, OpenMode, Space};
+use environment::{Clock, Disk, File, Lent, OpenMode, Space};
 
 use crate::metrics::Histogram;
 
@@ -113,6 +113,10 @@ impl File for MeteredFile {
 
     fn prefetch(&self, offset: u64, bytes: usize) {
         self.inner.prefetch(offset, bytes);
+    }
+
+    fn lend(&self, offset: u64, bytes: usize) -> Option<Lent<'_>> {
+        self.inner.lend(offset, bytes)
     }
 
     fn set_size(&self, size: u64) -> io::Result<()> {

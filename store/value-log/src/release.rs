@@ -35,13 +35,19 @@ fn recycle(
     let Some(segment) = segments.remove(id) else {
         return Ok(());
     };
-    match pool.recycle(&segment) {
+    let is_pinned = !segment.pins.close();
+    let recycled = match is_pinned {
+        true => pool.remove(&segment.path).map(|()| None),
+        false => pool.recycle(&segment),
+    };
+    match recycled {
         Ok(spare) => {
             segment.set_released();
             spares.extend(spare);
             Ok(())
         }
         Err(error) => {
+            segment.pins.reopen();
             segments.insert(segment);
             Err(error)
         }

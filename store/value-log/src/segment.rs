@@ -5,7 +5,8 @@
 //!
 //! A released file is renamed and overwritten later, while a reader may still
 //! hold the handle; so a reader looks at `released` after it has read: unset
-//! means that the bytes are those of the segment it asked for.
+//! means that the bytes are those of the segment it asked for. A reader that does not copy them pins the
+//! segment instead (`pins.rs`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use environment::{File, Mutex};
 
 use crate::format::{FRAMES_START, ReachNote, SegmentHeader};
+use crate::pins::Pins;
 use crate::{Blocks, Position, SegmentInfo, SegmentKind, Tag};
 
 /// How far a segment is filled.
@@ -98,6 +100,8 @@ pub(crate) struct Segment {
     /// Bytes from the start of the file of which the blocks are ready. Frames end before; it only grows.
     ready_bytes: AtomicU64,
     extent: Mutex<Extent>,
+    /// Of those that look at its bytes without a copy.
+    pub pins: Pins,
     released: AtomicBool,
 }
 
@@ -122,6 +126,7 @@ impl Segment {
             reach,
             ready_bytes: AtomicU64::new(ready_bytes),
             extent: Mutex::new(extent),
+            pins: Pins::new(),
             released: AtomicBool::new(false),
         }
     }

@@ -486,7 +486,8 @@ impl SegmentPool {
         self.changed.notify_all();
     }
 
-    fn remove(&self, path: &Path) -> Result<(), Error> {
+    /// Removes a file. Its bytes stay as they are for those that have it open.
+    pub fn remove(&self, path: &Path) -> Result<(), Error> {
         self.parameters
             .disk
             .remove(path)

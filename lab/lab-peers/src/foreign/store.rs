@@ -3,6 +3,7 @@
 use std::ffi::{CStr, CString, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::slice;
 
 use lab::targets::{Embedded, Failure, OpenOptions, Seen, Session};
 use lab::workload::DurabilityLevel;
@@ -146,7 +147,7 @@ impl Store {
             let mut bytes = 0;
             let start = (pinned.pinnableslice_value)(found, &raw mut bytes);
             if bytes > 0 {
-                value.extend_from_slice(std::slice::from_raw_parts(start.cast(), bytes));
+                value.extend_from_slice(slice::from_raw_parts(start.cast(), bytes));
             }
             (pinned.pinnableslice_destroy)(found);
         }
@@ -209,7 +210,7 @@ impl Session for &Store {
             if found.is_null() {
                 return Ok(false);
             }
-            value.extend_from_slice(std::slice::from_raw_parts(found.cast(), bytes));
+            value.extend_from_slice(slice::from_raw_parts(found.cast(), bytes));
             (self.functions.free)(found.cast());
         }
         Ok(true)
@@ -223,13 +224,14 @@ impl Session for &Store {
         unsafe {
             let iterator = (functions.create_iterator)(self.database, self.reading);
             (functions.iter_seek)(iterator, from.as_ptr().cast(), from.len());
-            while (limit == 0 || seen.keys < limit) && (functions.iter_valid)(iterator) != 0 {
+            let mut goes_on = true;
+            while goes_on && (functions.iter_valid)(iterator) != 0 {
                 let (mut key_bytes, mut value_bytes) = (0, 0);
                 let key = (functions.iter_key)(iterator, &raw mut key_bytes);
                 let value = (functions.iter_value)(iterator, &raw mut value_bytes);
-                std::hint::black_box((key, value));
-                seen.keys += 1;
-                seen.bytes += (key_bytes + value_bytes) as u64;
+                let key = slice::from_raw_parts(key.cast(), key_bytes);
+                let value = slice::from_raw_parts(value.cast(), value_bytes);
+                goes_on = seen.read(key, value, limit);
                 (functions.iter_next)(iterator);
             }
             let ended = self.checked(|error| (functions.iter_get_error)(iterator, error));

@@ -92,7 +92,7 @@ impl Session for &Lmdb {
         };
         let from = (from, Bound::Unbounded);
         let pairs = self.database.range(&transaction, &from)?;
-        Seen::count(pairs, limit, |(key, value)| key.len() + value.len())
+        Seen::read_all(pairs, limit, |(key, value)| (key, value))
     }
 
     fn load(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Failure> {

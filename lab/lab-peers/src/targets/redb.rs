@@ -4,7 +4,7 @@ use std::path::Path;
 
 use lab::targets::{Embedded, Failure, Offer, OpenOptions, Seen, Session};
 use lab::workload::DurabilityLevel;
-use redb::{AccessGuard, Database, Durability, ReadableDatabase, TableDefinition};
+use redb::{Database, Durability, ReadableDatabase, TableDefinition};
 
 use crate::CACHE_BYTES;
 
@@ -19,7 +19,6 @@ pub const OFFER: Offer = Offer {
     )
 };
 
-type Guard<'a> = AccessGuard<'a, &'static [u8]>;
 
 const PAIRS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("pairs");
 
@@ -89,8 +88,8 @@ impl Session for &Redb {
 
     fn range(&mut self, from: &[u8], limit: u64) -> Result<Seen, Failure> {
         let table = self.table()?;
-        let bytes = |(key, value): &(Guard<'_>, Guard<'_>)| key.value().len() + value.value().len();
-        Seen::count(table.range(from..)?, limit, bytes)
+        let pairs = table.range(from..)?;
+        Seen::read_all(pairs, limit, |(key, value)| (key.value(), value.value()))
     }
 
     fn load(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Failure> {

@@ -64,7 +64,7 @@ impl Session for &Sled {
 
     fn range(&mut self, from: &[u8], limit: u64) -> Result<Seen, Failure> {
         let pairs = self.tree.range(from..);
-        Seen::count(pairs, limit, |(key, value)| key.len() + value.len())
+        Seen::read_all(pairs, limit, |(key, value)| (key, value))
     }
 
     fn load(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Failure> {

@@ -99,23 +99,36 @@ pub struct Seen {
     pub bytes: u64,
 }
 
+/// The processor fetches as many bytes at once.
+const CACHE_LINE_BYTES: usize = 64;
+
 impl Seen {
-    /// Counts the pairs of a range, up to `limit`; 0 means all. `bytes` returns the length of
-    /// a key and its value together.
-    pub fn count<Pair, Error: Into<Failure>>(
+    /// Reads the pairs of a range, up to `limit`; 0 means all. `parts` returns the key and the
+    /// value of a pair.
+    pub fn read_all<Pair, Error: Into<Failure>>(
         pairs: impl Iterator<Item = Result<Pair, Error>>,
         limit: u64,
-        bytes: impl Fn(&Pair) -> usize,
+        parts: impl for<'p> Fn(&'p Pair) -> (&'p [u8], &'p [u8]),
     ) -> Result<Seen, Failure> {
         let mut seen = Seen::default();
         for pair in pairs {
-            seen.bytes += bytes(&pair.map_err(Into::into)?) as u64;
-            seen.keys += 1;
-            if seen.keys == limit {
+            let pair = pair.map_err(Into::into)?;
+            let (key, value) = parts(&pair);
+            if !seen.read(key, value, limit) {
                 break;
             }
         }
         Ok(seen)
+    }
+
+    /// Reads a pair, and returns whether more are wanted. A byte of each cache line of the value is
+    /// read, as by a program that uses it: some stores hand out an address, and have read nothing.
+    pub fn read(&mut self, key: &[u8], value: &[u8], limit: u64) -> bool {
+        let read = |sum: u8, line: &[u8]| sum.wrapping_add(line[0]);
+        std::hint::black_box(value.chunks(CACHE_LINE_BYTES).fold(0, read));
+        self.bytes += (key.len() + value.len()) as u64;
+        self.keys += 1;
+        self.keys != limit
     }
 }
 

@@ -1,6 +1,7 @@
 //! Target `engine`: Inkstone's engine as an ordered map (crate `ordered-map`), for
 //! comparison with LevelDB and the like.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use ordered_map::{Compression, Durability, Map, Options, WriteBatch};
@@ -53,8 +54,12 @@ impl Session for &Map {
     }
 
     fn range(&mut self, from: &[u8], limit: u64) -> Result<Seen, Failure> {
-        let pairs = Map::range(self, from..);
-        Seen::count(pairs, limit, |(key, value)| key.len() + value.len())
+        let mut seen = Seen::default();
+        Map::range(self, from..).visit(|key, value| match seen.read(key, value, limit) {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        })?;
+        Ok(seen)
     }
 
     fn load(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Failure> {

@@ -35,6 +35,7 @@ const SLOT_UNIT_BYTES: u64 = 512;
 const FILE_BYTES_MAX: u64 = 64 << 30;
 /// Size of one read of a range.
 const RANGE_BYTES: u64 = 1 << 20;
+const TORN: &str = "file: a slot is torn";
 
 #[derive(Debug)]
 struct PlainFile {
@@ -159,7 +160,7 @@ impl Session for FileSession<'_> {
         let found = self
             .slot
             .get(HEADER_BYTES + key_bytes..HEADER_BYTES + key_bytes + value_bytes);
-        value.extend_from_slice(found.ok_or("file: a slot is torn")?);
+        value.extend_from_slice(found.ok_or(TORN)?);
         Ok(true)
     }
 
@@ -181,8 +182,10 @@ impl Session for FileSession<'_> {
             plain.file.read_exact_at(&mut self.slot, offset)?;
             for slot in self.slot.chunks_exact(plain.slot_bytes as usize) {
                 let (key_bytes, value_bytes) = lengths(slot);
-                seen.keys += 1;
-                seen.bytes += (key_bytes + value_bytes) as u64;
+                let parts = slot[HEADER_BYTES..].split_at_checked(key_bytes);
+                let (key, rest) = parts.ok_or(TORN)?;
+                let value = rest.get(..value_bytes).ok_or(TORN)?;
+                seen.read(key, value, limit);
             }
             next += now;
         }

@@ -44,9 +44,7 @@ impl Session for &Store {
         if limit > 0 {
             query = query.limit(limit as usize);
         }
-        Seen::count(query.iter(), limit, |entry| {
-            entry.key.len() + entry.value.len()
-        })
+        Seen::read_all(query.iter(), limit, |entry| (&entry.key, &entry.value))
     }
 
     fn load(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Failure> {

@@ -6,9 +6,10 @@ use engine::{Entry, Error, Options, Worker};
 use environment::Disk;
 use environment::simulated::SimulatedDisk;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::model::Model;
-use store::{SEGMENT_HEADER_BYTES, Store, delete, options, put};
+use store::{SEGMENT_HEADER_BYTES, Store, delete, options, put, seen};
 
 /// Rounds of overwrites of the same keys, some megabytes in all.
 fn overwrite(store: &mut Store, rounds: u8) {
@@ -341,6 +342,13 @@ fn a_version_looked_up_before_reclaim_can_be_read_after_it() {
         .snapshot()
         .get(&[b'k', 3], store.model.revision - 1)
         .unwrap();
+    let engine = store.engine.clone();
+    let [mut looks, mut with_the_lost] = [0, 1].map(|before| {
+        let mut looks = engine.looks();
+        let at = store.model.revision - before;
+        looks.list(&[], None, at, usize::MAX, u64::MAX);
+        looks
+    });
     for _ in 0..3 {
         store.compact(store.model.revision).unwrap();
         store.defragment().unwrap();
@@ -357,10 +365,12 @@ fn a_version_looked_up_before_reclaim_can_be_read_after_it() {
             .map(|it| &it.key)
             .eq(held.iter().map(|it| &it.key))
     );
+    assert_eq!(seen(&mut looks).unwrap().len(), 19);
     together.insert(7, &lost);
     for refused in [
         store.engine.read(&lost).map(drop),
         store.engine.read_all(&together).map(drop),
+        seen(&mut with_the_lost).map(drop),
     ] {
         assert!(matches!(refused, Err(Error::Compacted { .. })));
     }
@@ -396,6 +406,47 @@ fn versions_that_are_read_together_are_announced_to_the_device() {
     assert!(of_all >= log_bytes, "{of_all} of {log_bytes}");
     store.engine.read_all(&versions[..1]).unwrap();
     assert_eq!(disk.take_announced(), [], "one has no other to wait beside");
+    let mut looks = store.engine.looks();
+    looks.list(b"", None, i64::MAX, usize::MAX, u64::MAX);
+    assert_eq!(seen(&mut looks).unwrap().len(), 600);
+    assert_eq!(bytes(&disk.take_announced()), of_all);
+}
+
+#[test]
+fn looks_end_where_the_caller_breaks_and_pages_where_they_are_full() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    overwrite(&mut store, 2);
+    let mut looks = store.engine.looks();
+    for versions_max in [1, 7, 20, 21] {
+        looks.list(b"k", Some(b"l"), i64::MAX, versions_max, u64::MAX);
+        let listed = seen(&mut looks).unwrap();
+        assert_eq!(listed.len(), versions_max.min(20));
+        for enough in 1..=listed.len() {
+            let mut count = 0;
+            let end = looks.at_page(|looked| {
+                assert_eq!(looked.kv, listed[count]);
+                count += 1;
+                match count == enough {
+                    true => ControlFlow::Break(enough),
+                    false => ControlFlow::Continue(()),
+                }
+            });
+            assert_eq!(end.unwrap(), ControlFlow::Break(enough));
+            assert_eq!(count, enough);
+        }
+    }
+    looks.list(b"k", Some(b"l"), i64::MAX, 20, 1);
+    assert_eq!(
+        seen(&mut looks).unwrap().len(),
+        1,
+        "the first has more bytes"
+    );
+    looks.list(b"l", Some(b"k"), i64::MAX, 20, 1);
+    assert_eq!(
+        (seen(&mut looks).unwrap().len(), looks.last_key()),
+        (0, None)
+    );
 }
 
 #[test]

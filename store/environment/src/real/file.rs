@@ -23,7 +23,7 @@ use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 
 use super::mapping::Mapping;
 use super::open::{allocated_bytes, open_with};
-use crate::disk::{File, OpenMode};
+use crate::disk::{File, Lent, OpenMode};
 use crate::path_error::on_path;
 
 /// A file read and written through the page cache.
@@ -204,6 +204,10 @@ impl File for CachedFile {
         if let Some(mapping) = self.mapping() {
             mapping.prefetch(offset, bytes);
         }
+    }
+
+    fn lend(&self, offset: u64, bytes: usize) -> Option<Lent<'_>> {
+        self.mapping()?.lend(offset, bytes)
     }
 
     fn set_size(&self, size: u64) -> io::Result<()> {

@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fd::BorrowedFd;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
+use crate::disk::Lent;
+
 /// The unit in which reads are remembered. Where the kernel's pages are larger, a read of a
 /// neighbour in the same page may meet the signal although this one was good.
 const PAGE_BYTES: usize = 4096;
@@ -60,13 +62,10 @@ impl Mapping {
 
     /// Fills the buffer, if it is small and all its pages are known.
     pub fn read(&self, buffer: &mut [u8], offset: u64) -> bool {
-        let Some((first, last)) = self.pages(offset, buffer.len()) else {
-            return false;
-        };
-        if buffer.len() > READ_BYTES_MAX || !(first..=last).all(|page| self.is_known(page)) {
+        if buffer.len() > READ_BYTES_MAX || !self.knows(offset, buffer.len()) {
             return false;
         }
-        // SAFETY: `pages` has checked that the range lies within the mapping. The file may be
+        // SAFETY: known pages lie within the mapping. The file may be
         // written at the same time: a copy with older and newer bytes is what `pread` gives,
         // too, and callers check afterwards whether the bytes are those they asked for.
         unsafe {
@@ -76,12 +75,17 @@ impl Mapping {
         true
     }
 
+    /// Lends bytes, if all their pages are known.
+    pub fn lend(&self, offset: u64, bytes: usize) -> Option<Lent<'_>> {
+        self.knows(offset, bytes).then(|| {
+            // SAFETY: known pages lie within the mapping, which lives as long as this.
+            unsafe { Lent::new(self.start.add(offset as usize), bytes) }
+        })
+    }
+
     /// Hints to the processor that known bytes will be read at once.
     pub fn prefetch(&self, offset: u64, bytes: usize) {
-        let Some((first, last)) = self.pages(offset, bytes) else {
-            return;
-        };
-        if (first..=last).all(|page| self.is_known(page)) {
+        if self.knows(offset, bytes) {
             let start = offset as usize / LINE_BYTES * LINE_BYTES;
             for at in (start..offset as usize + bytes).step_by(LINE_BYTES) {
                 prefetch_line(self.start.as_ptr().wrapping_add(at));
@@ -98,8 +102,15 @@ impl Mapping {
         }
     }
 
-    fn is_known(&self, page: usize) -> bool {
-        self.known[page / 64].load(Ordering::Relaxed) & (1 << (page % 64)) != 0
+    /// Whether all pages of a range are known.
+    #[inline]
+    fn knows(&self, offset: u64, bytes: usize) -> bool {
+        let is_known = |page: usize| {
+            let pages = self.known[page / 64].load(Ordering::Relaxed);
+            pages & (1 << (page % 64)) != 0
+        };
+        let pages = self.pages(offset, bytes);
+        pages.is_some_and(|(first, last)| (first..=last).all(is_known))
     }
 
     /// The first and the last page of a range; `None` where there is no such range.
@@ -172,6 +183,28 @@ mod tests {
         assert!(mapping.read(&mut buffer, across));
         let expected: Vec<u8> = (4091..4101).map(|at| (at % 251) as u8).collect();
         assert_eq!(&buffer[..], &expected);
+    }
+
+    #[test]
+    fn bytes_of_any_length_are_lent_when_all_their_pages_are_known() {
+        let (_file, mapping) = a_mapping();
+        let lend = |offset, bytes| {
+            let lent = mapping.lend(offset, bytes);
+            // SAFETY: nothing writes to the file.
+            lent.map(|lent| unsafe { lent.bytes() })
+        };
+        mapping.note_read(0, 2 * PAGE_BYTES);
+        assert_eq!(lend(250, 3), Some(&[250, 0, 1][..]));
+        assert_eq!(
+            lend(0, 2 * PAGE_BYTES).map(<[u8]>::len),
+            Some(2 * PAGE_BYTES)
+        );
+        assert_eq!(lend(0, 2 * PAGE_BYTES + 1), None);
+        mapping.note_read(0, BYTES);
+        assert_eq!(lend(0, BYTES).map(<[u8]>::len), Some(BYTES));
+        for (offset, bytes) in [(0, BYTES + 1), (1, BYTES), (u64::MAX, 2), (0, 0)] {
+            assert_eq!(lend(offset, bytes), None);
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod golden;
 mod growth;
 mod halfway;
 mod longer_frames;
+mod looks;
 mod reading;
 mod recovery;
 mod replay_at_the_seam;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 
 use environment::simulated::SimulatedDisk;
-use environment::{DirectoryLock, Disk, File, OpenMode, Space, threads};
+use environment::{DirectoryLock, Disk, File, Lent, OpenMode, Space, threads};
 use support::{explicit, open, payload, shared};
 use value_log::{Durability, Log, Options, Position, Record, Seal, Sequence};
 
@@ -96,6 +96,9 @@ impl File for GatedFile {
     }
     fn prefetch(&self, offset: u64, bytes: usize) {
         self.file.prefetch(offset, bytes);
+    }
+    fn lend(&self, offset: u64, bytes: usize) -> Option<Lent<'_>> {
+        self.file.lend(offset, bytes)
     }
     fn set_size(&self, size: u64) -> io::Result<()> {
         self.file.set_size(size)

@@ -10,14 +10,25 @@ pub mod snapshots;
 
 use bytes::Bytes;
 use engine::{
-    Appended, Applier, Batch, Change, Changes, Engine, Error, Headers, KeyChange, KeyWalk, Options,
-    Recovered, Replayed, Revision,
+    Appended, Applier, Batch, Change, Changes, Engine, Error, Headers, KeyChange, KeyWalk, Looks,
+    Options, Recovered, Replayed, Revision,
 };
 use environment::Disk;
 use environment::simulated::SimulatedDisk;
 use model::Model;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+
+/// The kvs of a page of looks.
+pub fn seen(looks: &mut Looks<'_>) -> Result<Vec<Bytes>, Error> {
+    let mut kvs = Vec::new();
+    let end = looks.at_page(|looked| {
+        kvs.push(Bytes::copy_from_slice(looked.kv));
+        ControlFlow::<()>::Continue(())
+    });
+    end.map(|_| kvs)
+}
 
 pub const DIRECTORY: &str = "/data";
 /// Where a segment's first frame starts.
@@ -252,7 +263,12 @@ impl Store {
         assert_eq!(together(versions.iter().collect()), read, "at {at}");
         let backwards = together(versions.iter().rev().collect());
         assert!(backwards.iter().eq(read.iter().rev()), "at {at}");
-        read.into_iter().map(|stored| stored.kv).collect()
+        let kvs: Vec<Bytes> = read.into_iter().map(|stored| stored.kv).collect();
+        let mut looks = self.engine.looks();
+        looks.list(start, end, at, usize::MAX, u64::MAX);
+        assert_eq!(looks.last_key(), versions.last().map(|it| &it.key[..]));
+        assert_eq!(seen(&mut looks).unwrap(), kvs, "at {at}");
+        kvs
     }
 
     /// Everything that can be asked, compared with the model.

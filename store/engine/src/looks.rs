@@ -1,0 +1,167 @@
+//! Many versions for a caller that looks at each and keeps none: their bytes are not copied.
+//!
+//! ```text
+//!   list       k1  k2  k3  k4 ... │ k257 ...      of a page; then a portion after the other
+//!   hints      portion: to the device, if it is not cached; the next 32: to the processor
+//!   look       k1: where it is in memory, k2, k3 ...
+//! ```
+//!
+//! A look is a shortcut only. If anything is wrong with it (the record's segment was released, it
+//! is damaged or of another version), the version is read by the rules of `read.rs`.
+
+use crate::Error;
+use crate::read::Records;
+use crate::read_all::{PREFETCHED_RECORDS, portion_length};
+use crate::record::kv_in;
+use crate::record_pointer::RecordPointer;
+use std::ops::{ControlFlow, Range};
+use value_log::Position;
+
+/// Looks at the versions of a range, page by page; made by [`crate::Engine::looks`].
+#[derive(Debug)]
+pub struct Looks<'e> {
+    records: &'e Records,
+    looks: value_log::Looks<'e>,
+    /// The keys of the page, one after the other.
+    keys: Vec<u8>,
+    listed: Vec<Listed>,
+    /// Of the portion that is looked at.
+    places: Vec<(Position, usize)>,
+}
+
+/// A version of the page.
+#[derive(Clone, Copy, Debug)]
+struct Listed {
+    /// Where its key ends in `keys`.
+    key_end: usize,
+    main: i64,
+    pointer: RecordPointer,
+}
+
+/// A version that is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Looked<'l> {
+    /// The key.
+    pub key: &'l [u8],
+    /// Main revision that wrote it.
+    pub main: i64,
+    /// The encoded `KeyValue`.
+    pub kv: &'l [u8],
+}
+
+impl<'e> Looks<'e> {
+    pub(crate) fn new(records: &'e Records) -> Looks<'e> {
+        Looks {
+            records,
+            looks: records.log_view.log.looks(),
+            keys: Vec::new(),
+            listed: Vec::new(),
+            places: Vec::new(),
+        }
+    }
+
+    /// Makes the page that of the first versions in a range, visible at revision `at`, which must be
+    /// kept: up to `versions_max`, and none behind the one with which their records have
+    /// `bytes_max`.
+    pub fn list(
+        &mut self,
+        start: &[u8],
+        end: Option<&[u8]>,
+        at: i64,
+        versions_max: usize,
+        bytes_max: u64,
+    ) {
+        self.keys.clear();
+        self.listed.clear();
+        let snapshot = self.records.index.snapshot();
+        let mut range = snapshot.range(start, end, at);
+        let mut bytes = 0;
+        while self.listed.len() < versions_max && bytes < bytes_max {
+            let Some(version) = range.next_entry(&mut self.keys) else {
+                break;
+            };
+            bytes += version.pointer.record_bytes();
+            self.listed.push(Listed {
+                key_end: self.keys.len(),
+                main: version.main,
+                pointer: version.pointer,
+            });
+        }
+    }
+
+    /// The last key of the page; `None`: it is empty.
+    pub fn last_key(&self) -> Option<&[u8]> {
+        let last = self.listed.len().checked_sub(1)?;
+        Some(&self.keys[self.key_start(last)..])
+    }
+
+    /// Calls `look` with each version of the page, in the order of keys, until one of these calls
+    /// breaks. Those in front of a version that cannot be read were looked at before the error is
+    /// returned.
+    pub fn at_page<T>(
+        &mut self,
+        mut look: impl FnMut(Looked<'_>) -> ControlFlow<T>,
+    ) -> Result<ControlFlow<T>, Error> {
+        let mut start = 0;
+        while start < self.listed.len() {
+            let rest = self.listed[start..].iter();
+            let end = start + portion_length(rest.map(|listed| listed.pointer.record_bytes()));
+            let goes_on = self.at_portion(start..end, &mut look);
+            self.looks.pause();
+            if let ControlFlow::Break(end) = goes_on? {
+                return Ok(ControlFlow::Break(end));
+            }
+            start = end;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn at_portion<T>(
+        &mut self,
+        portion: Range<usize>,
+        look: &mut impl FnMut(Looked<'_>) -> ControlFlow<T>,
+    ) -> Result<ControlFlow<T>, Error> {
+        self.places.clear();
+        let listed = &self.listed[portion.clone()];
+        self.places
+            .extend(listed.iter().map(|it| it.pointer.place()));
+        self.looks.announce(&self.places);
+        let mut key_start = self.key_start(portion.start);
+        for (number, listed) in listed.iter().enumerate() {
+            if number % PREFETCHED_RECORDS == 0 {
+                let end = self.places.len().min(number + PREFETCHED_RECORDS);
+                self.looks.prefetch(&self.places[number..end]);
+            }
+            if let Some(&next) = self.places.get(number + 1) {
+                self.looks.prefetch_rest(next);
+            }
+            let key = &self.keys[key_start..listed.key_end];
+            key_start = listed.key_end;
+            let main = listed.main;
+            let looked = self.looks.at(self.places[number], |kind, payload| {
+                let kv = &payload[kv_in(kind, payload, main)?];
+                Some(look(Looked { key, main, kv }))
+            });
+            let goes_on = match looked {
+                Ok(Some(goes_on)) => goes_on,
+                _ => {
+                    let stored = self.records.read_version(key, main, listed.pointer)?;
+                    let kv = &stored.kv;
+                    look(Looked { key, main, kv })
+                }
+            };
+            if goes_on.is_break() {
+                return Ok(goes_on);
+            }
+        }
+        self.records.lifecycle.check_open()?;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn key_start(&self, number: usize) -> usize {
+        match number {
+            0 => 0,
+            number => self.listed[number - 1].key_end,
+        }
+    }
+}
