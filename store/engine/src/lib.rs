@@ -150,7 +150,7 @@ pub use key_walk::{KeyWalk, MemoryFault};
 pub use looks::{Looked, Looks};
 pub use options::{Commitment, Durability, LogOptions, Options, Worker};
 pub use past_walk::First;
-pub use range::Range;
+pub use range::{End, Range};
 pub use recovery::Recovered;
 pub use recovery::repair::{LostGroup, RepairPlan};
 pub use scrub::{ScrubStep, ScrubbedDamage, Scrubber};

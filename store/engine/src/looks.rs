@@ -14,6 +14,7 @@ use crate::read::Records;
 use crate::read_all::{PREFETCHED_RECORDS, portion_length};
 use crate::record::kv_in;
 use crate::record_pointer::RecordPointer;
+use crate::{End, range as versions};
 use std::ops::{ControlFlow, Range};
 use value_log::Position;
 
@@ -60,24 +61,20 @@ impl<'e> Looks<'e> {
         }
     }
 
-    /// Makes the page that of the first versions in a range, visible at revision `at`, which must be
-    /// kept: up to `versions_max`, and none behind the one with which their records have
-    /// `bytes_max`.
+    /// Makes the page that of the next versions of a range, from one of its ends: up to `versions_max`,
+    /// and none behind the one with which their records have `bytes_max`.
     pub fn list(
         &mut self,
-        start: &[u8],
-        end: Option<&[u8]>,
-        at: i64,
+        mut range: versions::Range<'_>,
+        from: End,
         versions_max: usize,
         bytes_max: u64,
     ) {
         self.keys.clear();
         self.listed.clear();
-        let snapshot = self.records.index.snapshot();
-        let mut range = snapshot.range(start, end, at);
         let mut bytes = 0;
         while self.listed.len() < versions_max && bytes < bytes_max {
-            let Some(version) = range.next_entry(&mut self.keys) else {
+            let Some(version) = range.next_entry(from, &mut self.keys) else {
                 break;
             };
             bytes += version.pointer.record_bytes();
@@ -89,14 +86,20 @@ impl<'e> Looks<'e> {
         }
     }
 
-    /// The last key of the page; `None`: it is empty.
+    /// Bytes that the page's records take in the log.
+    pub fn log_bytes(&self) -> u64 {
+        let bytes = self.listed.iter().map(|it| it.pointer.record_bytes());
+        bytes.sum()
+    }
+
+    /// The key that was listed last; `None`: the page is empty.
     pub fn last_key(&self) -> Option<&[u8]> {
         let last = self.listed.len().checked_sub(1)?;
         Some(&self.keys[self.key_start(last)..])
     }
 
-    /// Calls `look` with each version of the page, in the order of keys, until one of these calls
-    /// breaks. Those in front of a version that cannot be read were looked at before the error is
+    /// Calls `look` with each version of the page, in the order in which they were listed, until one
+    /// of these calls breaks. Those in front of a version that cannot be read were looked at before the error is
     /// returned.
     pub fn at_page<T>(
         &mut self,

@@ -73,25 +73,32 @@ impl KeyMemory {
     }
 }
 
+/// An end of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Where the least keys are.
+    Front,
+    /// Where the greatest keys are.
+    Back,
+}
+
 impl Range<'_> {
-    /// The next version, with its key added to `keys`.
-    pub(crate) fn next_entry(&mut self, keys: &mut Vec<u8>) -> Option<VersionEntry> {
-        match &mut self.0 {
-            Walk::Newest(cursor, _) => {
-                let (key, entry) = cursor.next()?;
-                keys.extend_from_slice(key);
-                Some(VersionEntry::from(entry))
-            }
-            Walk::Past(past) => {
-                let version = past.next()?;
-                keys.extend_from_slice(&version.key);
-                Some(VersionEntry {
-                    main: version.main,
-                    tombstone: version.tombstone,
-                    pointer: version.pointer,
-                })
-            }
+    /// The next version from one end, with its key added to `keys`.
+    pub(crate) fn next_entry(&mut self, from: End, keys: &mut Vec<u8>) -> Option<VersionEntry> {
+        if let Walk::Newest(cursor, _) = &mut self.0 {
+            let (key, entry) = match from {
+                End::Front => cursor.next(),
+                End::Back => cursor.next_back(),
+            }?;
+            keys.extend_from_slice(key);
+            return Some(VersionEntry::from(entry));
         }
+        let version = match from {
+            End::Front => self.next(),
+            End::Back => self.next_back(),
+        }?;
+        keys.extend_from_slice(&version.key);
+        Some(version.entry())
     }
 }
 

@@ -37,6 +37,14 @@ impl Version {
         self.pointer.record_bytes()
     }
 
+    pub(crate) fn entry(&self) -> VersionEntry {
+        VersionEntry {
+            main: self.main,
+            tombstone: self.tombstone,
+            pointer: self.pointer,
+        }
+    }
+
     pub(crate) fn new(key: Bytes, version: VersionEntry) -> Version {
         Version {
             key,

@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use lz4_flex::block::{
     CompressTable, compress_into, compress_into_with_table, decompress_into,
     get_maximum_output_size,
@@ -30,8 +30,6 @@ const VALUE_BYTES_MAX: usize = 32 << 20;
 const SAVED_PART: usize = 8;
 /// No byte of a block stands for more than this many bytes.
 const EXPANSION_MAX: usize = 255;
-/// Values in a row share memory up to this size; a longer one has its own.
-const SHARED_BYTES_MAX: usize = 64 << 10;
 /// Blocks of longer values are made in memory of their own. Shorter ones do with the small table.
 const SCRATCH_VALUE_BYTES_MAX: usize = 32 << 10;
 
@@ -106,37 +104,6 @@ pub(crate) fn decompress_within<'m>(
     Some(value)
 }
 
-/// Memory for several values in a row that were compressed.
-#[derive(Debug)]
-pub(crate) struct ValueMemory {
-    free: BytesMut,
-    /// How many values there will be at most.
-    values_left: usize,
-}
-
-impl ValueMemory {
-    pub(crate) fn new(values: usize) -> ValueMemory {
-        ValueMemory {
-            free: BytesMut::new(),
-            values_left: values,
-        }
-    }
-
-    /// As [`decompress`].
-    pub(crate) fn decompress(&mut self, block: &[u8], value_bytes: usize) -> Option<Bytes> {
-        may_stand_for(block, value_bytes).then_some(())?;
-        if self.free.capacity() < value_bytes {
-            let all_bytes = self.values_left.saturating_mul(value_bytes);
-            let bytes = all_bytes.min(SHARED_BYTES_MAX).max(value_bytes);
-            self.free = BytesMut::with_capacity(bytes);
-        }
-        self.values_left = self.values_left.saturating_sub(1);
-        self.free.resize(value_bytes, 0);
-        fill(&mut self.free, block)?;
-        Some(self.free.split().freeze())
-    }
-}
-
 /// Whether a block can be one of such a value: asked before memory is taken.
 fn may_stand_for(block: &[u8], value_bytes: usize) -> bool {
     let bytes_max = block.len().saturating_mul(EXPANSION_MAX);
@@ -181,25 +148,20 @@ mod tests {
     }
 
     #[test]
-    fn values_in_a_row_come_back_and_share_memory() {
+    fn values_in_a_row_come_back_from_memory_that_is_used_again() {
         let mut random = Random::from_seed(4);
-        let mut memory = ValueMemory::new(8);
-        let lengths = [200, 300, 20_000, 200, 70_000, 30_000, 20_000, 200, 200, 200];
-        let values = lengths.map(|bytes| periodic(&mut random, bytes, 9));
-        let found = values.each_ref().map(|value| {
-            let block = block_of(value).unwrap();
-            assert_eq!(memory.decompress(&block, value.len() + 1), None);
-            memory.decompress(&block, value.len()).unwrap()
-        });
-        assert_eq!(found.each_ref().map(|it| it.to_vec()), values);
-        assert_eq!(memory.decompress(&[0x10, 7], usize::MAX), None);
-        // The first two stand side by side in one allocation.
-        let next = |one: &Bytes, other: &Bytes| one.as_ptr_range().end == other.as_ptr();
-        assert!(next(&found[0], &found[1]));
-        let mut many = ValueMemory::new(1_000);
-        let value = periodic(&mut random, 1_000, 9);
-        many.decompress(&block_of(&value).unwrap(), 1_000).unwrap();
-        assert!(many.free.capacity() < SHARED_BYTES_MAX);
+        let mut memory = Vec::new();
+        for bytes in [200, 300, 20_000, 200, 70_000, 30_000, 20_000, 200, 200, 200] {
+            let value = periodic(&mut random, bytes, 9);
+            let block = block_of(&value).unwrap();
+            assert_eq!(decompress_within(&mut memory, &block, bytes + 1), None);
+            assert_eq!(
+                decompress_within(&mut memory, &block, bytes).unwrap(),
+                value
+            );
+        }
+        assert_eq!(decompress_within(&mut memory, &[0x10, 7], usize::MAX), None);
+        assert_eq!(memory.len(), 70_001);
     }
 
     #[test]

@@ -55,6 +55,7 @@ mod crash_tests;
 mod error;
 #[cfg(any(fuzzing, test))]
 pub mod fuzzing;
+mod gathered;
 mod held;
 mod map;
 mod options;

@@ -11,10 +11,10 @@ use std::mem;
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
-use engine::{KeyChange, Looked, Version};
+use engine::{End, Looked, Looks};
 
 use crate::bounds::{Bounds, successor};
-use crate::compression::ValueMemory;
+use crate::gathered::Gathered;
 use crate::snapshot::{Snapshot, no_pair};
 use crate::{Error, pair};
 
@@ -40,13 +40,6 @@ pub struct Range {
     page: usize,
 }
 
-/// The end from which a page is taken.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
-    Front,
-    Back,
-}
-
 impl Range {
     pub(crate) fn new(snapshot: Snapshot, bounds: Bounds) -> Range {
         Range {
@@ -58,22 +51,34 @@ impl Range {
         }
     }
 
-    /// Fetches the next page from one end; the page is empty when nothing is left. Where a page
-    /// cannot be read, the pairs in front of the one that fails come one by one.
+    /// Fetches the next page from one end; the page is empty when nothing is left. A page ends in
+    /// front of a pair that cannot be read; the one that begins with such a pair is an error.
     fn fetch(&mut self, from: End) -> Result<VecDeque<(Bytes, Bytes)>, Error> {
         if self.rest.is_empty() {
             return Ok(VecDeque::new());
         }
-        let versions = self.next_versions(from);
-        let pairs = match self.read(&versions) {
-            Err(_) if versions.len() > 1 => {
-                self.page = 1;
-                return self.fetch(from);
-            }
-            read => read?,
-        };
-        self.pass(versions.last().map(|last| &last.key[..]), from);
+        let snapshot = self.snapshot.clone();
+        let mut looks = snapshot.engine().looks();
+        self.list(&mut looks, from);
+        let mut gathered = Gathered::for_records_of(looks.log_bytes());
+        let outcome = visit_page(&mut looks, &mut Vec::new(), |key, value| {
+            gathered.push(key, value);
+            ControlFlow::Continue(())
+        });
+        let pairs = gathered.end();
+        match (outcome, pairs.back()) {
+            (Err(error), None) => return Err(error),
+            (Err(_), Some((last, _))) => self.pass(Some(last), from),
+            (Ok(_), _) => self.pass(looks.last_key(), from),
+        }
         Ok(pairs)
+    }
+
+    fn list(&self, looks: &mut Looks<'_>, from: End) {
+        let now = self.snapshot.engine().snapshot();
+        let (start, end) = (&self.rest.start, self.rest.end.as_deref());
+        let range = now.range(start, end, self.snapshot.revision());
+        looks.list(range, from, self.page, PAGE_BYTES_MAX);
     }
 
     /// Goes on behind a page, of which this is the last key in its direction.
@@ -135,50 +140,13 @@ impl Range {
         let (snapshot, mut memory) = (self.snapshot.clone(), Vec::new());
         let mut looks = snapshot.engine().looks();
         while !self.rest.is_empty() {
-            let (start, end) = (&self.rest.start, self.rest.end.as_deref());
-            looks.list(start, end, snapshot.revision(), self.page, PAGE_BYTES_MAX);
-            let visited =
-                looks.at_page(
-                    |Looked { key, main, kv }| match pair::value_of(kv, &mut memory) {
-                        Some(value) => visit(key, value).map_break(Ok),
-                        None => ControlFlow::Break(Err(no_pair(key, main))),
-                    },
-                );
-            if let ControlFlow::Break(end) = visited? {
-                return end.map(ControlFlow::Break);
+            self.list(&mut looks, End::Front);
+            if visit_page(&mut looks, &mut memory, &mut visit)?.is_break() {
+                return Ok(ControlFlow::Break(()));
             }
             self.pass(looks.last_key(), End::Front);
         }
         Ok(ControlFlow::Continue(()))
-    }
-
-    fn next_versions(&self, from: End) -> Vec<Version> {
-        let now = self.snapshot.engine().snapshot();
-        let (start, end) = (&self.rest.start, self.rest.end.as_deref());
-        let mut range = now.range(start, end, self.snapshot.revision());
-        let (mut versions, mut bytes) = (Vec::new(), 0);
-        while versions.len() < self.page && bytes < PAGE_BYTES_MAX {
-            let next = match from {
-                End::Front => range.next(),
-                End::Back => range.next_back(),
-            };
-            let Some(version) = next else { break };
-            bytes += version.log_bytes();
-            versions.push(version);
-        }
-        versions
-    }
-
-    fn read(&self, versions: &[Version]) -> Result<VecDeque<(Bytes, Bytes)>, Error> {
-        let versions: Vec<&Version> = versions.iter().collect();
-        let stored = self.snapshot.engine().read_all(&versions)?;
-        let mut memory = ValueMemory::new(versions.len());
-        let pair = |stored: KeyChange| {
-            let value = pair::value_in(stored.kv, &mut memory);
-            let value = value.ok_or_else(|| no_pair(&stored.key, stored.revision.main))?;
-            Ok((stored.key, value))
-        };
-        stored.into_iter().map(pair).collect()
     }
 
     fn end_with(&mut self, error: Error) -> Result<(Bytes, Bytes), Error> {
@@ -186,6 +154,24 @@ impl Range {
         self.front.clear();
         self.back.clear();
         Err(error)
+    }
+}
+
+/// Visits the pairs of a page; `memory` is for values that are compressed.
+fn visit_page(
+    looks: &mut Looks<'_>,
+    memory: &mut Vec<u8>,
+    mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, Error> {
+    let end = looks.at_page(
+        |Looked { key, main, kv }| match pair::value_of(kv, memory) {
+            Some(value) => visit(key, value).map_break(Ok),
+            None => ControlFlow::Break(Err(no_pair(key, main))),
+        },
+    );
+    match end? {
+        ControlFlow::Break(end) => end.map(ControlFlow::Break),
+        ControlFlow::Continue(()) => Ok(ControlFlow::Continue(())),
     }
 }
 

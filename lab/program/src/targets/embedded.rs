@@ -163,6 +163,7 @@ pub fn built_in() -> Vec<Offer> {
         super::log::OFFER,
         super::engine::OFFER,
         super::engine::UNCOMPRESSED,
+        super::engine::TIGHT,
         super::store::OFFER,
     ]
 }

@@ -13,27 +13,34 @@ pub const OFFER: Offer = Offer::store(
     "engine",
     env!("CARGO_PKG_VERSION"),
     "Inkstone's engine alone: crate ordered-map, Map",
-    |directory, options| open(directory, options, Compression::default()),
+    |directory, options| open(directory, options, |map| map),
 );
 
 pub const UNCOMPRESSED: Offer = Offer {
     name: "engine-uncompressed",
     about: "Inkstone's engine alone, with values as they are",
-    open: |directory, options| open(directory, options, Compression::None),
+    open: |directory, options| open(directory, options, |map| map.compression(Compression::None)),
+    ..OFFER
+};
+
+pub const TIGHT: Offer = Offer {
+    name: "engine-tight",
+    about: "Inkstone's engine alone, with garbage up to 40 % of the live bytes",
+    open: |directory, options| open(directory, options, |map| map.garbage_percent_max(40)),
     ..OFFER
 };
 
 fn open(
     directory: &Path,
     options: &OpenOptions,
-    compression: Compression,
+    choose: impl FnOnce(Options) -> Options,
 ) -> Result<Box<dyn Embedded>, Failure> {
     let durability = match options.durability {
         DurabilityLevel::Durable => Durability::Durable,
         DurabilityLevel::Os | DurabilityLevel::None => Durability::Os,
     };
     let options = Options::new(directory).durability(durability);
-    Ok(Box::new(options.compression(compression).open()?))
+    Ok(Box::new(choose(options).open()?))
 }
 
 impl Embedded for Map {

@@ -2,7 +2,7 @@
 
 use crate::store;
 
-use engine::{Entry, Error, Options, Worker};
+use engine::{End, Entry, Error, Options, Worker};
 use environment::Disk;
 use environment::simulated::SimulatedDisk;
 use std::collections::BTreeMap;
@@ -346,7 +346,13 @@ fn a_version_looked_up_before_reclaim_can_be_read_after_it() {
     let [mut looks, mut with_the_lost] = [0, 1].map(|before| {
         let mut looks = engine.looks();
         let at = store.model.revision - before;
-        looks.list(&[], None, at, usize::MAX, u64::MAX);
+        let snapshot = engine.snapshot();
+        looks.list(
+            snapshot.range(&[], None, at),
+            End::Front,
+            usize::MAX,
+            u64::MAX,
+        );
         looks
     });
     for _ in 0..3 {
@@ -407,7 +413,13 @@ fn versions_that_are_read_together_are_announced_to_the_device() {
     store.engine.read_all(&versions[..1]).unwrap();
     assert_eq!(disk.take_announced(), [], "one has no other to wait beside");
     let mut looks = store.engine.looks();
-    looks.list(b"", None, i64::MAX, usize::MAX, u64::MAX);
+    let snapshot = store.engine.snapshot();
+    looks.list(
+        snapshot.range(b"", None, i64::MAX),
+        End::Front,
+        usize::MAX,
+        u64::MAX,
+    );
     assert_eq!(seen(&mut looks).unwrap().len(), 600);
     assert_eq!(bytes(&disk.take_announced()), of_all);
 }
@@ -417,9 +429,10 @@ fn looks_end_where_the_caller_breaks_and_pages_where_they_are_full() {
     let disk = SimulatedDisk::new(1);
     let mut store = Store::new(&disk);
     overwrite(&mut store, 2);
-    let mut looks = store.engine.looks();
+    let (mut looks, snapshot) = (store.engine.looks(), store.engine.snapshot());
     for versions_max in [1, 7, 20, 21] {
-        looks.list(b"k", Some(b"l"), i64::MAX, versions_max, u64::MAX);
+        let range = snapshot.range(b"k", Some(b"l"), i64::MAX);
+        looks.list(range, End::Front, versions_max, u64::MAX);
         let listed = seen(&mut looks).unwrap();
         assert_eq!(listed.len(), versions_max.min(20));
         for enough in 1..=listed.len() {
@@ -436,13 +449,15 @@ fn looks_end_where_the_caller_breaks_and_pages_where_they_are_full() {
             assert_eq!(count, enough);
         }
     }
-    looks.list(b"k", Some(b"l"), i64::MAX, 20, 1);
+    let range = snapshot.range(b"k", Some(b"l"), i64::MAX);
+    looks.list(range, End::Front, 20, 1);
     assert_eq!(
         seen(&mut looks).unwrap().len(),
         1,
         "the first has more bytes"
     );
-    looks.list(b"l", Some(b"k"), i64::MAX, 20, 1);
+    let range = snapshot.range(b"l", Some(b"k"), i64::MAX);
+    looks.list(range, End::Front, 20, 1);
     assert_eq!(
         (seen(&mut looks).unwrap().len(), looks.last_key()),
         (0, None)

@@ -10,8 +10,8 @@ pub mod snapshots;
 
 use bytes::Bytes;
 use engine::{
-    Appended, Applier, Batch, Change, Changes, Engine, Error, Headers, KeyChange, KeyWalk, Looks,
-    Options, Recovered, Replayed, Revision,
+    Appended, Applier, Batch, Change, Changes, End, Engine, Error, Headers, KeyChange, KeyWalk,
+    Looks, Options, Recovered, Replayed, Revision,
 };
 use environment::Disk;
 use environment::simulated::SimulatedDisk;
@@ -265,9 +265,19 @@ impl Store {
         assert!(backwards.iter().eq(read.iter().rev()), "at {at}");
         let kvs: Vec<Bytes> = read.into_iter().map(|stored| stored.kv).collect();
         let mut looks = self.engine.looks();
-        looks.list(start, end, at, usize::MAX, u64::MAX);
-        assert_eq!(looks.last_key(), versions.last().map(|it| &it.key[..]));
-        assert_eq!(seen(&mut looks).unwrap(), kvs, "at {at}");
+        for from in [End::Front, End::Back] {
+            let snapshot = self.engine.snapshot();
+            let range = snapshot.range(start, end, at);
+            looks.list(range, from, usize::MAX, u64::MAX);
+            drop(snapshot);
+            let (mut seen, mut last) = (seen(&mut looks).unwrap(), versions.last());
+            if from == End::Back {
+                seen.reverse();
+                last = versions.first();
+            }
+            assert_eq!(seen, kvs, "at {at} from the {from:?}");
+            assert_eq!(looks.last_key(), last.map(|it| &it.key[..]));
+        }
         kvs
     }
 
