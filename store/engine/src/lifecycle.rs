@@ -7,6 +7,7 @@
 use crate::Error;
 use environment::{DirectoryLock, Mutex};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub(crate) struct Lifecycle {
     /// A snapshot replaces the state that background work is about.
     replacing: AtomicBool,
     /// The directory's lock; `None` once the engine is closed.
-    lock: Mutex<Option<Box<dyn DirectoryLock>>>,
+    lock: Mutex<Option<Arc<dyn DirectoryLock>>>,
 }
 
 impl Lifecycle {
@@ -28,7 +29,7 @@ impl Lifecycle {
             closed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             replacing: AtomicBool::new(false),
-            lock: Mutex::new(Some(lock)),
+            lock: Mutex::new(Some(lock.into())),
         }
     }
 
@@ -69,7 +70,15 @@ impl Lifecycle {
         self.closed.store(true, Ordering::SeqCst);
     }
 
-    /// Unlocks the directory of a closed engine.
+    /// Keeps the directory locked, also if the engine is closed, until the result is dropped: so no
+    /// other opening changes what is looked at. Fails once the engine is closed.
+    pub(crate) fn hold_directory(&self) -> Result<Arc<dyn DirectoryLock>, Error> {
+        let lock = self.lock.lock().clone();
+        self.check_open()?;
+        lock.ok_or_else(|| self.closed_error())
+    }
+
+    /// Unlocks the directory of a closed engine, when nothing holds it.
     pub(crate) fn unlock(&self) {
         drop(self.lock.lock().take());
     }

@@ -26,7 +26,7 @@ pub struct Looks<'e> {
     /// The keys of the page, one after the other.
     keys: Vec<u8>,
     listed: Vec<Listed>,
-    /// Of the portion that is looked at.
+    /// Of the portion that is announced.
     places: Vec<(Position, usize)>,
 }
 
@@ -99,8 +99,11 @@ impl<'e> Looks<'e> {
     }
 
     /// Calls `look` with each version of the page, in the order in which they were listed, until one
-    /// of these calls breaks. Those in front of a version that cannot be read were looked at before the error is
-    /// returned.
+    /// of these calls breaks. Those in front of a version that cannot be read were looked at before
+    /// the error is returned.
+    ///
+    /// During a call the files of some segments are kept, also if these are released, and the directory
+    /// stays locked, also if the engine is closed.
     pub fn at_page<T>(
         &mut self,
         mut look: impl FnMut(Looked<'_>) -> ControlFlow<T>,
@@ -109,39 +112,42 @@ impl<'e> Looks<'e> {
         while start < self.listed.len() {
             let rest = self.listed[start..].iter();
             let end = start + portion_length(rest.map(|listed| listed.pointer.record_bytes()));
-            let goes_on = self.at_portion(start..end, &mut look);
-            self.looks.pause();
-            if let ControlFlow::Break(end) = goes_on? {
-                return Ok(ControlFlow::Break(end));
+            let places = self.listed[start..end].iter().map(|it| it.pointer.place());
+            self.places.clear();
+            self.places.extend(places);
+            self.looks.announce(&self.places);
+            while start < end {
+                let group_end = end.min(start + PREFETCHED_RECORDS);
+                let goes_on = self.at_group(start..group_end, &mut look);
+                self.looks.pause();
+                if let ControlFlow::Break(end) = goes_on? {
+                    return Ok(ControlFlow::Break(end));
+                }
+                start = group_end;
             }
-            start = end;
         }
         Ok(ControlFlow::Continue(()))
     }
 
-    fn at_portion<T>(
+    /// Looks at some versions of the page.
+    fn at_group<T>(
         &mut self,
-        portion: Range<usize>,
+        group: Range<usize>,
         look: &mut impl FnMut(Looked<'_>) -> ControlFlow<T>,
     ) -> Result<ControlFlow<T>, Error> {
-        self.places.clear();
-        let listed = &self.listed[portion.clone()];
-        self.places
-            .extend(listed.iter().map(|it| it.pointer.place()));
-        self.looks.announce(&self.places);
-        let mut key_start = self.key_start(portion.start);
-        for (number, listed) in listed.iter().enumerate() {
-            if number % PREFETCHED_RECORDS == 0 {
-                let end = self.places.len().min(number + PREFETCHED_RECORDS);
-                self.looks.prefetch(&self.places[number..end]);
-            }
-            if let Some(&next) = self.places.get(number + 1) {
-                self.looks.prefetch_rest(next);
+        let _directory = self.records.lifecycle.hold_directory()?;
+        let listed = &self.listed[group.clone()];
+        let mut key_start = self.key_start(group.start);
+        self.looks
+            .prefetch(listed.iter().map(|it| it.pointer.place()));
+        for (number, listed) in group.zip(listed) {
+            if let Some(next) = self.listed.get(number + 1) {
+                self.looks.prefetch_rest(next.pointer.place());
             }
             let key = &self.keys[key_start..listed.key_end];
             key_start = listed.key_end;
             let main = listed.main;
-            let looked = self.looks.at(self.places[number], |kind, payload| {
+            let looked = self.looks.at(listed.pointer.place(), |kind, payload| {
                 let kv = &payload[kv_in(kind, payload, main)?];
                 Some(look(Looked { key, main, kv }))
             });
@@ -157,7 +163,6 @@ impl<'e> Looks<'e> {
                 return Ok(goes_on);
             }
         }
-        self.records.lifecycle.check_open()?;
         Ok(ControlFlow::Continue(()))
     }
 

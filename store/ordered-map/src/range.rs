@@ -92,10 +92,11 @@ impl Range {
     }
 
     /// Calls `visit` with each key of the range and its value, in ascending order of the keys, until a
-    /// call breaks. Pairs that were taken from the iterator before are not visited.
+    /// call breaks. Pairs that were taken from the iterator before are not visited. If a pair cannot
+    /// be read, those in front of it were visited before the error is returned.
     ///
-    /// This is faster than the iterator, because all pairs lie in the same memory, one after the other. A
-    /// call that is long holds nothing back but what the range does.
+    /// This takes less time than the iterator, because nothing is copied that is not compressed. A call should
+    /// be short: during it the room of some segments is not given back, if these are released.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

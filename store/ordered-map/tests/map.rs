@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::ops::{Bound, ControlFlow};
 use std::os::unix::fs::FileExt;
-use std::thread;
+use std::{panic, thread};
 
 use ordered_map::{Compression, Durability, Error, Map, Options, Range, WriteBatch};
 
@@ -199,6 +199,114 @@ fn a_visit_sees_what_was_not_taken_from_a_range_up_to_a_break() {
         }
     }
     assert_eq!(visited(map.range("b".."a"), "").0, [""; 0]);
+}
+
+/// The pairs that a visit of all keys sees.
+fn visited_pairs(map: &Map) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut pairs = Vec::new();
+    let visit = |key: &[u8], value: &[u8]| {
+        pairs.push((key.to_vec(), value.to_vec()));
+        ControlFlow::Continue(())
+    };
+    map.range::<&str>(..).visit(visit).unwrap();
+    pairs
+}
+
+#[test]
+fn a_visit_sees_values_of_any_length() {
+    let directory = tempfile::tempdir().unwrap();
+    for compression in [Compression::None, Compression::Lz4] {
+        let options = options(&directory).segment_bytes(8 << 20);
+        let map = options.compression(compression).open().unwrap();
+        let lengths = [
+            0,
+            1,
+            400,
+            4_000,
+            8_180,
+            9_000,
+            30_000,
+            33_000,
+            70_000,
+            1 << 20,
+            3 << 20,
+        ];
+        let expected: Vec<_> = (b'a'..).zip(lengths).collect();
+        let value = |key: u8, bytes: usize| -> Vec<u8> {
+            (0..bytes)
+                .map(|at| (at / 3 * usize::from(key)) as u8)
+                .collect()
+        };
+        for &(key, bytes) in &expected {
+            map.put([key], value(key, bytes)).unwrap();
+        }
+        for _ in 0..3 {
+            let pairs = visited_pairs(&map);
+            assert_eq!(pairs.len(), expected.len());
+            for ((key, found), &(expected_key, bytes)) in pairs.iter().zip(&expected) {
+                assert_eq!(key[..], [expected_key]);
+                assert!(*found == value(expected_key, bytes), "{bytes} bytes");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_visit_may_use_the_map_and_end_in_a_panic() {
+    let (_directory, map) = a_map();
+    for number in 0..100 {
+        map.put(format!("{number:03}"), "before").unwrap();
+    }
+    let mut seen = 0;
+    map.range::<&str>(..)
+        .visit(|key, value| {
+            assert_eq!(value, b"before", "a range is of the moment it was made");
+            map.put("099", "after").unwrap();
+            map.delete(key).unwrap();
+            seen += visited_pairs(&map).len();
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!((seen, map.len()), ((0..100).sum(), 0));
+    map.put("a", "1").unwrap();
+    let visit = || map.range::<&str>(..).visit(|_, _| panic!("in a visit"));
+    panic::catch_unwind(panic::AssertUnwindSafe(visit)).unwrap_err();
+    assert_eq!(visited_pairs(&map), [(b"a".to_vec(), b"1".to_vec())]);
+    let range = map.range::<&str>(..);
+    drop(map);
+    assert_eq!(visited(range, "").0, ["a"], "a range keeps its map open");
+}
+
+#[test]
+fn visits_beside_overwrites_and_collection_see_whole_values() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(&directory).segment_bytes(256 << 10);
+    let map = options.garbage_percent_max(10).open().unwrap();
+    let value = |number: u32, round: u32| vec![(number * 7 + round) as u8; 1_000];
+    let put_all = |round| {
+        for number in 0..200_u32 {
+            map.put(number.to_be_bytes(), value(number, round)).unwrap();
+        }
+    };
+    put_all(0);
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut round = 0;
+            while map.status().upkeep.released_segments < 40 {
+                round += 1;
+                put_all(round);
+            }
+        });
+        while !writer.is_finished() {
+            for (key, value) in visited_pairs(&map) {
+                let number = u32::from_be_bytes(key[..].try_into().unwrap());
+                let first = value[0];
+                assert!(value.len() == 1_000 && value.iter().all(|it| *it == first));
+                assert!(number < 200);
+            }
+        }
+    });
+    assert_eq!(visited_pairs(&map).len(), 200);
 }
 
 #[test]

@@ -4,10 +4,10 @@ use crate::Position;
 use crate::recent::Recent;
 use crate::segment::Segment;
 
-/// A record is asked for whether it is in the page cache, and then none of the next ones before there
-/// are this many of them, or of bytes.
-const UNASKED_MAX: usize = 64;
-const UNASKED_BYTES_MAX: usize = 128 << 10;
+/// One of this many records is asked for whether it is in the page cache.
+const CACHE_STRIDE: usize = 64;
+/// Of each record that is longer, the first and the last page are asked for.
+pub(crate) const PAGES_BYTES_MIN: usize = 8 << 10;
 /// The longest gap between two records that are announced to the device together.
 const ANNOUNCED_GAP_BYTES_MAX: u64 = 4 << 10;
 /// Of several records the processor has room for the beginnings.
@@ -20,14 +20,13 @@ pub(crate) type Place = (Position, usize);
 
 /// Whether the records seem to be in the page cache.
 pub(crate) fn are_cached(segments: &mut Recent<'_>, records: &[Place]) -> bool {
-    let (mut unasked, mut unasked_bytes) = (UNASKED_MAX, 0);
-    records.iter().all(|record| {
-        let is_asked = unasked >= UNASKED_MAX || unasked_bytes >= UNASKED_BYTES_MAX;
-        if is_asked {
-            (unasked, unasked_bytes) = (0, 0);
-        }
-        (unasked, unasked_bytes) = (unasked + 1, unasked_bytes + record.1);
-        let is_cached = |segment: &Segment, at, _| segment.file.is_cached(at);
+    records.iter().enumerate().all(|(number, record)| {
+        let is_long = record.1 > PAGES_BYTES_MIN;
+        let is_cached = |segment: &Segment, at: u64, bytes: usize| {
+            let last = at + bytes as u64 - 1;
+            segment.file.is_cached(at) && (!is_long || segment.file.is_cached(last))
+        };
+        let is_asked = is_long || number % CACHE_STRIDE == 0;
         !is_asked || hint(segments, record, is_cached).unwrap_or(true)
     })
 }
@@ -42,9 +41,9 @@ pub(crate) fn announce(segments: &mut Recent<'_>, records: &[Place]) {
 }
 
 /// Lets the processor fetch the beginnings of these records beside each other.
-pub(crate) fn prefetch(segments: &mut Recent<'_>, records: &[Place]) {
+pub(crate) fn prefetch(segments: &mut Recent<'_>, records: impl Iterator<Item = Place>) {
     for record in records {
-        hint(segments, record, |segment, offset, bytes| {
+        hint(segments, &record, |segment, offset, bytes| {
             segment.file.prefetch(offset, bytes.min(BEGINNING_BYTES));
         });
     }

@@ -196,7 +196,8 @@ impl Log {
     }
 
     /// Releases sealed segments: their files are recycled, or removed when
-    /// there are enough spares. Their records can no longer be read.
+    /// there are enough spares, or while [`Looks`](crate::Looks) have pinned them. Their records can
+    /// no longer be read.
     pub fn release(&self, segments: &[u32]) -> Result<(), Error> {
         release(&self.shared.segments, &self.shared.pool, segments)
     }

@@ -2,18 +2,19 @@
 //!
 //! ```text
 //!   the file in memory   ... │ record │ ...        verified and looked at where it is
-//!   memory of the looks      │ record │            a copy, where the system has it not there yet
+//!   memory of the looks      │ record │            a copy, where the file must be read first
 //! ```
 
-use crate::format::RECORD_HEADER_BYTES;
-use crate::hints::{self, Place};
+use crate::format::{FRAMES_START, RECORD_HEADER_BYTES};
+use crate::hints::{self, PAGES_BYTES_MIN, Place};
 use crate::reader::{read_exactly, verified};
 use crate::recent::Recent;
 use crate::segment::Segment;
 use crate::{Error, Log, SegmentKind};
 
-/// A single record of more bytes lies in several pages, for each of which a look would wait.
-const ONE_WAIT_BYTES_MAX: usize = 8 << 10;
+/// A longer record is copied: the device reads it in one piece then, where each page of it that has left
+/// the page cache would be read by itself.
+const LENT_BYTES_MAX: usize = 32 << 10;
 
 /// Looks at records; made by [`Log::looks`].
 #[derive(Debug)]
@@ -27,7 +28,7 @@ impl Log {
     /// Begins looks at several records.
     pub fn looks(&self) -> Looks<'_> {
         Looks {
-            segments: Recent::new(self),
+            segments: Recent::pinned(self),
             memory: Vec::new(),
         }
     }
@@ -45,14 +46,25 @@ impl Looks<'_> {
         let Some(segment) = self.segments.get(position) else {
             return Err(not_found);
         };
-        let is_of_the_log = segment.header.kind == SegmentKind::Log;
-        if is_of_the_log && position >= log.shared.progress.end() {
+        let (offset, end) = (position.offset(), log.shared.progress.end());
+        if segment.header.kind == SegmentKind::Log && position >= end {
             return Err(not_found);
         }
-        let offset = position.offset();
-        let bytes = match segment.file.lend(offset, record_bytes) {
-            // SAFETY: the bytes of a record stay as they are until its segment is released, and a
-            // file is not overwritten then as long as the segment is pinned.
+        let behind = offset + record_bytes as u64;
+        let is_written = match segment.id() == end.segment() {
+            true => behind <= end.offset(),
+            false => behind <= segment.header.segment_bytes,
+        };
+        if record_bytes < RECORD_HEADER_BYTES || offset < FRAMES_START || !is_written {
+            let what = "no record of this length fits here";
+            return Err(Error::damaged(&segment.path, offset, what));
+        }
+        let lent = segment.file.lend(offset, record_bytes);
+        let bytes = match lent.filter(|_| record_bytes <= LENT_BYTES_MAX) {
+            // SAFETY: these are bytes of frames. They stay as they are until their segment is released,
+            // but for a record that fails its checksum and is written again (`Log::mend`), which is
+            // not shown before it verifies; and a released file is not overwritten as long as the
+            // segment is pinned.
             Some(lent) => unsafe { lent.bytes() },
             None => copy(segment, offset, record_bytes, &mut self.memory)?,
         };
@@ -61,19 +73,25 @@ impl Looks<'_> {
         Ok(look(header.kind, payload))
     }
 
-    /// Lets the device read these records beside each other, and the pages of a long one, unless
-    /// they seem to be in the page cache.
+    /// Lets the device read these records beside each other, unless they seem to be in the page
+    /// cache.
     pub fn announce(&mut self, records: &[Place]) {
-        let is_one_wait = match records {
+        let is_one_read = match records {
             [] => true,
-            [(_, bytes)] => *bytes <= ONE_WAIT_BYTES_MAX,
+            [(_, bytes)] => *bytes <= PAGES_BYTES_MIN || *bytes > LENT_BYTES_MAX,
             _ => false,
         };
-        if !is_one_wait && !hints::are_cached(&mut self.segments, records) {
+        if !is_one_read && !hints::are_cached(&mut self.segments, records) {
             let mut ascending = records.to_vec();
             ascending.sort_unstable();
             hints::announce(&mut self.segments, &ascending);
         }
+    }
+
+    /// Lets the processor fetch the beginnings of these records beside each other; they are looked
+    /// at next.
+    pub fn prefetch(&mut self, records: impl Iterator<Item = Place>) {
+        hints::prefetch(&mut self.segments, records);
     }
 
     /// Lets the processor fetch the rest of a record beside a look at the one before it.
@@ -81,12 +99,7 @@ impl Looks<'_> {
         hints::prefetch_rest(&mut self.segments, record);
     }
 
-    /// Lets the processor fetch these records beside each other; they are looked at next.
-    pub fn prefetch(&mut self, records: &[Place]) {
-        hints::prefetch(&mut self.segments, records);
-    }
-
-    /// Keeps no segment's file from being used again from here on, until the next look.
+    /// Unpins all segments until the next look.
     pub fn pause(&mut self) {
         self.segments.clear();
     }
@@ -98,10 +111,6 @@ fn copy<'m>(
     bytes: usize,
     memory: &'m mut Vec<u8>,
 ) -> Result<&'m [u8], Error> {
-    let room = segment.header.segment_bytes.saturating_sub(offset);
-    if bytes < RECORD_HEADER_BYTES || bytes as u64 > room {
-        return Err(Error::damaged(&segment.path, offset, "no record fits here"));
-    }
     if memory.len() < bytes {
         memory.resize(bytes, 0);
     }

@@ -43,7 +43,7 @@ impl Pins {
         self.0.fetch_or(CLOSED, Ordering::AcqRel) & !CLOSED == 0
     }
 
-    /// Takes a closing back.
+    /// Allows pins again: the segment was not released.
     pub fn reopen(&self) {
         self.0.fetch_and(!CLOSED, Ordering::Release);
     }

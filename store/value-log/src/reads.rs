@@ -107,7 +107,7 @@ impl Reads<'_> {
 
     /// Lets the processor fetch these records beside each other; they are read next.
     pub fn prefetch(&mut self, records: &[Place]) {
-        hints::prefetch(&mut self.segments, records);
+        hints::prefetch(&mut self.segments, records.iter().copied());
     }
 }
 

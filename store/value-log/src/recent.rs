@@ -1,5 +1,5 @@
-//! Segments that a reader looked up last, pinned: records in the order of keys point into a few, in
-//! turn, and a look-up takes longer than the copy of a short record.
+//! Segments that a reader looked up last: records in the order of keys point into a few, in turn, and
+//! a look-up takes longer than the copy of a short record.
 
 use std::sync::Arc;
 
@@ -7,52 +7,70 @@ use crate::segment::Segment;
 use crate::{Log, Position};
 
 /// Segments that are remembered, by the low bits of their ids.
-const RECENT: usize = 32;
+const RECENT: usize = 64;
 
 /// Segments of a log.
 #[derive(Debug)]
 pub(crate) struct Recent<'l> {
     pub log: &'l Log,
-    pinned: [Option<Pin>; RECENT],
+    /// Whether segments are pinned (`pins.rs`).
+    pins: bool,
+    found: [Option<Found>; RECENT],
 }
 
 impl<'l> Recent<'l> {
     pub fn new(log: &'l Log) -> Recent<'l> {
         Recent {
             log,
-            pinned: [const { None }; RECENT],
+            pins: false,
+            found: [const { None }; RECENT],
         }
     }
 
-    /// The segment of a position; `None` if it was released.
+    /// The same for a reader that does not copy what it reads.
+    pub fn pinned(log: &'l Log) -> Recent<'l> {
+        Recent {
+            pins: true,
+            ..Recent::new(log)
+        }
+    }
+
+    /// The segment of a position; `None` if it was released, or is about to be.
     #[inline]
     pub fn get(&mut self, position: Position) -> Option<&Segment> {
         let id = position.segment();
-        let pinned = &mut self.pinned[id as usize % RECENT];
-        if pinned.as_ref().is_none_or(|it| it.0.id() != id) {
-            *pinned = self.log.shared.segments.get(id).and_then(Pin::of);
+        let found = &mut self.found[id as usize % RECENT];
+        if found.as_ref().is_none_or(|it| it.segment.id() != id) {
+            let segment = self.log.shared.segments.get(id)?;
+            *found = Found::of(segment, self.pins);
         }
-        Some(&*pinned.as_ref()?.0)
+        Some(&*found.as_ref()?.segment)
     }
 
-    /// Unpins all of them.
+    /// Forgets all of them.
     pub fn clear(&mut self) {
-        self.pinned.fill_with(|| None);
+        self.found.fill_with(|| None);
     }
 }
 
-/// A pin, and the segment.
 #[derive(Debug)]
-struct Pin(Arc<Segment>);
+struct Found {
+    segment: Arc<Segment>,
+    is_pinned: bool,
+}
 
-impl Pin {
-    fn of(segment: Arc<Segment>) -> Option<Pin> {
-        segment.pins.pin().then_some(Pin(segment))
+impl Found {
+    /// `None`: it cannot be pinned any more.
+    fn of(segment: Arc<Segment>, is_pinned: bool) -> Option<Found> {
+        let is_there = !is_pinned || segment.pins.pin();
+        is_there.then_some(Found { segment, is_pinned })
     }
 }
 
-impl Drop for Pin {
+impl Drop for Found {
     fn drop(&mut self) {
-        self.0.pins.unpin();
+        if self.is_pinned {
+            self.segment.pins.unpin();
+        }
     }
 }

@@ -100,7 +100,7 @@ pub(crate) struct Segment {
     /// Bytes from the start of the file of which the blocks are ready. Frames end before; it only grows.
     ready_bytes: AtomicU64,
     extent: Mutex<Extent>,
-    /// Of those that look at its bytes without a copy.
+    /// Pins of readers that look at its bytes without a copy.
     pub pins: Pins,
     released: AtomicBool,
 }

@@ -155,6 +155,18 @@ impl Store {
     }
 }
 
+/// Bytes of the library.
+///
+/// # Safety
+/// They can be read, and stay as they are while the result is alive.
+unsafe fn bytes_at<'b>(start: *const c_char, bytes: usize) -> &'b [u8] {
+    match bytes {
+        0 => &[],
+        // SAFETY: the caller promises it.
+        _ => unsafe { slice::from_raw_parts(start.cast(), bytes) },
+    }
+}
+
 impl Drop for Store {
     fn drop(&mut self) {
         // SAFETY: no session exists any more, since sessions borrow the store. Objects are
@@ -229,8 +241,7 @@ impl Session for &Store {
                 let (mut key_bytes, mut value_bytes) = (0, 0);
                 let key = (functions.iter_key)(iterator, &raw mut key_bytes);
                 let value = (functions.iter_value)(iterator, &raw mut value_bytes);
-                let key = slice::from_raw_parts(key.cast(), key_bytes);
-                let value = slice::from_raw_parts(value.cast(), value_bytes);
+                let (key, value) = (bytes_at(key, key_bytes), bytes_at(value, value_bytes));
                 goes_on = seen.read(key, value, limit);
                 (functions.iter_next)(iterator);
             }

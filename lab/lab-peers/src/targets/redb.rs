@@ -19,7 +19,6 @@ pub const OFFER: Offer = Offer {
     )
 };
 
-
 const PAIRS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("pairs");
 
 struct Redb {

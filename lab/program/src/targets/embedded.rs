@@ -121,11 +121,15 @@ impl Seen {
         Ok(seen)
     }
 
-    /// Reads a pair, and returns whether more are wanted. A byte of each cache line of the value is
-    /// read, as by a program that uses it: some stores hand out an address, and have read nothing.
+    /// Reads a pair, and returns whether more are wanted. Some bytes of each cache line of key and
+    /// value are read, as by a program that uses them: some stores hand out an address, and have
+    /// read nothing.
     pub fn read(&mut self, key: &[u8], value: &[u8], limit: u64) -> bool {
-        let read = |sum: u8, line: &[u8]| sum.wrapping_add(line[0]);
-        std::hint::black_box(value.chunks(CACHE_LINE_BYTES).fold(0, read));
+        for bytes in [key, value] {
+            let lines = bytes.chunks(CACHE_LINE_BYTES).map(|line| line[0]);
+            let read = lines.chain(bytes.last().copied());
+            std::hint::black_box(read.fold(0, u8::wrapping_add));
+        }
         self.bytes += (key.len() + value.len()) as u64;
         self.keys += 1;
         self.keys != limit

@@ -465,6 +465,44 @@ fn looks_end_where_the_caller_breaks_and_pages_where_they_are_full() {
 }
 
 #[test]
+fn a_look_keeps_the_directory_of_a_closed_engine_locked_and_those_behind_it_fail() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    let writes: Vec<_> = (0..40).map(|number| put([b'k', number], "value")).collect();
+    store.write(&writes).unwrap();
+    let engine = store.engine.clone();
+    let mut looks = engine.looks();
+    let snapshot = engine.snapshot();
+    looks.list(
+        snapshot.range(b"", None, i64::MAX),
+        End::Front,
+        usize::MAX,
+        u64::MAX,
+    );
+    let open_again = || {
+        let disk = Arc::new(disk.clone());
+        let opened =
+            engine::Engine::open(disk, store::DIRECTORY.as_ref(), options(), &mut |_| Ok(()));
+        opened.map(drop)
+    };
+    let mut seen = 0;
+    let end = looks.at_page(|_| {
+        if seen == 0 {
+            store.applier.close().unwrap();
+            assert!(matches!(open_again(), Err(Error::DirectoryInUse { .. })));
+        }
+        seen += 1;
+        ControlFlow::<()>::Continue(())
+    });
+    assert!(matches!(end, Err(Error::Closed { .. })), "{end:?}");
+    assert!(
+        (1..40).contains(&seen),
+        "{seen} versions were fetched together"
+    );
+    open_again().unwrap();
+}
+
+#[test]
 fn a_checkpoint_between_append_and_apply_replays_what_was_not_applied() {
     let disk = SimulatedDisk::new(1);
     let mut store = Store::new(&disk);

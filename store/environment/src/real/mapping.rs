@@ -1,4 +1,5 @@
-//! A file's pages in this process's memory: small reads without a system call.
+//! A file's pages in this process's memory: small reads without a system call, and bytes that are
+//! looked at where they are.
 //!
 //! A page that cannot be read in from the device ends the process here (`SIGBUS`), where
 //! `pread` answers with an error. So the first read of each page is a `pread`, which also
@@ -17,7 +18,7 @@ use crate::disk::Lent;
 /// The unit in which reads are remembered. Where the kernel's pages are larger, a read of a
 /// neighbour in the same page may meet the signal although this one was good.
 const PAGE_BYTES: usize = 4096;
-/// Longer reads are left to `pread`: the system call costs little beside the copy, and it
+/// Longer copies are left to `pread`: the system call costs little beside the copy, and it
 /// reads from the device in one piece.
 const READ_BYTES_MAX: usize = 2 * PAGE_BYTES;
 

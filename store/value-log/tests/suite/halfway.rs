@@ -286,6 +286,12 @@ fn a_release_that_fails_halfway_keeps_what_it_has_recycled_and_what_it_has_not()
         Err(Error::NotFound { .. })
     ));
     assert!(log.read(positions[2], 0).is_ok());
+    // The file of segment 2 is gone, and the handle has its bytes.
+    for position in &positions[1..] {
+        let place = (*position, Log::record_bytes(1));
+        let seen = log.looks().at(place, |_, payload| payload.to_vec());
+        assert_eq!(seen.unwrap(), b"x", "{position}");
+    }
     log.release(&[3]).unwrap();
     assert!(matches!(
         log.read(positions[2], 0),

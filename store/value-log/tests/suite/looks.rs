@@ -51,7 +51,7 @@ fn a_look_sees_what_a_read_returns() {
         let mut looks = log.looks();
         for _ in 0..2 {
             looks.announce(&places);
-            looks.prefetch(&places);
+            looks.prefetch(places.iter().copied());
             for &(position, length) in places.iter().rev() {
                 let read = log.read(position, length).unwrap();
                 let expected = (read.kind, read.payload.to_vec());
