@@ -102,12 +102,13 @@ impl<'e> Looks<'e> {
     /// of these calls breaks. Those in front of a version that cannot be read were looked at before
     /// the error is returned.
     ///
-    /// During a call the files of some segments are kept, also if these are released, and the directory
-    /// stays locked, also if the engine is closed.
+    /// During a call the files of some segments are kept, also if these are released. The directory stays
+    /// locked until the end of the page, also if the engine is closed.
     pub fn at_page<T>(
         &mut self,
         mut look: impl FnMut(Looked<'_>) -> ControlFlow<T>,
     ) -> Result<ControlFlow<T>, Error> {
+        let _directory = self.records.lifecycle.hold_directory()?;
         let mut start = 0;
         while start < self.listed.len() {
             let rest = self.listed[start..].iter();
@@ -135,7 +136,6 @@ impl<'e> Looks<'e> {
         group: Range<usize>,
         look: &mut impl FnMut(Looked<'_>) -> ControlFlow<T>,
     ) -> Result<ControlFlow<T>, Error> {
-        let _directory = self.records.lifecycle.hold_directory()?;
         let listed = &self.listed[group.clone()];
         let mut key_start = self.key_start(group.start);
         self.looks

@@ -85,13 +85,8 @@ pub enum End {
 impl Range<'_> {
     /// The next version from one end, with its key added to `keys`.
     pub(crate) fn next_entry(&mut self, from: End, keys: &mut Vec<u8>) -> Option<VersionEntry> {
-        if let Walk::Newest(cursor, _) = &mut self.0 {
-            let (key, entry) = match from {
-                End::Front => cursor.next(),
-                End::Back => cursor.next_back(),
-            }?;
-            keys.extend_from_slice(key);
-            return Some(VersionEntry::from(entry));
+        if let (Walk::Newest(cursor, _), End::Front) = (&mut self.0, from) {
+            return cursor.next_into(keys).map(VersionEntry::from);
         }
         let version = match from {
             End::Front => self.next(),

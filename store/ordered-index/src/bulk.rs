@@ -118,8 +118,7 @@ impl BulkLoad {
 
     /// Adds a key greater than all before. A refused key changes nothing.
     pub fn push(&mut self, key: &[u8], entry: IndexEntry) -> Result<(), OutOfOrder> {
-        let is_behind = |last: &[u8]| keys::head_of(last) < keys::head_of(key) || last < key;
-        if !self.open.keys.last().is_none_or(is_behind) {
+        if !self.open.keys.ends_before(key) {
             return Err(OutOfOrder {
                 accepted: self.accepted,
             });

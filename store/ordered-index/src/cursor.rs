@@ -74,6 +74,13 @@ impl<'a> Cursor<'a> {
         Some((&self.key, leaf.entries.get(slot)))
     }
 
+    /// The same with the key added to `keys`.
+    pub fn next_into(&mut self, keys: &mut Vec<u8>) -> Option<IndexEntry> {
+        let (leaf, slot) = self.step()?;
+        leaf.keys.add_key(slot, keys);
+        Some(leaf.entries.get(slot))
+    }
+
     /// The entry of the smallest key not yet seen. Its key is not copied, so the step costs the
     /// same whatever its length.
     pub fn next_entry(&mut self) -> Option<IndexEntry> {

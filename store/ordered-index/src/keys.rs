@@ -164,9 +164,15 @@ impl Keys {
     /// Replaces the content of `out` by the whole key of `slot`.
     #[inline]
     pub(crate) fn write_key(&self, slot: usize, out: &mut Vec<u8>) {
+        out.clear();
+        self.add_key(slot, out);
+    }
+
+    /// Adds the whole key of `slot`.
+    #[inline]
+    pub(crate) fn add_key(&self, slot: usize, out: &mut Vec<u8>) {
         let [head, pointer] = self.rows.row(slot);
         let (head, pointer) = (head.to_be_bytes(), TailPointer::from_bits(pointer));
-        out.clear();
         out.extend_from_slice(self.prefix());
         match pointer.rest() {
             Rest::InHead(bytes) => out.extend_from_slice(&head[..bytes]),
@@ -304,11 +310,15 @@ impl Keys {
     pub(crate) fn of_run(run: &KeyRun, capacity: usize, rows: &mut Vec<Row>) -> Keys {
         let prefix = run.prefix();
         let tail_bytes = |key: &[u8]| key.len().saturating_sub(prefix.len() + HEAD_BYTES);
-        let tails: usize = run.iter().map(|key| inline_room(tail_bytes(key))).sum();
+        let tails: usize = run.long().map(|key| inline_room(tail_bytes(key))).sum();
         let room = bytes_for_growth(prefix.len() + tails, prefix.len());
         let mut packed = Keys::with_room(prefix, room - prefix.len());
         rows.clear();
-        rows.extend(run.iter().map(|key| packed.store_key(key)));
+        rows.extend(run.short().iter().map(|key| {
+            let (head, bytes) = key.behind(prefix.len());
+            [head, TailPointer::new(Rest::InHead(bytes)).to_bits()]
+        }));
+        rows.extend(run.long().map(|key| packed.store_key(key)));
         packed.rows = Rows::of(rows.iter().copied(), capacity);
         packed
     }

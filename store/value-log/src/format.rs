@@ -63,10 +63,7 @@ const SEAL_MAGIC: [u8; 8] = *b"INKSTEND";
 const REACH_MAGIC: [u8; 8] = *b"INKSTFAR";
 const FRAME_MAGIC: [u8; 4] = *b"IKFR";
 
-/// CRC-32C of `bytes`.
-pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
-    crc_fast::crc32_iscsi(bytes)
-}
+pub(crate) use crate::checksum::crc32c;
 
 /// Drawn when a log is made, the same in all its segments. A client that fills
 /// values does not know it, so no value can pass for a frame.

@@ -4,7 +4,8 @@ use crate::Position;
 use crate::recent::Recent;
 use crate::segment::Segment;
 
-/// One of this many records is asked for whether it is in the page cache.
+/// One of this many records is asked for whether it is in the page cache, unless the last answer was
+/// that one is not.
 const CACHE_STRIDE: usize = 64;
 /// Of each record that is longer, the first and the last page are asked for.
 pub(crate) const PAGES_BYTES_MIN: usize = 8 << 10;
@@ -18,17 +19,41 @@ const PREFETCHED_BYTES_MAX: usize = 4 << 10;
 /// A record's place, and the [`Log::record_bytes`](crate::Log::record_bytes) of its payload.
 pub(crate) type Place = (Position, usize);
 
-/// Whether the records seem to be in the page cache.
-pub(crate) fn are_cached(segments: &mut Recent<'_>, records: &[Place]) -> bool {
-    records.iter().enumerate().all(|(number, record)| {
+/// How many records have passed since one was asked for whether it is cached.
+#[derive(Debug)]
+pub(crate) struct Unasked(usize);
+
+impl Unasked {
+    /// The next one is asked.
+    pub fn new() -> Unasked {
+        Unasked(CACHE_STRIDE)
+    }
+
+    /// Whether the records seem to be in the page cache.
+    pub fn are_cached(&mut self, segments: &mut Recent<'_>, records: &[Place]) -> bool {
+        let all = records
+            .iter()
+            .all(|record| self.is_cached(segments, record));
+        if !all {
+            *self = Unasked::new();
+        }
+        all
+    }
+
+    /// True for one that is not asked.
+    fn is_cached(&mut self, segments: &mut Recent<'_>, record: &Place) -> bool {
         let is_long = record.1 > PAGES_BYTES_MIN;
-        let is_cached = |segment: &Segment, at: u64, bytes: usize| {
+        self.0 += 1;
+        if self.0 <= CACHE_STRIDE && !is_long {
+            return true;
+        }
+        self.0 = 1;
+        let answer = hint(segments, record, |segment, at, bytes| {
             let last = at + bytes as u64 - 1;
             segment.file.is_cached(at) && (!is_long || segment.file.is_cached(last))
-        };
-        let is_asked = is_long || number % CACHE_STRIDE == 0;
-        !is_asked || hint(segments, record, is_cached).unwrap_or(true)
-    })
+        });
+        answer.unwrap_or(true)
+    }
 }
 
 /// Lets the device read these records beside each other. They ascend.
@@ -40,12 +65,19 @@ pub(crate) fn announce(segments: &mut Recent<'_>, records: &[Place]) {
     }
 }
 
-/// Lets the processor fetch the beginnings of these records beside each other.
+/// Lets the processor fetch the beginnings of these records beside each other. It notices by itself
+/// that records are read which lie one behind the other.
 pub(crate) fn prefetch(segments: &mut Recent<'_>, records: impl Iterator<Item = Place>) {
+    let mut noticed = None;
     for record in records {
-        hint(segments, &record, |segment, offset, bytes| {
-            segment.file.prefetch(offset, bytes.min(BEGINNING_BYTES));
-        });
+        let (segment, offset) = (record.0.segment(), record.0.offset());
+        let is_noticed = noticed == Some((segment, offset));
+        noticed = Some((segment, offset + record.1 as u64));
+        if !is_noticed {
+            hint(segments, &record, |segment, offset, bytes| {
+                segment.file.prefetch(offset, bytes.min(BEGINNING_BYTES));
+            });
+        }
     }
 }
 

@@ -60,6 +60,7 @@
 mod blocks;
 mod body;
 mod buffer;
+mod checksum;
 mod commit_progress;
 mod committer;
 mod directory;
@@ -105,6 +106,7 @@ mod work;
 
 pub use blocks::Blocks;
 pub use body::{Body, BodyBuilder};
+pub use checksum::crc32c_of;
 pub use error::Error;
 pub use group::{Appended, Group, GroupBuffer};
 pub use groups::Groups;

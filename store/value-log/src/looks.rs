@@ -6,7 +6,7 @@
 //! ```
 
 use crate::format::{FRAMES_START, RECORD_HEADER_BYTES};
-use crate::hints::{self, PAGES_BYTES_MIN, Place};
+use crate::hints::{self, PAGES_BYTES_MIN, Place, Unasked};
 use crate::reader::{read_exactly, verified};
 use crate::recent::Recent;
 use crate::segment::Segment;
@@ -20,6 +20,7 @@ const LENT_BYTES_MAX: usize = 32 << 10;
 #[derive(Debug)]
 pub struct Looks<'l> {
     segments: Recent<'l>,
+    unasked: Unasked,
     /// For records that are copied.
     memory: Vec<u8>,
 }
@@ -29,6 +30,7 @@ impl Log {
     pub fn looks(&self) -> Looks<'_> {
         Looks {
             segments: Recent::pinned(self),
+            unasked: Unasked::new(),
             memory: Vec::new(),
         }
     }
@@ -81,7 +83,7 @@ impl Looks<'_> {
             [(_, bytes)] => *bytes <= PAGES_BYTES_MIN || *bytes > LENT_BYTES_MAX,
             _ => false,
         };
-        if !is_one_read && !hints::are_cached(&mut self.segments, records) {
+        if !is_one_read && !self.unasked.are_cached(&mut self.segments, records) {
             let mut ascending = records.to_vec();
             ascending.sort_unstable();
             hints::announce(&mut self.segments, &ascending);

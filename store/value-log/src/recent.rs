@@ -7,7 +7,7 @@ use crate::segment::Segment;
 use crate::{Log, Position};
 
 /// Segments that are remembered, by the low bits of their ids.
-const RECENT: usize = 64;
+const RECENT: usize = u64::BITS as usize;
 
 /// Segments of a log.
 #[derive(Debug)]
@@ -16,6 +16,8 @@ pub(crate) struct Recent<'l> {
     /// Whether segments are pinned (`pins.rs`).
     pins: bool,
     found: [Option<Found>; RECENT],
+    /// A bit for each place that is taken.
+    taken: u64,
 }
 
 impl<'l> Recent<'l> {
@@ -24,6 +26,7 @@ impl<'l> Recent<'l> {
             log,
             pins: false,
             found: [const { None }; RECENT],
+            taken: 0,
         }
     }
 
@@ -39,17 +42,22 @@ impl<'l> Recent<'l> {
     #[inline]
     pub fn get(&mut self, position: Position) -> Option<&Segment> {
         let id = position.segment();
-        let found = &mut self.found[id as usize % RECENT];
+        let place = id as usize % RECENT;
+        let found = &mut self.found[place];
         if found.as_ref().is_none_or(|it| it.segment.id() != id) {
             let segment = self.log.shared.segments.get(id)?;
             *found = Found::of(segment, self.pins);
+            self.taken |= 1 << place;
         }
         Some(&*found.as_ref()?.segment)
     }
 
     /// Forgets all of them.
     pub fn clear(&mut self) {
-        self.found.fill_with(|| None);
+        while self.taken != 0 {
+            self.found[self.taken.trailing_zeros() as usize] = None;
+            self.taken &= self.taken - 1;
+        }
     }
 }
 

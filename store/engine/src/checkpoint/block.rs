@@ -5,21 +5,14 @@ use super::format::{
     VERSION_OF_PACKED_ENTRIES, VERSION_READ_MIN,
 };
 use crate::format::u32_at;
-use crc_fast::{CrcAlgorithm, Digest};
 use environment::File;
 use std::io;
 use std::sync::Arc;
+use value_log::crc32c_of as crc;
 
 /// Bytes gathered before one write.
 const WRITE_BYTES: usize = 256 << 10;
 const READ_BYTES: usize = 256 << 10;
-
-/// CRC32C of all parts, one after the other.
-pub(crate) fn crc(parts: &[&[u8]]) -> u32 {
-    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
-    parts.iter().for_each(|part| digest.update(part));
-    digest.finalize() as u32
-}
 
 /// A file's first block, to be written over the one that is there.
 pub(crate) fn block_at_start(kind: Kind, payload: &[u8]) -> Vec<u8> {

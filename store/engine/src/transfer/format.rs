@@ -18,8 +18,8 @@
 //! Order: head, state*, versions*, hidden*, foot. All little-endian.
 
 use super::SnapshotInfo;
-use crate::checkpoint::block::crc;
 use crate::format::{u32_at, u64_at};
+use value_log::crc32c_of as crc;
 
 pub(crate) const MAGIC: [u8; 8] = *b"INKSNAP\0";
 pub(crate) const VERSION: u32 = 1;

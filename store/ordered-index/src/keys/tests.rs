@@ -175,3 +175,35 @@ fn a_head_is_the_first_eight_bytes_with_zeros_behind_a_shorter_suffix() {
         assert_eq!(head_of(&suffix), expected, "{suffix:x?}");
     }
 }
+
+#[test]
+fn a_run_of_short_keys_of_long_ones_and_of_both_becomes_the_same_block() {
+    let runs: [&[&[u8]]; 7] = [
+        &[b""],
+        &[b"a longer key alone"],
+        &[b"", b"\0", b"\0\0", b"a"],
+        &[b"abcdefgh", b"abcdefgi"],
+        &[b"abc", b"abc\0", b"abcdefgh", b"abcdefghi", b"b"],
+        &[b"abcdefgh", b"abcdefgh\0", b"abcdefgh\0\0"],
+        &[b"/pods/blue/1", b"/pods/blue/10", b"/pods/red"],
+    ];
+    let mut run = KeyRun::default();
+    for keys in runs {
+        assert_eq!((run.first(), run.last(), run.len()), (None, None, 0));
+        for (number, &key) in keys.iter().enumerate() {
+            assert!(run.ends_before(key));
+            run.push(key);
+            assert!(!run.ends_before(key) && !run.ends_before(keys[number / 2]));
+            assert_eq!((run.first(), run.last()), (Some(keys[0]), Some(key)));
+        }
+        let packed = Keys::of_run(&run, keys.len(), &mut Vec::new());
+        assert_eq!(
+            all(&packed),
+            keys.iter().map(|key| key.to_vec()).collect::<Vec<_>>()
+        );
+        for (slot, key) in keys.iter().enumerate() {
+            assert_eq!(packed.search(key), Ok(slot), "{key:?}");
+        }
+        run.clear();
+    }
+}

@@ -1,4 +1,4 @@
-use super::super::block::{BlockWriter, crc};
+use super::super::block::BlockWriter;
 use super::super::entries::EntriesWriter;
 use super::super::format::put_varint;
 use super::*;
@@ -15,6 +15,7 @@ use ordered_index::IndexEntry;
 use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
+use value_log::crc32c_of as crc;
 
 const KEYS_IN_BLOCK: u64 = 10;
 /// Blocks that fill some portions.
