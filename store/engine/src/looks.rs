@@ -18,6 +18,10 @@ use crate::{End, range as versions};
 use std::ops::{ControlFlow, Range};
 use value_log::Position;
 
+/// Memory for as many versions, with keys of this length, is taken at once.
+const EXPECTED_MAX: usize = 64;
+const EXPECTED_KEY_BYTES: usize = 16;
+
 /// Looks at the versions of a range, page by page; made by [`crate::Engine::looks`].
 #[derive(Debug)]
 pub struct Looks<'e> {
@@ -72,6 +76,9 @@ impl<'e> Looks<'e> {
     ) {
         self.keys.clear();
         self.listed.clear();
+        let expected = versions_max.min(EXPECTED_MAX);
+        self.listed.reserve(expected);
+        self.keys.reserve(expected * EXPECTED_KEY_BYTES);
         let mut bytes = 0;
         while self.listed.len() < versions_max && bytes < bytes_max {
             let Some(version) = range.next_entry(from, &mut self.keys) else {

@@ -15,7 +15,7 @@ pub(crate) struct Recent<'l> {
     pub log: &'l Log,
     /// Whether segments are pinned (`pins.rs`).
     pins: bool,
-    found: [Option<Found>; RECENT],
+    remembered: [Option<Remembered>; RECENT],
     /// A bit for each place that is taken.
     taken: u64,
 }
@@ -25,7 +25,7 @@ impl<'l> Recent<'l> {
         Recent {
             log,
             pins: false,
-            found: [const { None }; RECENT],
+            remembered: [const { None }; RECENT],
             taken: 0,
         }
     }
@@ -43,10 +43,10 @@ impl<'l> Recent<'l> {
     pub fn get(&mut self, position: Position) -> Option<&Segment> {
         let id = position.segment();
         let place = id as usize % RECENT;
-        let found = &mut self.found[place];
+        let found = &mut self.remembered[place];
         if found.as_ref().is_none_or(|it| it.segment.id() != id) {
             let segment = self.log.shared.segments.get(id)?;
-            *found = Found::of(segment, self.pins);
+            *found = Remembered::of(segment, self.pins);
             self.taken |= 1 << place;
         }
         Some(&*found.as_ref()?.segment)
@@ -55,27 +55,27 @@ impl<'l> Recent<'l> {
     /// Forgets all of them.
     pub fn clear(&mut self) {
         while self.taken != 0 {
-            self.found[self.taken.trailing_zeros() as usize] = None;
+            self.remembered[self.taken.trailing_zeros() as usize] = None;
             self.taken &= self.taken - 1;
         }
     }
 }
 
 #[derive(Debug)]
-struct Found {
+struct Remembered {
     segment: Arc<Segment>,
     is_pinned: bool,
 }
 
-impl Found {
+impl Remembered {
     /// `None`: it cannot be pinned any more.
-    fn of(segment: Arc<Segment>, is_pinned: bool) -> Option<Found> {
+    fn of(segment: Arc<Segment>, is_pinned: bool) -> Option<Remembered> {
         let is_there = !is_pinned || segment.pins.pin();
-        is_there.then_some(Found { segment, is_pinned })
+        is_there.then_some(Remembered { segment, is_pinned })
     }
 }
 
-impl Drop for Found {
+impl Drop for Remembered {
     fn drop(&mut self) {
         if self.is_pinned {
             self.segment.pins.unpin();
