@@ -30,7 +30,7 @@ pub struct Looks<'e> {
     /// The keys of the page, one after the other.
     keys: Vec<u8>,
     listed: Vec<Listed>,
-    /// Of the portion that is announced.
+    /// Places of the portion that is announced.
     places: Vec<(Position, usize)>,
 }
 
@@ -65,7 +65,7 @@ impl<'e> Looks<'e> {
         }
     }
 
-    /// Makes the page that of the next versions of a range, from one of its ends: up to `versions_max`,
+    /// Lists the next versions of a range, from one of its ends, as the page: up to `versions_max`,
     /// and none behind the one with which their records have `bytes_max`.
     pub fn list(
         &mut self,
@@ -124,6 +124,7 @@ impl<'e> Looks<'e> {
             self.places.clear();
             self.places.extend(places);
             self.looks.announce(&self.places);
+            self.looks.pause();
             while start < end {
                 let group_end = end.min(start + PREFETCHED_RECORDS);
                 let goes_on = self.at_group(start..group_end, &mut look);
@@ -143,25 +144,25 @@ impl<'e> Looks<'e> {
         group: Range<usize>,
         look: &mut impl FnMut(Looked<'_>) -> ControlFlow<T>,
     ) -> Result<ControlFlow<T>, Error> {
-        let listed = &self.listed[group.clone()];
         let mut key_start = self.key_start(group.start);
+        let listed = &self.listed[group];
         self.looks
             .prefetch(listed.iter().map(|it| it.pointer.place()));
-        for (number, listed) in group.zip(listed) {
-            if let Some(next) = self.listed.get(number + 1) {
+        for (at, this) in listed.iter().enumerate() {
+            if let Some(next) = listed.get(at + 1) {
                 self.looks.prefetch_rest(next.pointer.place());
             }
-            let key = &self.keys[key_start..listed.key_end];
-            key_start = listed.key_end;
-            let main = listed.main;
-            let looked = self.looks.at(listed.pointer.place(), |kind, payload| {
+            let key = &self.keys[key_start..this.key_end];
+            key_start = this.key_end;
+            let main = this.main;
+            let looked = self.looks.at(this.pointer.place(), |kind, payload| {
                 let kv = &payload[kv_in(kind, payload, main)?];
                 Some(look(Looked { key, main, kv }))
             });
             let goes_on = match looked {
                 Ok(Some(goes_on)) => goes_on,
                 _ => {
-                    let stored = self.records.read_version(key, main, listed.pointer)?;
+                    let stored = self.records.read_version(key, main, this.pointer)?;
                     let kv = &stored.kv;
                     look(Looked { key, main, kv })
                 }

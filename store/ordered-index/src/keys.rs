@@ -418,7 +418,7 @@ pub(crate) fn make_room<T: Plain>(items: &mut NodeVec<T>) {
 
 /// The first eight bytes as a number of the same order, with zeros behind a shorter suffix.
 #[inline]
-pub(crate) fn head_of(suffix: &[u8]) -> u64 {
+fn head_of(suffix: &[u8]) -> u64 {
     if let Some(chunk) = suffix.first_chunk::<HEAD_BYTES>() {
         return u64::from_be_bytes(*chunk);
     }

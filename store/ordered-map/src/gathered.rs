@@ -21,7 +21,7 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// None yet. Their records have these bytes in the log.
+    /// An empty collection for pairs of which the records have these bytes in the log.
     pub(crate) fn for_records_of(log_bytes: u64) -> Gathered {
         Gathered {
             pairs: VecDeque::new(),

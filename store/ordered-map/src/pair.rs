@@ -60,7 +60,7 @@ pub(crate) fn plain_bytes(key_bytes: usize, value_bytes: usize) -> usize {
 
 /// A value in a stored pair: a part of its bytes.
 #[derive(Debug)]
-pub(crate) enum Stored {
+enum Stored {
     Plain(Range<usize>),
     /// A block that stands for a value of `value_bytes`.
     Compressed {
@@ -71,7 +71,7 @@ pub(crate) enum Stored {
 
 impl Stored {
     /// Finds the value in a stored pair; `None`: the pair is not one of this crate's.
-    pub(crate) fn of(kv: &[u8]) -> Option<Stored> {
+    fn of(kv: &[u8]) -> Option<Stored> {
         let (_key, behind_key) = field(kv, 0, KEY_TAG)?;
         let value_bytes = match kv.get(behind_key) {
             Some(&VALUE_BYTES_TAG) => Some(number(kv, behind_key + 1)?),
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     fn value(kv: Bytes) -> Option<Bytes> {
-        // Longer than some values, as it is after others.
+        // This memory is longer than some values, as it is after a longer one.
         let mut memory = vec![9; 250];
         let looked_at = value_of(&kv, &mut memory).map(Bytes::copy_from_slice);
         let alone = super::value(kv);

@@ -95,8 +95,9 @@ impl Range {
     /// call breaks. Pairs that were taken from the iterator before are not visited. If a pair cannot
     /// be read, those in front of it were visited before the error is returned.
     ///
-    /// This takes less time than the iterator, because nothing is copied that is not compressed. A call should
-    /// be short: during it the room of some segments is not given back, if these are released.
+    /// This takes less time than the iterator, because values of up to 32 KiB are not copied if they are in
+    /// memory and not compressed. A call should be short: during it the room of some segments is not
+    /// given back, if these are released.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

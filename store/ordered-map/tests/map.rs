@@ -277,36 +277,57 @@ fn a_visit_may_use_the_map_and_end_in_a_panic() {
     assert_eq!(visited(range, "").0, ["a"], "a range keeps its map open");
 }
 
-#[test]
-fn visits_beside_overwrites_and_collection_see_whole_values() {
-    let directory = tempfile::tempdir().unwrap();
-    let options = options(&directory).segment_bytes(256 << 10);
-    let map = options.garbage_percent_max(10).open().unwrap();
-    let value = |number: u32, round: u32| vec![(number * 7 + round) as u8; 1_000];
-    let put_all = |round| {
-        for number in 0..200_u32 {
-            map.put(number.to_be_bytes(), value(number, round)).unwrap();
-        }
+/// The rounds in which the values of a visit were written. All 200 pairs must be there, and whole.
+fn visited_rounds(map: &Map) -> Vec<u32> {
+    let pairs = visited_pairs(map);
+    assert_eq!(pairs.len(), 200);
+    let round = |(number, (key, value)): (u32, (Vec<u8>, Vec<u8>))| {
+        assert_eq!(key, number.to_be_bytes());
+        let (numbers, fill) = value.split_at(8);
+        assert_eq!(numbers[..4], number.to_be_bytes());
+        assert!(fill.len() == 1_000 && fill.iter().all(|it| *it == numbers[7]));
+        u32::from_be_bytes(numbers[4..].try_into().unwrap())
     };
-    put_all(0);
-    thread::scope(|scope| {
-        let writer = scope.spawn(|| {
-            let mut round = 0;
-            while map.status().upkeep.released_segments < 40 {
-                round += 1;
-                put_all(round);
+    (0..200).zip(pairs).map(round).collect()
+}
+
+#[test]
+fn visits_beside_overwrites_and_collection_see_what_was_written_last() {
+    for durability in [Durability::Os, Durability::Durable] {
+        let directory = tempfile::tempdir().unwrap();
+        let options = options(&directory).segment_bytes(256 << 10);
+        let options = options.durability(durability).garbage_percent_max(10);
+        let map = options.open().unwrap();
+        let put_all = |round: u32| {
+            let put = |batch: WriteBatch, number: u32| {
+                let numbers = [number.to_be_bytes(), round.to_be_bytes()].concat();
+                let value = [numbers, vec![round as u8; 1_000]].concat();
+                batch.put(number.to_be_bytes().to_vec(), value)
+            };
+            map.write((0..200).fold(WriteBatch::new(), put)).unwrap();
+        };
+        put_all(0);
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let mut round = 0;
+                while map.status().upkeep.released_segments < 40 {
+                    round += 1;
+                    assert!(round < 20_000, "nothing is released");
+                    put_all(round);
+                }
+            });
+            let mut last = 0;
+            while !writer.is_finished() {
+                let rounds = visited_rounds(&map);
+                assert!(
+                    rounds
+                        .iter()
+                        .all(|round| *round == rounds[0] && *round >= last)
+                );
+                last = rounds[0];
             }
         });
-        while !writer.is_finished() {
-            for (key, value) in visited_pairs(&map) {
-                let number = u32::from_be_bytes(key[..].try_into().unwrap());
-                let first = value[0];
-                assert!(value.len() == 1_000 && value.iter().all(|it| *it == first));
-                assert!(number < 200);
-            }
-        }
-    });
-    assert_eq!(visited_pairs(&map).len(), 200);
+    }
 }
 
 #[test]

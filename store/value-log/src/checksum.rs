@@ -1,13 +1,14 @@
 //! CRC-32C, by one of two libraries: which of them is faster depends on the processor and on the
-//! number of bytes (docs/decisions/dependencies.md).
+//! number of bytes.
 //!
-//! `crc-fast` multiplies without carry, and is by far the faster one where the processor does that with
-//! registers of 512 bits. Elsewhere `crc32c`, which computes three sums beside each other with the
-//! processor's own instruction, takes half to four fifths of the time for long inputs.
+//! On an x86-64 processor without carry-less multiplication in registers of 512 bits, `crc32c`, which computes
+//! three sums beside each other with the processor's own instruction, was the faster one for 512 bytes and more, and
+//! `crc-fast` for most shorter inputs (lab/records/2026-11-30-amd-epyc-2-cores-looks.md). On other
+//! processors neither was measured, and `crc-fast` computes all.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// Shorter inputs take less time with `crc-fast` on every processor.
+/// The shortest input that `crc32c` computes.
 const LONG_BYTES_MIN: usize = 512;
 
 /// CRC-32C of `bytes`.
@@ -31,7 +32,7 @@ pub fn crc32c_of(parts: &[&[u8]]) -> u32 {
     digest.finalize() as u32
 }
 
-/// Whether `crc-fast` is the faster one for long inputs, too.
+/// Whether `crc-fast` computes long inputs, too.
 #[inline]
 fn multiplies_wide() -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -61,6 +62,8 @@ mod tests {
             assert_eq!(crc32c(input), expected, "{length} bytes");
             let (one, others) = input.split_at(random.below(length as u64 + 1) as usize);
             assert_eq!(crc32c_of(&[one, &[], others]), expected, "{length} bytes");
+            let appended = crc32c::crc32c_append(crc32c::crc32c(one), others);
+            assert_eq!(appended, expected, "{length} bytes");
         }
     }
 

@@ -7,7 +7,7 @@ use crate::segment::Segment;
 /// One of this many records is asked for whether it is in the page cache, unless the last answer was
 /// that one is not.
 const CACHE_STRIDE: usize = 64;
-/// Of each record that is longer, the first and the last page are asked for.
+/// A record of more bytes lies in several pages: it is always asked, for its first and its last one.
 pub(crate) const PAGES_BYTES_MIN: usize = 8 << 10;
 /// The longest gap between two records that are announced to the device together.
 const ANNOUNCED_GAP_BYTES_MAX: u64 = 4 << 10;

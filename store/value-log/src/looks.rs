@@ -52,7 +52,7 @@ impl Looks<'_> {
         if segment.header.kind == SegmentKind::Log && position >= end {
             return Err(not_found);
         }
-        let behind = offset + record_bytes as u64;
+        let behind = offset.saturating_add(record_bytes as u64);
         let is_written = match segment.id() == end.segment() {
             true => behind <= end.offset(),
             false => behind <= segment.header.segment_bytes,
@@ -63,10 +63,10 @@ impl Looks<'_> {
         }
         let lent = segment.file.lend(offset, record_bytes);
         let bytes = match lent.filter(|_| record_bytes <= LENT_BYTES_MAX) {
-            // SAFETY: these are bytes of frames. They stay as they are until their segment is released,
-            // but for a record that fails its checksum and is written again (`Log::mend`), which is
-            // not shown before it verifies; and a released file is not overwritten as long as the
-            // segment is pinned.
+            // SAFETY: these bytes are in front of the log's end, or in a segment that nothing is appended
+            // to. They stay as they are until their segment is released, but for a record that fails its
+            // checksum and is written again (`Log::mend`), which is not shown before it verifies;
+            // and a released file is not overwritten as long as the segment is pinned.
             Some(lent) => unsafe { lent.bytes() },
             None => copy(segment, offset, record_bytes, &mut self.memory)?,
         };
@@ -78,12 +78,13 @@ impl Looks<'_> {
     /// Lets the device read these records beside each other, unless they seem to be in the page
     /// cache.
     pub fn announce(&mut self, records: &[Place]) {
-        let is_one_read = match records {
-            [] => true,
-            [(_, bytes)] => *bytes <= PAGES_BYTES_MIN || *bytes > LENT_BYTES_MAX,
-            _ => false,
+        // One record of some pages is read by page faults, one after the other.
+        let takes_several_reads = match records {
+            [] => false,
+            [(_, bytes)] => (PAGES_BYTES_MIN..=LENT_BYTES_MAX).contains(bytes),
+            _ => true,
         };
-        if !is_one_read && !self.unasked.are_cached(&mut self.segments, records) {
+        if takes_several_reads && !self.unasked.are_cached(&mut self.segments, records) {
             let mut ascending = records.to_vec();
             ascending.sort_unstable();
             hints::announce(&mut self.segments, &ascending);

@@ -25,21 +25,22 @@ pub(super) struct ShortKey {
 impl ShortKey {
     #[inline]
     fn of(key: &[u8]) -> Option<ShortKey> {
-        let len = u8::try_from(key.len()).ok()?;
-        let padded = head_of(key).to_be_bytes();
-        (key.len() <= HEAD_BYTES).then_some(ShortKey { padded, len })
+        let len = key.len();
+        (len <= HEAD_BYTES).then(|| ShortKey {
+            padded: head_of(key).to_be_bytes(),
+            len: len as u8,
+        })
     }
 
     fn bytes(&self) -> &[u8] {
         &self.padded[..usize::from(self.len)]
     }
 
-    /// The key behind a prefix of it: its first bytes as a number, as [`head_of`] gives them, and its
-    /// length.
+    /// The key behind a prefix of up to seven bytes: its first bytes as a number, as [`head_of`] gives
+    /// them, and its length. Several short keys share no more.
     #[inline]
     pub(super) fn behind(self, prefix_bytes: usize) -> (u64, usize) {
-        let head = u64::from_be_bytes(self.padded);
-        let head = head.checked_shl(8 * prefix_bytes as u32).unwrap_or(0);
+        let head = u64::from_be_bytes(self.padded) << (8 * prefix_bytes);
         (head, usize::from(self.len) - prefix_bytes)
     }
 }
