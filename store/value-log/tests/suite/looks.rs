@@ -157,7 +157,8 @@ fn a_file_is_used_again_unless_it_is_looked_at() {
         let log = on_a_real_disk(&directory);
         let places = fill(&log);
         log.rotate().unwrap();
-        while log.status().spare_segments < explicit().spare_segments {
+        // Nothing is made any more when the one segment that is wanted ready is the next one.
+        while log.status().spare_segments < 1 || spares(directory.path()) > 0 {
             std::thread::yield_now();
         }
         let mut looks = log.looks();
@@ -165,9 +166,7 @@ fn a_file_is_used_again_unless_it_is_looked_at() {
         if !is_looked_at {
             looks.pause();
         }
-        let before = spares(directory.path());
         log.release(&[1]).unwrap();
-        let more = spares(directory.path()) - before;
-        assert_eq!(more, usize::from(!is_looked_at));
+        assert_eq!(spares(directory.path()), usize::from(!is_looked_at));
     }
 }
