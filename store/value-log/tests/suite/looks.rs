@@ -31,8 +31,8 @@ fn on_a_real_disk(directory: &tempfile::TempDir) -> Log {
     opened.unwrap().0
 }
 
-/// What a log on a simulated disk has is copied; on a real one it is copied the first time, and
-/// then looked at where it is.
+/// A simulated disk lends nothing, so records are copied there; on a real one they are copied the
+/// first time, and then looked at where they are.
 fn in_both(test: impl Fn(&Log)) {
     let disk = SimulatedDisk::new(1);
     test(&open(&disk, explicit()).unwrap().0);
