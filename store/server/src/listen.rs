@@ -9,7 +9,7 @@
 //! Each address has one socket for the life of the process, and one core accepts on it: the
 //! acceptor hands each connection to the core where the fewest live anyway (`worker.rs`). A
 //! socket for each core would need SO_REUSEPORT, with which a second server could listen at
-//! the same address and take half of the clients. Without it the kernel lets one socket
+//! the same address and take half of the clients. Without it the kernel lets at most one socket
 //! listen, however many servers start at the same moment.
 
 use std::io;
@@ -17,10 +17,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cluster::PeerListener;
-use environment::Disk;
-use environment::real::RealDisk;
+use environment::randomness::Random;
+use environment::real::{RealClock, RealDisk};
+use environment::{Clock, Disk};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use tls::Accepts;
 use tracing::warn;
@@ -30,6 +32,12 @@ use crate::config::{self, Address, ChosenPort, Config, Url};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
+
+/// How often an address is asked for that another process seems to use.
+const ATTEMPTS: usize = 4;
+
+/// The longest wait between two attempts, in microseconds.
+const WAIT_MICROSECONDS_MAX: u64 = 16_000;
 
 /// A listening socket, before a runtime takes it.
 #[derive(Debug)]
@@ -192,9 +200,24 @@ fn addresses(host: &str) -> io::Result<Vec<IpAddr>> {
     })
 }
 
-/// The socket, and its address with the port that the system chose. Where two are bound to
-/// one address at the same time, `listen` succeeds for one of them.
+/// The socket, and its address with the port that the system chose.
+///
+/// Where several processes listen at one address at the same instant, Linux may refuse all of
+/// them: it marks a socket as listening before it looks for others (`inet_csk_listen_start`).
+/// So each asks again after waits of random lengths, and one of them gets the address.
 fn bind_address(address: SocketAddr, share_port: bool) -> io::Result<(TcpListener, SocketAddr)> {
+    let mut random = Random::from_system()?;
+    for _ in 1..ATTEMPTS {
+        match listen_at(address, share_port) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            ended => return ended,
+        }
+        RealClock.sleep(Duration::from_micros(random.below(WAIT_MICROSECONDS_MAX)));
+    }
+    listen_at(address, share_port)
+}
+
+fn listen_at(address: SocketAddr, share_port: bool) -> io::Result<(TcpListener, SocketAddr)> {
     let socket = socket(address, share_port)?;
     socket.listen(BACKLOG)?;
     let socket: TcpListener = socket.into();
@@ -326,7 +349,7 @@ mod tests {
     #[test]
     fn of_many_concurrent_binds_to_a_port_one_succeeds() {
         const ASKING: usize = 4;
-        const ROUNDS: usize = 200;
+        const ROUNDS: usize = 100;
         let first = bind(&url("http://127.0.0.1:0"), false).unwrap();
         let wanted = url(&format!("http://{}", first.addresses[0]));
         drop(first);
@@ -349,10 +372,8 @@ mod tests {
         });
         for round in 0..ROUNDS {
             let got = outcomes.iter().filter(|rounds| rounds[round]).count();
-            assert!(got <= 1, "round {round}: {got} listen");
+            assert_eq!(got, 1, "round {round}");
         }
-        let all = outcomes.iter().flatten().filter(|got| **got).count();
-        assert!(all > 0, "the port was free");
     }
 
     #[test]
