@@ -33,7 +33,7 @@ use crate::config::{self, Address, ChosenPort, Config, Url};
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
 
-/// How often an address is asked for that another process seems to use.
+/// How often an address is asked for while another process seems to use it.
 const ATTEMPTS: usize = 4;
 
 /// The longest wait between two attempts, in microseconds.
@@ -206,13 +206,13 @@ fn addresses(host: &str) -> io::Result<Vec<IpAddr>> {
 /// them: it marks a socket as listening before it looks for others (`inet_csk_listen_start`).
 /// So each asks again after waits of random lengths, and one of them gets the address.
 fn bind_address(address: SocketAddr, share_port: bool) -> io::Result<(TcpListener, SocketAddr)> {
-    let mut random = Random::from_system()?;
     for _ in 1..ATTEMPTS {
         match listen_at(address, share_port) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
             ended => return ended,
         }
-        RealClock.sleep(Duration::from_micros(random.below(WAIT_MICROSECONDS_MAX)));
+        let wait_microseconds = Random::from_system()?.below(WAIT_MICROSECONDS_MAX);
+        RealClock.sleep(Duration::from_micros(wait_microseconds));
     }
     listen_at(address, share_port)
 }
