@@ -190,6 +190,15 @@ impl Applier {
         self.maintenance.begin_defragmentation(compacted);
     }
 
+    /// [`Applier::begin_defragmentation`], and has versions that lie out of the order of their keys
+    /// copied, so that neighbours lie together. The disk holds them twice until it ends. If they cannot
+    /// be copied, for want of room or because the disk fails, the garbage is released, and the last call of
+    /// [`Applier::maintain`] returns why.
+    pub fn begin_defragmentation_in_key_order(&mut self) {
+        let compacted = self.applied.index.compacted;
+        self.maintenance.begin_key_order(compacted);
+    }
+
     /// Whether a defragmentation is under way. A call of [`Applier::maintain`] that fails
     /// ends it.
     pub fn is_defragmenting(&self) -> bool {

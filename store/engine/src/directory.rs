@@ -70,6 +70,20 @@ impl Directory {
         })
     }
 
+    /// Refuses where copies of `needed_bytes` do not fit beside the reserve.
+    pub(crate) fn check_room_for_copy(&self, needed_bytes: u64) -> Result<(), Error> {
+        let available_bytes = self.available_bytes();
+        let needed_bytes = needed_bytes.saturating_add(self.reserve_bytes);
+        match available_bytes >= needed_bytes {
+            true => Ok(()),
+            false => Err(Error::NoRoomForCopy {
+                directory: self.path.clone(),
+                available_bytes,
+                needed_bytes,
+            }),
+        }
+    }
+
     /// Free space; `u64::MAX` if the system does not report it.
     pub(crate) fn available_bytes(&self) -> u64 {
         let space = self.disk.space(&self.path);

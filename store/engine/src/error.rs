@@ -157,6 +157,17 @@ pub enum Error {
         /// Bytes never touched.
         reserve_bytes: u64,
     },
+    /// The disk has no room for copies of the values that lie out of the order of their keys, which
+    /// defragmenting in the order of keys needs until it ends.
+    #[error("values in {} are not in the order of their keys: to copy them takes {needed_bytes} bytes, and {available_bytes} are left; free space and try again", directory.display())]
+    NoRoomForCopy {
+        /// The directory.
+        directory: PathBuf,
+        /// Bytes the file system still has.
+        available_bytes: u64,
+        /// Bytes of the copies, the checkpoint behind them and two segments, and the reserve.
+        needed_bytes: u64,
+    },
     /// The log cannot make its next segment for now, though the disk is not full. Nothing was
     /// written: try again when the cause has gone.
     #[error("nothing was written, try again later: {cause}")]

@@ -21,6 +21,7 @@
 pub(crate) mod closing;
 mod defragment;
 mod installed;
+mod key_order;
 
 use crate::Error;
 use crate::applied::Applied;
@@ -35,6 +36,7 @@ use crate::task::Task;
 use crate::trees;
 use defragment::Defragmentation;
 use environment::Instant;
+use key_order::DoneInOrder;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,6 +64,8 @@ enum Work {
 #[derive(Debug)]
 enum Done {
     Copied(Moves),
+    /// Of putting versions in the order of their keys.
+    InOrder(DoneInOrder),
     /// Whether the log has sealed its present segment.
     Rotated(bool),
     /// Bytes of the checkpoint.
@@ -218,26 +222,58 @@ impl Maintenance {
         applied: &Applied,
         state: &mut dyn FnMut() -> Vec<u8>,
     ) -> Result<(), Error> {
-        if self.is_defragmenting() {
+        if self.waits_for_sweep(applied) {
+            return Ok(());
+        }
+        let puts_in_order = self.is_putting_in_order();
+        if self.is_defragmenting() && !puts_in_order {
             return self.defragment_further(applied, state);
         }
-        if self.waits_to_retry(applied) {
+        if self.begins_other_work(applied, state)? {
             return Ok(());
+        }
+        match puts_in_order {
+            true => self.order_further(applied),
+            false => Ok(()),
+        }
+    }
+
+    /// Begins a checkpoint or a round of reclaim, if one is due and it is not the turn of a
+    /// defragmentation.
+    fn begins_other_work(
+        &mut self,
+        applied: &Applied,
+        state: &mut dyn FnMut() -> Vec<u8>,
+    ) -> Result<bool, Error> {
+        if self.waits_to_retry(applied) || self.is_turn_of_key_order() {
+            return Ok(false);
         }
         if self.checkpoint_is_due(applied) {
-            return self.start_checkpoint(applied, state());
+            self.start_checkpoint(applied, state())?;
+            return Ok(true);
         }
+        match self.plan_of_garbage(applied) {
+            Some(plan) => self.start_copy(applied, plan).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// A round of reclaim, if one is worth it.
+    fn plan_of_garbage(&mut self, applied: &Applied) -> Option<Plan> {
         if !self.has_news_of_garbage(applied) && !self.collects_on {
-            return Ok(());
+            return None;
         }
         self.looked_at = applied.swept();
-        let plan = Plan::worthwhile(&applied.parts, &applied.index, self.kept_from);
+        let (parts, index) = (&applied.parts, &applied.index);
+        let plan = Plan::worthwhile(parts, index, self.kept_from, self.walk());
         if plan.victims.is_empty() {
             self.collects_on = false;
-            self.wanted = plan.pays || self.has_moved;
-            return Ok(());
+            // The rounds of a walk that goes on are saved later.
+            let has_moved = self.has_moved && !self.is_putting_in_order();
+            self.wanted = plan.pays || has_moved;
+            return None;
         }
-        self.start_copy(applied, plan)
+        Some(plan)
     }
 
     /// Whether the pause after a failure is not over.
@@ -254,11 +290,11 @@ impl Maintenance {
     }
 
     fn start_copy(&mut self, applied: &Applied, plan: Plan) -> Result<(), Error> {
-        let throttled = !self.is_defragmenting();
+        let throttled = !self.is_defragmenting() || self.is_putting_in_order();
         self.collects_on = plan.goes_on;
         let parts = Arc::clone(&applied.parts);
         self.start(applied, "engine-reclaim", move || {
-            reclaim::copy(&parts, plan, throttled).map(Done::Copied)
+            reclaim::copy(&parts, &plan, throttled).map(Done::Copied)
         })
     }
 
@@ -280,8 +316,10 @@ impl Maintenance {
                 if let Some(defragmentation) = &mut self.defragmentation {
                     defragmentation.note(&moves);
                 }
+                self.wanted |= !self.collects_on;
                 self.work = Work::Swapping(moves);
             }
+            Done::InOrder(done) => self.end_task_of_key_order(applied, done),
             Done::Rotated(rotated) => self.end_rotation(applied, rotated),
             Done::Checkpoint(bytes) => self.note_checkpoint(bytes),
             Done::Released => {}
@@ -314,8 +352,7 @@ impl Maintenance {
         self.retry = Retry::default();
     }
 
-    /// Swaps at most `at_most` pointers. After the last one a checkpoint is wanted, or another
-    /// round.
+    /// Swaps at most `at_most` pointers.
     fn swap(&mut self, applied: &mut Applied, mut moves: Moves, at_most: usize) {
         let (index, records) = (&mut applied.index, &applied.parts.records);
         let mut live = records.log_view.accounting.live.lock();
@@ -325,7 +362,6 @@ impl Maintenance {
         if done {
             self.condemned.extend(moves.emptied());
             self.has_moved = true;
-            self.wanted |= !self.collects_on;
             // Garbage is looked for again: this round leaves room for another.
             self.looked_at = i64::MIN;
         } else {

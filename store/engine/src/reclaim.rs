@@ -19,32 +19,26 @@
 //! A crash at any step loses nothing: until the checkpoint the old places
 //! stand, and a sorted segment that nothing points into is dead.
 
-use crate::Error;
+mod copy;
+mod pieces;
+mod survivors;
+mod walk;
+
+pub(crate) use survivors::copy;
+pub(crate) use walk::{KeyOrderWalk, WalkPlace, WalkRound};
+
 use crate::apply::Index;
 use crate::directory;
 use crate::live::SegmentLife;
-use crate::moves::{Moves, Slice};
 use crate::parts::Parts;
 use crate::read::Records;
-use crate::record::is_key_version;
-use crate::record_pointer::RecordPointer;
-use crate::trees::{OF_VERSIONS, VersionEntry};
-use ordered_index::IndexEntry;
-use std::collections::{BTreeSet, VecDeque};
-use std::ops::Bound;
-use std::time::Duration;
-use value_log::{Position, Record, Relocation, SegmentInfo, SegmentKind};
+use std::collections::BTreeSet;
+use value_log::{Position, SegmentInfo, SegmentKind};
 
-/// Entries looked at under one pin.
-const SLICE_ENTRIES: usize = 4096;
-/// Survivors collected under one pin, before they are copied.
-const SLICE_SURVIVORS: usize = 256;
 /// Segments' worth of survivors in one round: bounds the memory of its list of moves.
-const ROUND_SEGMENTS: u64 = 4;
+pub(crate) const ROUND_SEGMENTS: u64 = 4;
 /// Once garbage is collected that was left alone, this part of it goes.
 const COLLECTED_PART: u64 = 4;
-/// Bytes copied between two pauses.
-const PAUSE_BYTES: u64 = 1 << 20;
 /// Defragmentation leaves segments alone that are at least this full.
 const FULL_PERCENT: u64 = 95;
 
@@ -74,18 +68,29 @@ impl Candidate {
     fn is_at_most(&self, live_percent: u64) -> bool {
         self.live_bytes * 100 <= self.used_bytes * live_percent
     }
+
+    fn is_full(&self) -> bool {
+        self.live_bytes * 100 >= self.used_bytes * FULL_PERCENT
+    }
 }
 
 impl Plan {
     /// The emptiest segments, when there is more garbage than is left alone, and emptying them
     /// is worth a checkpoint. The log from `kept_from` on stays, so emptying its segments would
-    /// release nothing.
-    pub(crate) fn worthwhile(parts: &Parts, index: &Index, kept_from: Option<Position>) -> Plan {
+    /// release nothing. The segments of `walk` are left to it.
+    pub(crate) fn worthwhile(
+        parts: &Parts,
+        index: &Index,
+        kept_from: Option<Position>,
+        walk: Option<&KeyOrderWalk>,
+    ) -> Plan {
         let horizon = index.compacted;
         let is_kept = |id| kept_from.is_some_and(|position| id >= position.segment());
+        let is_walked = |id| walk.is_some_and(|walk| walk.segments().contains(&id));
         let candidates = candidates(&parts.records, index, |segment, life| {
-            segment.kind == SegmentKind::Sorted
-                || (life.last_main < horizon && !is_kept(segment.id))
+            !is_walked(segment.id)
+                && (segment.kind == SegmentKind::Sorted
+                    || (life.last_main < horizon && !is_kept(segment.id)))
         });
         let Some(goal) = Goal::of(parts, &candidates) else {
             return Plan::default();
@@ -118,8 +123,7 @@ impl Plan {
     ) -> Plan {
         let mut round = ReclaimRound::new(parts);
         for candidate in candidates(&parts.records, index, |_, _| true) {
-            let garbage = candidate.live_bytes * 100 < candidate.used_bytes * FULL_PERCENT;
-            if garbage && candidate.id < until && !done.contains(&candidate.id) {
+            if !candidate.is_full() && candidate.id < until && !done.contains(&candidate.id) {
                 // A segment that does not fit is for the next round.
                 round.add(&candidate);
             }
@@ -128,8 +132,22 @@ impl Plan {
     }
 }
 
-/// Sealed segments with applied batches only, the emptiest first.
+/// Sealed segments with applied batches and without damage, the emptiest first.
 fn candidates(
+    records: &Records,
+    index: &Index,
+    allowed: impl Fn(&SegmentInfo, SegmentLife) -> bool,
+) -> Vec<Candidate> {
+    let spoiled = records.damage.spoiled.lock().clone();
+    let mut candidates = sealed_segments(records, index, |segment, life| {
+        !spoiled.contains(&segment.id) && allowed(segment, life)
+    });
+    candidates.sort_by_key(|candidate| candidate.live_bytes);
+    candidates
+}
+
+/// Sealed segments with applied batches only.
+fn sealed_segments(
     records: &Records,
     index: &Index,
     allowed: impl Fn(&SegmentInfo, SegmentLife) -> bool,
@@ -138,26 +156,20 @@ fn candidates(
     let applied = |segment: &SegmentInfo| {
         segment.kind == SegmentKind::Sorted || segment.last_tag.index <= index.applied_index
     };
-    let infos = records.log_view.log.segments();
     // A sorted segment that is being filled is not accounted for yet.
-    let spoiled = records.damage.spoiled.lock().clone();
-    let is_known = |segment: &SegmentInfo| {
-        let known = segment.kind == SegmentKind::Log || live.has(segment.id);
-        known && !spoiled.contains(&segment.id)
-    };
+    let is_known = |segment: &SegmentInfo| segment.kind == SegmentKind::Log || live.has(segment.id);
+    let infos = records.log_view.log.segments();
     let sealed = infos
         .iter()
         .filter(|segment| segment.sealed && applied(segment) && is_known(segment));
-    let mut candidates: Vec<Candidate> = sealed
+    sealed
         .filter(|segment| allowed(segment, live.of(segment.id)))
         .map(|segment| Candidate {
             id: segment.id,
             live_bytes: live.of(segment.id).live_bytes,
             used_bytes: segment.used_bytes,
         })
-        .collect();
-    candidates.sort_by_key(|candidate| candidate.live_bytes);
-    candidates
+        .collect()
 }
 
 /// How many bytes of garbage to collect.
@@ -270,150 +282,6 @@ impl ReclaimRound {
 
 /// Bytes of a segment that survivors can count on: frames have headers, and records do
 /// not always fill the last frame.
-fn usable_bytes(segment_bytes: u64) -> u64 {
+pub(crate) fn usable_bytes(segment_bytes: u64) -> u64 {
     segment_bytes - segment_bytes / 32
-}
-
-/// Copies the survivors of the plan's victims to sorted segments and makes
-/// them durable. `throttled`: at the pace of the options.
-pub(crate) fn copy(parts: &Parts, plan: Plan, throttled: bool) -> Result<Moves, Error> {
-    let records = &parts.records;
-    let checkpoint_bytes = directory::checkpoint_bytes(records.index.index_bytes());
-    let mut copy = Copy {
-        parts,
-        victims: &plan.victims,
-        relocation: records.log_view.log.relocate(checkpoint_bytes)?,
-        moves: VecDeque::new(),
-        spoiled: BTreeSet::new(),
-        unpaced_bytes: 0,
-        throttled,
-    };
-    for tree in OF_VERSIONS {
-        copy.copy_tree(tree)?;
-    }
-    if records.lifecycle.is_cancelled() {
-        // The copies are dropped, without waiting for a flush.
-        return Ok(Moves::default());
-    }
-    let filled = copy.relocation.finish()?;
-    let emptied = &plan.victims - &copy.spoiled;
-    Ok(Moves::new(copy.moves, filled, emptied))
-}
-
-struct Copy<'a> {
-    parts: &'a Parts,
-    victims: &'a BTreeSet<u32>,
-    relocation: Relocation,
-    moves: VecDeque<Slice>,
-    /// Victims with a record that is damaged: they are not emptied.
-    spoiled: BTreeSet<u32>,
-    unpaced_bytes: u64,
-    throttled: bool,
-}
-
-impl Copy<'_> {
-    fn copy_tree(&mut self, tree: usize) -> Result<(), Error> {
-        let mut start = None;
-        loop {
-            let (survivors, next) = self.survivors(tree, start.as_deref());
-            let mut slice = Slice::of_tree(tree);
-            for (key, entry) in survivors {
-                if let Some(copy) = self.copy_record(entry)? {
-                    slice.push(&key, entry, copy);
-                }
-            }
-            self.moves.extend(slice.complete());
-            if self.parts.records.lifecycle.is_cancelled() {
-                return Ok(());
-            }
-            match next {
-                Some(next) => start = Some(next),
-                None => return Ok(()),
-            }
-        }
-    }
-
-    /// Some survivors after `start`, and where to continue; `None` at the end of the tree.
-    #[expect(clippy::type_complexity, reason = "a slice and its end")]
-    fn survivors(
-        &self,
-        tree: usize,
-        start: Option<&[u8]>,
-    ) -> (Vec<(Vec<u8>, IndexEntry)>, Option<Vec<u8>>) {
-        let mut survivors = Vec::new();
-        let trees = self.parts.records.index.reader.pin();
-        let start = start.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut cursor = trees.cursor(tree, start, Bound::Unbounded);
-        for looked in 1.. {
-            let Some((key, entry)) = cursor.next() else {
-                break;
-            };
-            if self
-                .victims
-                .contains(&VersionEntry::from(entry).pointer.segment())
-            {
-                survivors.push((key.to_vec(), entry));
-            }
-            if looked >= SLICE_ENTRIES || survivors.len() >= SLICE_SURVIVORS {
-                let next = key.to_vec();
-                return (survivors, Some(next));
-            }
-        }
-        (survivors, None)
-    }
-
-    /// The entry of the copy; `None` for a damaged record, which stays where it is.
-    fn copy_record(&mut self, old: IndexEntry) -> Result<Option<IndexEntry>, Error> {
-        let version = VersionEntry::from(old);
-        let record_bytes = version.pointer.record_bytes();
-        let position = version.pointer.position();
-        let record = match self
-            .parts
-            .records
-            .log_view
-            .log
-            .read(position, record_bytes as usize)
-        {
-            Ok(record) => record,
-            Err(error) => {
-                self.pass_over(version, error.into())?;
-                return Ok(None);
-            }
-        };
-        let kind = record.kind;
-        assert!(is_key_version(kind), "the index points at a key version");
-        let position = self.relocation.append(Record {
-            kind,
-            parts: &[&record.payload],
-        })?;
-        let new = VersionEntry {
-            pointer: RecordPointer::new(position, record_bytes),
-            ..version
-        }
-        .entry();
-        self.parts.counters.relocated_bytes.add(record_bytes);
-        self.pace(record_bytes);
-        Ok(Some(new))
-    }
-
-    /// Leaves a damaged record and its segment alone; other errors end the copy.
-    fn pass_over(&mut self, version: VersionEntry, error: Error) -> Result<(), Error> {
-        if !error.is_damage() {
-            return Err(error);
-        }
-        self.parts.records.keep_segment_of(version);
-        self.spoiled.insert(version.pointer.segment());
-        Ok(())
-    }
-
-    fn pace(&mut self, record_bytes: u64) {
-        self.unpaced_bytes += record_bytes;
-        if !self.throttled || self.unpaced_bytes < PAUSE_BYTES {
-            return;
-        }
-        let options = &self.parts.options;
-        let micros = self.unpaced_bytes * 1_000_000 / options.background_bytes_per_second.max(1);
-        options.clock.sleep(Duration::from_micros(micros));
-        self.unpaced_bytes = 0;
-    }
 }

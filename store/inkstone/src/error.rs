@@ -85,7 +85,9 @@ fn of_engine(error: &engine::Error) -> Remedy {
         | engine::Error::TooLarge { .. }
         | engine::Error::Foreign { .. }
         | engine::Error::Log(value_log::Error::Option { .. }) => Remedy::CorrectTheCall,
-        engine::Error::NoSpace { .. } | engine::Error::MemoryLimit { .. } => Remedy::MakeRoom,
+        engine::Error::NoSpace { .. }
+        | engine::Error::NoRoomForCopy { .. }
+        | engine::Error::MemoryLimit { .. } => Remedy::MakeRoom,
         engine::Error::DirectoryInUse { .. } => Remedy::Retry,
         engine::Error::Closed { .. } => Remedy::Reopen,
         _ if error.is_shortage() || error.shortage().is_some() => Remedy::Retry,

@@ -6,6 +6,7 @@
 //! cargo run --release -p ordered-map --example many_keys -- DIRECTORY load KEYS
 //! cargo run --release -p ordered-map --example many_keys -- DIRECTORY overwrite KEYS THREADS SECONDS
 //! cargo run --release -p ordered-map --example many_keys -- DIRECTORY delete KEYS
+//! cargo run --release -p ordered-map --example many_keys -- DIRECTORY compact
 //! cargo run --release -p ordered-map --example many_keys -- DIRECTORY range PAIRS
 //! cargo run --release -p ordered-map --example many_keys -- DIRECTORY visit PAIRS
 //! cargo run --release -p ordered-map --example many_keys -- DIRECTORY
@@ -28,7 +29,7 @@ const KEY_BYTES: usize = 8;
 const VALUE_BYTES: usize = 128;
 const BATCH: u64 = 100;
 const SAMPLE: Duration = Duration::from_millis(50);
-const USAGE: &str = "DIRECTORY [load KEYS] [overwrite KEYS THREADS SECONDS] [delete KEYS] [range PAIRS] [visit PAIRS] [abort]";
+const USAGE: &str = "DIRECTORY [load KEYS] [overwrite KEYS THREADS SECONDS] [delete KEYS] [compact] [range PAIRS] [visit PAIRS] [abort]";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -68,6 +69,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             ["delete", keys, rest @ ..] => {
                 let keys = keys.parse()?;
                 timed("delete", || write_all(&map, keys, WriteBatch::delete))?;
+                rest
+            }
+            ["compact", rest @ ..] => {
+                let before = map.status();
+                timed("compact", || map.compact())?;
+                let bytes = map.status().upkeep.relocated_bytes - before.upkeep.relocated_bytes;
+                println!(
+                    "{} MiB copied, room: {} MiB",
+                    bytes >> 20,
+                    room_mebibytes(directory)
+                );
                 rest
             }
             ["range", pairs, rest @ ..] => {

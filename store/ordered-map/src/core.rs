@@ -31,6 +31,8 @@ pub(crate) struct Core {
     queue: CommitQueue<Operation, Answer>,
     /// Locked by the leader of a group of writes, and by upkeep between two groups.
     work: Mutex<Work>,
+    /// Locked during a compaction.
+    pub(crate) compacting: environment::Mutex<()>,
     /// A thread panicked while it held the `work` lock, so the state of the work is unknown.
     panicked: AtomicBool,
 }
@@ -102,6 +104,7 @@ impl Core {
             batch_bytes_max,
             queue: CommitQueue::new(),
             work: Mutex::new(work),
+            compacting: environment::Mutex::default(),
             panicked: AtomicBool::new(false),
         })
     }

@@ -121,6 +121,33 @@ impl Map {
         Ok(self.core.engine.flush()?)
     }
 
+    /// Puts all pairs in the order of their keys and releases all garbage; returns when that is on
+    /// the disk. Ranges of values that are not cached then read the disk in order. Reads and writes go
+    /// on beside it; what is written during the call may stay where it is.
+    ///
+    /// Pairs that lie in order stay where they are, so a second call has little to do. The others are
+    /// copied as fast as the device allows, and until the end the disk holds them twice:
+    /// [`engine::Error::NoRoomForCopy`] if there is no room for that. Whatever the error is, nothing is lost, the garbage
+    /// has been released if that was possible, and the next call need not copy again what this one has.
+    ///
+    /// Call it after a load in random order, and when a map is overwritten no more. A second caller
+    /// waits for the first.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let directory = directory.path();
+    /// let map = ordered_map::Map::open(directory)?;
+    /// for number in 0..1_000_u64 {
+    ///     let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+    ///     map.put(key, b"value")?;
+    /// }
+    /// map.compact()?;
+    /// # Ok::<(), ordered_map::Error>(())
+    /// ```
+    pub fn compact(&self) -> Result<(), Error> {
+        self.core.compact()
+    }
+
     /// State and counters of the engine.
     pub fn status(&self) -> Status {
         self.core.engine.status()

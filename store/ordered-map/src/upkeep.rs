@@ -9,10 +9,12 @@ use std::sync::{Arc, Condvar, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use environment::{Mutex, threads};
+use environment::real::RealClock;
+use environment::{Clock, Mutex, threads};
 
 use crate::Error;
 use crate::core::Core;
+use crate::writing::Work;
 
 /// Pause between two checks of work on the engine's own threads.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
@@ -99,8 +101,7 @@ impl Core {
     pub(crate) fn step(&self) -> Result<Left, Error> {
         self.at_work(|work| {
             work.compact_if_due();
-            let stamp = work.format.stamp();
-            work.applier.maintain(&mut || stamp.to_vec())?;
+            work.maintain()?;
             Ok(if work.applier.has_a_step_to_do() {
                 Left::Step
             } else if work.applier.is_maintaining() {
@@ -109,6 +110,19 @@ impl Core {
                 Left::Nothing
             })
         })?
+    }
+
+    /// Body of [`Map::compact`](crate::Map::compact): the upkeep thread does the steps.
+    pub(crate) fn compact(&self) -> Result<(), Error> {
+        let _only_one = self.compacting.lock();
+        self.at_work(Work::begin_compaction)?;
+        self.bell.ring();
+        loop {
+            if let Some(end) = self.at_work(|work| work.compaction_end.take())? {
+                return end;
+            }
+            RealClock.sleep(BETWEEN_LOOKS);
+        }
     }
 
     /// Shortens the next opening. There are no writers any more.

@@ -64,6 +64,8 @@ pub(crate) struct Work {
     index: u64,
     frame_bytes_max: u64,
     bytes_since_upkeep: u64,
+    /// How the last compaction has ended, until its caller takes it.
+    pub(crate) compaction_end: Option<Result<(), Error>>,
 }
 
 impl Edit {
@@ -161,6 +163,7 @@ impl Work {
             revision: recovered.revision,
             index: recovered.applied_index,
             bytes_since_upkeep: 0,
+            compaction_end: None,
         }
     }
 
@@ -276,6 +279,25 @@ impl Work {
             self.bytes_since_upkeep = 0;
         }
         wants
+    }
+
+    /// A step of the engine's upkeep.
+    pub(crate) fn maintain(&mut self) -> Result<(), Error> {
+        let was_compacting = self.applier.is_defragmenting();
+        let stamp = self.format.stamp();
+        let outcome = self.applier.maintain(&mut || stamp.to_vec());
+        let outcome = outcome.map_err(Error::from);
+        if was_compacting && !self.applier.is_defragmenting() {
+            self.compaction_end = Some(outcome.clone());
+        }
+        outcome
+    }
+
+    /// Has the steps that follow put all pairs in the order of their keys, and release all garbage.
+    pub(crate) fn begin_compaction(&mut self) {
+        self.compact_if_due();
+        self.compaction_end = None;
+        self.applier.begin_defragmentation_in_key_order();
     }
 
     /// Compacts to the newest revision if no snapshot is held; otherwise to the oldest held

@@ -1,4 +1,5 @@
-//! A process that writes is killed again and again: afterwards every acknowledged write is there.
+//! A process that writes, and every other time compacts, is killed again and again: afterwards
+//! every acknowledged write is there.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 #![cfg(unix)]
@@ -37,6 +38,13 @@ fn a_writer_that_is_killed() {
     });
     map.put("begins", (begins + 1_000_000).to_string()).unwrap();
     thread::scope(|scope| {
+        if begins / 1_000_000 % 2 == 1 {
+            scope.spawn(|| {
+                loop {
+                    map.compact().unwrap();
+                }
+            });
+        }
         for thread in 0..THREADS {
             let map = &map;
             scope.spawn(move || {

@@ -682,3 +682,74 @@ fn flush_leaves_nothing_in_the_page_cache_alone() {
     map.flush().unwrap();
     assert_eq!(map.status().log.unflushed_bytes, 0);
 }
+
+/// The keys of the next test, in random order and each of them once.
+fn scattered_key(number: u64) -> [u8; 8] {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
+}
+
+#[test]
+fn a_map_is_the_same_after_a_compaction_beside_writes_and_another_compaction() {
+    const KEYS: u64 = 20_000;
+    let (directory, map) = a_map();
+    let value = |number: u64, round: u32| format!("{round} {number} {}", "v".repeat(300));
+    let mut expected = BTreeMap::new();
+    for number in 0..KEYS {
+        let key = scattered_key(number);
+        map.put(key, value(number, 0)).unwrap();
+        expected.insert(key.to_vec(), value(number, 0).into_bytes());
+    }
+    let snapshot = map.snapshot();
+    let before = expected.clone();
+    thread::scope(|scope| {
+        let compactions = [0, 1].map(|_| scope.spawn(|| map.compact()));
+        for number in (0..KEYS).step_by(50) {
+            let key = scattered_key(number);
+            map.put(key, value(number, 1)).unwrap();
+            expected.insert(key.to_vec(), value(number, 1).into_bytes());
+        }
+        for compaction in compactions {
+            compaction.join().unwrap().unwrap();
+        }
+    });
+    assert!(visited_pairs(&map).into_iter().eq(expected.clone()));
+    let at_the_snapshot = snapshot.range::<&[u8]>(..).map(|pair| {
+        let (key, value) = pair.unwrap();
+        (key.to_vec(), value.to_vec())
+    });
+    assert!(at_the_snapshot.eq(before));
+    drop(snapshot);
+    drop(map);
+    let map = options(&directory).open().unwrap();
+    assert!(visited_pairs(&map).into_iter().eq(expected));
+}
+
+#[test]
+fn a_compaction_copies_each_pair_once_and_another_one_none() {
+    const KEYS: u64 = 20_000;
+    let (_directory, map) = a_map();
+    let value = [7; 300];
+    for number in 0..KEYS {
+        map.put(scattered_key(number), value).unwrap();
+    }
+    let copied = || map.status().upkeep.relocated_bytes;
+    map.compact().unwrap();
+    let live = KEYS * 300;
+    assert!(copied() >= live && copied() < 2 * live, "{}", copied());
+    // A window at the end of a segment is in two pieces, which are joined.
+    map.compact().unwrap();
+    let joined = copied();
+    map.compact().unwrap();
+    assert_eq!(copied(), joined);
+}
+
+#[test]
+fn an_empty_map_can_be_compacted() {
+    let (_directory, map) = a_map();
+    map.compact().unwrap();
+    map.put("key", "value").unwrap();
+    map.compact().unwrap();
+    map.delete("key").unwrap();
+    map.compact().unwrap();
+    assert!(map.is_empty());
+}

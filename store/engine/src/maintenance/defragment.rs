@@ -6,15 +6,19 @@
 //!                                   └── more garbage ──┘
 //! ```
 //!
+//! `key_order.rs` may have versions put in the order of their keys before.
+//!
 //! The steps are those of the ordinary upkeep, so appends, applying and reads go on
 //! between them. Garbage that is made after the beginning is not looked for: otherwise
 //! a busy store would never come to the end.
 
-use super::{Done, Maintenance};
+use super::key_order::{DoneInOrder, KeyOrder, NextPiece};
+use super::{Done, Maintenance, Work};
 use crate::Error;
 use crate::applied::Applied;
 use crate::moves::Moves;
-use crate::reclaim::Plan;
+use crate::parts::Parts;
+use crate::reclaim::{KeyOrderWalk, Plan, WalkRound};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -32,9 +36,72 @@ pub(super) struct Defragmentation {
     done: BTreeSet<u32>,
     /// A checkpoint has begun since the active segment was sealed.
     checkpointed: bool,
+    /// Versions are put in the order of their keys before garbage is looked for.
+    key_order: Option<KeyOrder>,
+    /// The next piece of work is of the key order.
+    has_turn: bool,
+    /// Why they could not be. It is returned when the garbage has gone.
+    failure: Option<Error>,
 }
 
 impl Defragmentation {
+    fn new(compacted: i64) -> Defragmentation {
+        Defragmentation {
+            compacted,
+            until: None,
+            rotated: false,
+            done: BTreeSet::new(),
+            checkpointed: false,
+            key_order: None,
+            has_turn: false,
+            failure: None,
+        }
+    }
+
+    fn in_key_order(compacted: i64) -> Defragmentation {
+        Defragmentation {
+            key_order: Some(KeyOrder::Sealing),
+            ..Defragmentation::new(compacted)
+        }
+    }
+
+    /// The active segment was sealed for a walk, and is not sealed again.
+    fn end_sealing(&mut self, applied: &Applied) {
+        self.until = Some(sealed_until(&applied.parts));
+        self.rotated = true;
+        self.key_order = Some(KeyOrder::after_sealing(applied));
+    }
+
+    fn end_measuring(&mut self, applied: &Applied, bytes: u64) {
+        let Some(key_order) = self.key_order.take() else {
+            return;
+        };
+        match key_order.after_measuring(applied, bytes) {
+            Ok(next) => self.key_order = next,
+            Err(error) => self.end_key_order(error),
+        }
+    }
+
+    fn end_round(&mut self, round: &WalkRound) {
+        match (&round.next, &mut self.key_order) {
+            (Some(next), Some(key_order)) => key_order.go_on_at(next.clone(), round.copied_bytes),
+            _ => self.key_order = None,
+        }
+    }
+
+    /// Whether the next piece is of the key order, and not of other work, if both are due: they take
+    /// turns.
+    fn takes_turn(&mut self) -> bool {
+        self.has_turn = self.key_order.is_some() && !self.has_turn;
+        self.key_order.is_some() && !self.has_turn
+    }
+
+    /// Versions cannot be put in order. Copies that were made have left garbage, which is collected.
+    fn end_key_order(&mut self, failure: Error) {
+        self.key_order = None;
+        self.failure = Some(failure);
+    }
+
     /// Takes note of segments that need not be looked at again.
     pub(super) fn note(&mut self, moves: &Moves) {
         self.done.extend(moves.filled());
@@ -44,20 +111,69 @@ impl Defragmentation {
 
 impl Maintenance {
     pub(crate) fn begin_defragmentation(&mut self, compacted: i64) {
-        self.defragmentation = Some(Defragmentation {
-            compacted,
-            until: None,
-            rotated: false,
-            done: BTreeSet::new(),
-            checkpointed: false,
-        });
+        self.defragmentation = Some(Defragmentation::new(compacted));
+    }
+
+    /// A defragmentation that puts versions in the order of their keys first.
+    pub(crate) fn begin_key_order(&mut self, compacted: i64) {
+        self.defragmentation = Some(Defragmentation::in_key_order(compacted));
+    }
+
+    /// Whether versions are being put in the order of their keys.
+    pub(super) fn is_putting_in_order(&self) -> bool {
+        let defragmentation = self.defragmentation.as_ref();
+        defragmentation.is_some_and(|it| it.key_order.is_some())
+    }
+
+    /// The walk that is under way.
+    pub(super) fn walk(&self) -> Option<&KeyOrderWalk> {
+        self.defragmentation.as_ref()?.key_order.as_ref()?.walk()
+    }
+
+    pub(super) fn is_turn_of_key_order(&mut self) -> bool {
+        let defragmentation = self.defragmentation.as_mut();
+        defragmentation.is_some_and(Defragmentation::takes_turn)
+    }
+
+    /// Begins the next piece of the key order, when no other work is under way.
+    pub(super) fn order_further(&mut self, applied: &Applied) -> Result<(), Error> {
+        let defragmentation = self.defragmentation.as_mut();
+        let Some(key_order) = defragmentation.and_then(|it| it.key_order.as_mut()) else {
+            return Ok(());
+        };
+        match key_order.next(applied, self.last_bytes)? {
+            NextPiece::Checkpoint => self.wanted = true,
+            NextPiece::Task(task) => self.start(applied, task.thread, task.body)?,
+        }
+        Ok(())
+    }
+
+    /// Takes note of what a task of the key order has done.
+    pub(super) fn end_task_of_key_order(&mut self, applied: &Applied, done: DoneInOrder) {
+        if let Some(defragmentation) = &mut self.defragmentation {
+            match &done {
+                DoneInOrder::Sealed => defragmentation.end_sealing(applied),
+                DoneInOrder::Measured(bytes) => defragmentation.end_measuring(applied, *bytes),
+                DoneInOrder::Copied(round) => defragmentation.end_round(round),
+            }
+        }
+        if let DoneInOrder::Copied(round) = done {
+            self.work = Work::Swapping(round.moves);
+        }
+    }
+
+    /// Whether it waits for a sweep: what that drops is garbage.
+    pub(super) fn waits_for_sweep(&self, applied: &Applied) -> bool {
+        let begun = self.defragmentation.as_ref();
+        begun.is_some_and(|it| applied.is_sweeping() && applied.swept() < it.compacted)
     }
 
     pub(crate) fn is_defragmenting(&self) -> bool {
         self.defragmentation.is_some()
     }
 
-    /// Waits for what is under way. A failure ends the defragmentation.
+    /// Waits for what is under way. A failure ends the defragmentation, or its part that puts versions
+    /// in order.
     pub(crate) fn finish_or_end(&mut self, applied: &mut Applied) -> Result<(), Error> {
         let outcome = self.finish_work(applied);
         self.end_defragmentation_if_failed(outcome)
@@ -67,7 +183,19 @@ impl Maintenance {
         &mut self,
         outcome: Result<(), Error>,
     ) -> Result<(), Error> {
-        outcome.inspect_err(|_| self.defragmentation = None)
+        let Err(error) = outcome else {
+            return Ok(());
+        };
+        match &mut self.defragmentation {
+            Some(defragmentation) if defragmentation.key_order.is_some() => {
+                defragmentation.end_key_order(error);
+                Ok(())
+            }
+            _ => {
+                let first = self.defragmentation.take().and_then(|it| it.failure);
+                Err(first.unwrap_or(error))
+            }
+        }
     }
 
     /// Begins the next piece, when none is under way.
@@ -79,9 +207,6 @@ impl Maintenance {
         let Some(defragmentation) = &self.defragmentation else {
             return Ok(());
         };
-        if applied.is_sweeping() && applied.swept() < defragmentation.compacted {
-            return Ok(());
-        }
         let Some(until) = defragmentation.until else {
             return self.start_rotation(applied);
         };
@@ -90,15 +215,27 @@ impl Maintenance {
         }
         let done = &defragmentation.done;
         let plan = Plan::everything(&applied.parts, &applied.index, until, done);
-        match (plan.victims.is_empty(), defragmentation.checkpointed) {
+        let is_saved = defragmentation.checkpointed || self.is_saved(applied);
+        match (plan.victims.is_empty(), is_saved) {
             (false, _) => self.start_copy(applied, plan),
             (true, false) => self.start_last_checkpoint(applied, state()),
             (true, true) if defragmentation.rotated => {
-                self.defragmentation = None;
-                Ok(())
+                let ended = self.defragmentation.take();
+                ended.and_then(|it| it.failure).map_or(Ok(()), Err)
             }
             (true, true) => self.start_rotation(applied),
         }
+    }
+
+    /// Whether another checkpoint would say the same as the last one, and release nothing.
+    fn is_saved(&self, applied: &Applied) -> bool {
+        let segments = applied.parts.records.log_view.log.segments();
+        let replay_position = self.replay_position(applied, &segments);
+        !self.has_moved
+            && self.last_done == applied.index.applied_position
+            && self
+                .dead_segments(applied, &segments, replay_position)
+                .is_empty()
     }
 
     /// The last one if no more garbage is found.
@@ -134,15 +271,20 @@ impl Maintenance {
     }
 
     pub(super) fn end_rotation(&mut self, applied: &Applied, rotated: bool) {
-        let segments = applied.parts.records.log_view.log.segments();
-        let sealed = segments.iter().filter(|segment| segment.sealed);
-        let until = sealed.map(|segment| segment.id + 1).max();
+        let until = sealed_until(&applied.parts);
         if let Some(defragmentation) = &mut self.defragmentation {
             let tried_before = defragmentation.until.is_some();
-            defragmentation.until = Some(until.unwrap_or(0));
+            defragmentation.until = Some(until);
             // The second attempt is the last one, even if it fails.
             defragmentation.rotated = rotated || tried_before;
             defragmentation.checkpointed = tried_before && !rotated;
         }
     }
+}
+
+/// All sealed segments are below this one.
+fn sealed_until(parts: &Parts) -> u32 {
+    let segments = parts.records.log_view.log.segments();
+    let sealed = segments.iter().filter(|segment| segment.sealed);
+    sealed.map(|segment| segment.id + 1).max().unwrap_or(0)
 }

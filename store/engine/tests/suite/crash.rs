@@ -72,7 +72,14 @@ fn run_with(disk: &SimulatedDisk, story: &mut Story, options: &Options) -> Resul
                 compact(&mut store, story)?;
                 store.defragment()?;
             }
-            12 => defragment_beside_writes(&mut store, story)?,
+            12 => {
+                store.applier.begin_defragmentation();
+                finish_beside_writes(&mut store, story, 30)?;
+            }
+            13 => {
+                store.applier.begin_defragmentation_in_key_order();
+                finish_beside_writes(&mut store, story, 40)?;
+            }
             _ => {}
         }
     }
@@ -85,9 +92,9 @@ fn run_with(disk: &SimulatedDisk, story: &mut Story, options: &Options) -> Resul
     Ok(())
 }
 
-fn defragment_beside_writes(store: &mut Store, story: &mut Story) -> Result<(), Error> {
-    store.applier.begin_defragmentation();
-    for round in 30..33 {
+/// Ends a defragmentation beside the writes of some rounds.
+fn finish_beside_writes(store: &mut Store, story: &mut Story, first: u8) -> Result<(), Error> {
+    for round in first..first + 3 {
         burst(store, story, round)?;
     }
     while store.applier.is_defragmenting() {

@@ -12,6 +12,7 @@ mod directory;
 mod entries;
 mod hidden;
 mod joined_entries;
+mod key_order;
 mod limits;
 mod model;
 mod reclaim;
