@@ -121,6 +121,9 @@ fn ranges_are_in_order_from_a_key_up_to_a_limit() {
         );
         assert_eq!(session.range(b"key-00000089x", 0).unwrap(), seen(10));
         assert_eq!(session.range(b"z", 0).unwrap(), seen(0), "{}", offer.name);
+        target.compact().unwrap();
+        let after = session.range(&key(0), 0).unwrap();
+        assert_eq!(after, seen(100), "{} after its compaction", offer.name);
         drop(session);
         target.close().unwrap();
     });

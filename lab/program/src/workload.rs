@@ -8,6 +8,7 @@
 //! key = { kind = "u64be", size = 16 }
 //! value = { length = "uniform:200..1023", unique = true, compressible = 0.5 }
 //! rounds = 10 # overwrites of the whole data set before the warm-up
+//! compact = true # the target's own compaction, after them
 //! [memory]
 //! limit = "256MiB"
 //! [mix]       # shares of the operations, which add up to 1
@@ -113,6 +114,10 @@ pub struct Load {
     /// round puts as many values as there are keys, under keys from `access.distribution`.
     #[serde(skip_serializing_if = "is_default")]
     pub rounds: u32,
+    /// Whether the target puts its data set in the order of the keys before the warm-up, if it
+    /// has a call for that.
+    #[serde(skip_serializing_if = "is_default")]
+    pub compact: bool,
     pub key: KeySpec,
     pub value: ValueSpec,
 }
@@ -278,6 +283,7 @@ impl Default for Load {
             keys: 100_000,
             preload: true,
             rounds: 0,
+            compact: false,
             key: KeySpec::default(),
             value: ValueSpec::default(),
         }

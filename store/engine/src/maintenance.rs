@@ -110,6 +110,8 @@ pub(crate) struct Maintenance {
     kept_from: Option<Position>,
     /// The defragmentation that is under way.
     defragmentation: Option<Defragmentation>,
+    /// Why the one that has ended has not put versions in order.
+    failure: Option<Error>,
     retry: Retry,
 }
 
@@ -155,6 +157,7 @@ impl Maintenance {
             condemned: BTreeSet::new(),
             kept_from: None,
             defragmentation: None,
+            failure: None,
             retry: Retry::default(),
         };
         let segments = applied.parts.records.log_view.log.segments();
@@ -225,17 +228,14 @@ impl Maintenance {
         if self.waits_for_sweep(applied) {
             return Ok(());
         }
-        let puts_in_order = self.is_putting_in_order();
-        if self.is_defragmenting() && !puts_in_order {
+        if self.is_defragmenting() && !self.is_putting_in_order() {
             return self.defragment_further(applied, state);
         }
         if self.begins_other_work(applied, state)? {
             return Ok(());
         }
-        match puts_in_order {
-            true => self.order_further(applied),
-            false => Ok(()),
-        }
+        self.order_further(applied);
+        Ok(())
     }
 
     /// Begins a checkpoint or a round of reclaim, if one is due and it is not the turn of a
@@ -265,7 +265,7 @@ impl Maintenance {
         }
         self.looked_at = applied.swept();
         let (parts, index) = (&applied.parts, &applied.index);
-        let plan = Plan::worthwhile(parts, index, self.kept_from, self.walk());
+        let plan = Plan::worthwhile(parts, index, self.kept_from, self.walk().map(|it| &**it));
         if plan.victims.is_empty() {
             self.collects_on = false;
             // The rounds of a walk that goes on are saved later.

@@ -41,6 +41,8 @@ pub(crate) const ROUND_SEGMENTS: u64 = 4;
 const COLLECTED_PART: u64 = 4;
 /// Defragmentation leaves segments alone that are at least this full.
 const FULL_PERCENT: u64 = 95;
+/// A sorted segment has its first block and a header of a frame besides its records.
+const HEADERS_BYTES: u64 = 8 << 10;
 
 /// Which segments to empty.
 #[derive(Debug, Default)]
@@ -57,6 +59,7 @@ struct Candidate {
     id: u32,
     live_bytes: u64,
     used_bytes: u64,
+    is_sorted: bool,
 }
 
 impl Candidate {
@@ -72,6 +75,21 @@ impl Candidate {
     fn is_full(&self) -> bool {
         self.live_bytes * 100 >= self.used_bytes * FULL_PERCENT
     }
+
+    /// Whether it would be full with more of the same records.
+    fn is_dense(&self) -> bool {
+        let bytes = self.used_bytes.saturating_sub(HEADERS_BYTES);
+        self.is_sorted && self.live_bytes > 0 && self.live_bytes * 100 >= bytes * FULL_PERCENT
+    }
+}
+
+/// The segments that are not worth copying: those that are full, and a sorted one that is not because it is
+/// so small. Several of these are worth it, because their records fill one.
+fn full_segments(candidates: &[Candidate]) -> BTreeSet<u32> {
+    let (full, others): (Vec<_>, Vec<_>) = candidates.iter().partition(|it| it.is_full());
+    let mut dense = others.iter().filter(|it| it.is_dense());
+    let small = dense.next().filter(|_| dense.next().is_none());
+    full.iter().chain(small).map(|it| it.id).collect()
 }
 
 impl Plan {
@@ -122,8 +140,11 @@ impl Plan {
         done: &BTreeSet<u32>,
     ) -> Plan {
         let mut round = ReclaimRound::new(parts);
-        for candidate in candidates(&parts.records, index, |_, _| true) {
-            if !candidate.is_full() && candidate.id < until && !done.contains(&candidate.id) {
+        let candidates = candidates(&parts.records, index, |_, _| true);
+        let full = full_segments(&candidates);
+        for candidate in candidates {
+            let is_left = full.contains(&candidate.id) || done.contains(&candidate.id);
+            if !is_left && candidate.id < until {
                 // A segment that does not fit is for the next round.
                 round.add(&candidate);
             }
@@ -168,6 +189,7 @@ fn sealed_segments(
             id: segment.id,
             live_bytes: live.of(segment.id).live_bytes,
             used_bytes: segment.used_bytes,
+            is_sorted: segment.kind == SegmentKind::Sorted,
         })
         .collect()
 }

@@ -130,6 +130,8 @@ impl Map {
     /// [`engine::Error::NoRoomForCopy`] if there is no room for that. Whatever the error is, nothing is lost, the garbage
     /// has been released if that was possible, and the next call need not copy again what this one has.
     ///
+    /// A pair with damaged bytes stays where it is; all others are moved.
+    ///
     /// Call it after a load in random order, and when a map is overwritten no more. A second caller
     /// waits for the first.
     ///

@@ -46,6 +46,7 @@ functions! {
         close: fn(Handle);
         put: fn(Handle, Handle, *const c_char, usize, *const c_char, usize, ErrorSlot);
         write: fn(Handle, Handle, Handle, ErrorSlot);
+        compact_range: fn(Handle, *const c_char, usize, *const c_char, usize);
         get: fn(Handle, Handle, *const c_char, usize, *mut usize, ErrorSlot) -> *mut c_char;
         free: fn(*mut c_void);
         create_iterator: fn(Handle, Handle) -> Handle;

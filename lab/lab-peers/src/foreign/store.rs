@@ -190,6 +190,14 @@ impl Embedded for Store {
     fn version(&self) -> Option<String> {
         self.version.clone()
     }
+
+    fn compact(&self) -> Result<(), Failure> {
+        let all = std::ptr::null();
+        // SAFETY: no bound on either side means all keys. The call has no error; one of the store's is
+        // seen by the operations behind it.
+        unsafe { (self.functions.compact_range)(self.database, all, 0, all, 0) };
+        Ok(())
+    }
 }
 
 impl Session for &Store {

@@ -47,6 +47,10 @@ impl Embedded for Fjall {
         Ok(Box::new(self))
     }
 
+    fn compact(&self) -> Result<(), Failure> {
+        Ok(self.pairs.major_compact()?)
+    }
+
     fn close(self: Box<Self>) -> Result<(), Failure> {
         Ok(self.database.persist(PersistMode::SyncAll)?)
     }

@@ -12,7 +12,7 @@ macro_rules! workloads {
     };
 }
 
-const ALL: [(&str, &str); 24] = workloads![
+const ALL: [(&str, &str); 25] = workloads![
     "put",
     "get",
     "mixed",
@@ -35,6 +35,7 @@ const ALL: [(&str, &str); 24] = workloads![
     "churn",
     "churn-zipf",
     "cold",
+    "cold-range",
     "keys-random",
     "keys-kubernetes",
 ];
@@ -120,11 +121,13 @@ mod tests {
     }
 
     #[test]
-    fn data_of_cold_is_three_times_its_memory_or_more() {
-        let Workload { load, memory, .. } = find("cold").unwrap();
-        let entry_bytes = load.key_bytes_mean() + load.value.length.mean();
-        let limit = memory.limit.unwrap().0 as f64;
-        assert!(load.keys as f64 * entry_bytes >= 3.0 * limit);
+    fn data_of_cold_workloads_are_three_times_their_memory_or_more() {
+        for name in ["cold", "cold-range"] {
+            let Workload { load, memory, .. } = find(name).unwrap();
+            let entry_bytes = load.key_bytes_mean() + load.value.length.mean();
+            let limit = memory.limit.unwrap().0 as f64;
+            assert!(load.keys as f64 * entry_bytes >= 3.0 * limit, "{name}");
+        }
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub enum Stage {
     Load,
     /// Overwrites the data set in rounds.
     Overwrite,
+    /// Has the target put its data in the order of the keys.
+    Compact,
     /// Runs the load without counting.
     Warmup,
     /// Runs the load and counts.
@@ -56,6 +58,7 @@ impl Stage {
             Stage::Open => "open",
             Stage::Load => "load",
             Stage::Overwrite => "overwrite",
+            Stage::Compact => "compact",
             Stage::Warmup => "warm-up",
             Stage::Measure => "measure",
             Stage::Verify => "verify",

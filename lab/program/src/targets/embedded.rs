@@ -84,6 +84,12 @@ pub trait Embedded: Send + Sync {
         None
     }
 
+    /// Puts all data in the order of the keys; returns when that is done. Does nothing where keys
+    /// are kept in order all the time, or there is no such call.
+    fn compact(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+
     /// Closes the target; returns when all data is written. Dropping it is enough by default.
     fn close(self: Box<Self>) -> Result<(), Failure> {
         Ok(())

@@ -47,6 +47,10 @@ impl Embedded for Map {
     fn session(&self) -> Result<Box<dyn Session + '_>, Failure> {
         Ok(Box::new(self))
     }
+
+    fn compact(&self) -> Result<(), Failure> {
+        Ok(Map::compact(self)?)
+    }
 }
 
 impl Session for &Map {

@@ -84,6 +84,9 @@ impl Workload {
         })?;
         ensure(rounds == 0 || preload, || {
             format!("load.rounds = {rounds} overwrites preloaded keys: write load.preload = true")
+        })?;
+        ensure(!self.load.compact || preload, || {
+            "load.compact = true puts preloaded keys in order: write load.preload = true".into()
         })
     }
 

@@ -18,7 +18,7 @@ use crate::Error;
 use crate::applied::Applied;
 use crate::moves::Moves;
 use crate::parts::Parts;
-use crate::reclaim::{KeyOrderWalk, Plan, WalkRound};
+use crate::reclaim::{KeyOrderWalk, Plan};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -65,27 +65,18 @@ impl Defragmentation {
         }
     }
 
-    /// The active segment was sealed for a walk, and is not sealed again.
-    fn end_sealing(&mut self, applied: &Applied) {
-        self.until = Some(sealed_until(&applied.parts));
-        self.rotated = true;
-        self.key_order = Some(KeyOrder::after_sealing(applied));
-    }
-
-    fn end_measuring(&mut self, applied: &Applied, bytes: u64) {
+    /// Takes note of what a task of the key order has done.
+    fn end_task(&mut self, applied: &Applied, done: &DoneInOrder) {
         let Some(key_order) = self.key_order.take() else {
             return;
         };
-        match key_order.after_measuring(applied, bytes) {
-            Ok(next) => self.key_order = next,
-            Err(error) => self.end_key_order(error),
+        if matches!(done, DoneInOrder::Sealed) {
+            self.until = Some(sealed_until(&applied.parts));
+            self.rotated = true;
         }
-    }
-
-    fn end_round(&mut self, round: &WalkRound) {
-        match (&round.next, &mut self.key_order) {
-            (Some(next), Some(key_order)) => key_order.go_on_at(next.clone(), round.copied_bytes),
-            _ => self.key_order = None,
+        match key_order.after(applied, done) {
+            Ok(next) => self.key_order = next,
+            Err(error) => self.failure = Some(error),
         }
     }
 
@@ -94,12 +85,6 @@ impl Defragmentation {
     fn takes_turn(&mut self) -> bool {
         self.has_turn = self.key_order.is_some() && !self.has_turn;
         self.key_order.is_some() && !self.has_turn
-    }
-
-    /// Versions cannot be put in order. Copies that were made have left garbage, which is collected.
-    fn end_key_order(&mut self, failure: Error) {
-        self.key_order = None;
-        self.failure = Some(failure);
     }
 
     /// Takes note of segments that need not be looked at again.
@@ -126,7 +111,7 @@ impl Maintenance {
     }
 
     /// The walk that is under way.
-    pub(super) fn walk(&self) -> Option<&KeyOrderWalk> {
+    pub(super) fn walk(&self) -> Option<&Arc<KeyOrderWalk>> {
         self.defragmentation.as_ref()?.key_order.as_ref()?.walk()
     }
 
@@ -136,29 +121,57 @@ impl Maintenance {
     }
 
     /// Begins the next piece of the key order, when no other work is under way.
-    pub(super) fn order_further(&mut self, applied: &Applied) -> Result<(), Error> {
+    pub(super) fn order_further(&mut self, applied: &Applied) {
         let defragmentation = self.defragmentation.as_mut();
         let Some(key_order) = defragmentation.and_then(|it| it.key_order.as_mut()) else {
-            return Ok(());
+            return;
         };
-        match key_order.next(applied, self.last_bytes)? {
-            NextPiece::Checkpoint => self.wanted = true,
-            NextPiece::Task(task) => self.start(applied, task.thread, task.body)?,
+        let begun = match key_order.next(applied, self.last_bytes) {
+            Ok(NextPiece::Task(task)) => self.start(applied, task.thread, task.body),
+            Ok(NextPiece::Checkpoint) => {
+                self.wanted = true;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = begun {
+            self.end_key_order(error);
         }
-        Ok(())
     }
 
     /// Takes note of what a task of the key order has done.
     pub(super) fn end_task_of_key_order(&mut self, applied: &Applied, done: DoneInOrder) {
+        let walk = self.walk().cloned();
         if let Some(defragmentation) = &mut self.defragmentation {
-            match &done {
-                DoneInOrder::Sealed => defragmentation.end_sealing(applied),
-                DoneInOrder::Measured(bytes) => defragmentation.end_measuring(applied, *bytes),
-                DoneInOrder::Copied(round) => defragmentation.end_round(round),
-            }
+            defragmentation.end_task(applied, &done);
         }
-        if let DoneInOrder::Copied(round) = done {
-            self.work = Work::Swapping(round.moves);
+        if let Some(walk) = walk
+            && !self.is_putting_in_order()
+        {
+            // Those that nothing points into go, whatever history they have.
+            self.condemned.extend(walk.segments());
+        }
+        match done {
+            DoneInOrder::Copied(round) => self.work = Work::Swapping(round.moves),
+            DoneInOrder::Failed(error) => self.end_key_order(error),
+            DoneInOrder::Sealed | DoneInOrder::Measured(_) => {}
+        }
+    }
+
+    /// Versions cannot be put in order. Copies that were made have left garbage, which is collected.
+    fn end_key_order(&mut self, failure: Error) {
+        if let Some(defragmentation) = &mut self.defragmentation {
+            defragmentation.key_order = None;
+            defragmentation.failure.get_or_insert(failure);
+        }
+    }
+
+    /// What was copied and not swapped is given up: the walk begins again.
+    pub(super) fn begin_key_order_again(&mut self) {
+        if let Some(defragmentation) = &mut self.defragmentation
+            && defragmentation.key_order.is_some()
+        {
+            defragmentation.key_order = Some(KeyOrder::Sealing);
         }
     }
 
@@ -172,26 +185,25 @@ impl Maintenance {
         self.defragmentation.is_some()
     }
 
-    /// Waits for what is under way. A failure ends the defragmentation, or its part that puts versions
-    /// in order.
+    /// Waits for what is under way. A failure ends the defragmentation.
     pub(crate) fn finish_or_end(&mut self, applied: &mut Applied) -> Result<(), Error> {
         let outcome = self.finish_work(applied);
         self.end_defragmentation_if_failed(outcome)
     }
 
+    /// A failure of other work beside a key order is tried again after a pause; any other one ends the
+    /// defragmentation.
     pub(super) fn end_defragmentation_if_failed(
         &mut self,
         outcome: Result<(), Error>,
     ) -> Result<(), Error> {
-        let Err(error) = outcome else {
-            return Ok(());
-        };
-        match &mut self.defragmentation {
-            Some(defragmentation) if defragmentation.key_order.is_some() => {
-                defragmentation.end_key_order(error);
+        match outcome {
+            Ok(()) => self.failure.take().map_or(Ok(()), Err),
+            Err(error) if self.is_putting_in_order() => {
+                tracing::warn!(%error, "upkeep beside a compaction has failed");
                 Ok(())
             }
-            _ => {
+            Err(error) => {
                 let first = self.defragmentation.take().and_then(|it| it.failure);
                 Err(first.unwrap_or(error))
             }
@@ -221,7 +233,8 @@ impl Maintenance {
             (true, false) => self.start_last_checkpoint(applied, state()),
             (true, true) if defragmentation.rotated => {
                 let ended = self.defragmentation.take();
-                ended.and_then(|it| it.failure).map_or(Ok(()), Err)
+                self.failure = ended.and_then(|it| it.failure);
+                Ok(())
             }
             (true, true) => self.start_rotation(applied),
         }

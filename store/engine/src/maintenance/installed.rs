@@ -9,6 +9,7 @@ use value_log::Position;
 impl Maintenance {
     /// Stops the work that is under way and ignores its outcome.
     pub(crate) fn cancel(&mut self, lifecycle: &Lifecycle) {
+        self.begin_key_order_again();
         let Work::Running(task) = std::mem::replace(&mut self.work, Work::Idle) else {
             return;
         };

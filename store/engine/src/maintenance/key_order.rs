@@ -56,6 +56,7 @@ pub(super) enum DoneInOrder {
     /// Bytes of the records that lie out of order.
     Measured(u64),
     Copied(WalkRound),
+    Failed(Error),
 }
 
 /// The next piece of the work.
@@ -71,7 +72,7 @@ pub(super) struct NextTask {
 
 impl KeyOrder {
     /// The walk that is under way.
-    pub(super) fn walk(&self) -> Option<&KeyOrderWalk> {
+    pub(super) fn walk(&self) -> Option<&Arc<KeyOrderWalk>> {
         match self {
             KeyOrder::Sealing => None,
             KeyOrder::Measuring(walk) => Some(walk),
@@ -99,36 +100,39 @@ impl KeyOrder {
         }
     }
 
-    /// The segments that are sealed now take part; those that follow do not.
-    pub(super) fn after_sealing(applied: &Applied) -> KeyOrder {
-        KeyOrder::Measuring(Arc::new(KeyOrderWalk::new(&applied.parts, &applied.index)))
-    }
-
-    /// `bytes` of records are to be copied. `None`: that is all.
-    pub(super) fn after_measuring(
+    /// Takes note of what a task has done; `None`: that was all. What a task of an earlier walk has done does
+    /// not count.
+    pub(super) fn after(
         self,
         applied: &Applied,
-        bytes: u64,
+        done: &DoneInOrder,
     ) -> Result<Option<KeyOrder>, Error> {
-        let KeyOrder::Measuring(walk) = self else {
-            return Ok(Some(self));
-        };
-        if bytes == 0 {
-            return Ok(None);
-        }
-        check_room(&applied.parts, bytes + bytes / HEADERS_PART)?;
-        Ok(Some(KeyOrder::Copying(Copying {
-            walk,
-            place: WalkPlace::default(),
-            unsaved_bytes: 0,
-        })))
-    }
-
-    /// A round has copied `bytes`, and another one begins at `place`.
-    pub(super) fn go_on_at(&mut self, place: WalkPlace, bytes: u64) {
-        if let KeyOrder::Copying(copying) = self {
-            copying.place = place;
-            copying.unsaved_bytes += bytes;
+        match (self, done) {
+            // The segments that are sealed now take part; those that follow do not.
+            (KeyOrder::Sealing, DoneInOrder::Sealed) => {
+                let walk = KeyOrderWalk::new(&applied.parts, &applied.index);
+                Ok(Some(KeyOrder::Measuring(Arc::new(walk))))
+            }
+            (KeyOrder::Measuring(_), DoneInOrder::Measured(0)) => Ok(None),
+            (KeyOrder::Measuring(walk), DoneInOrder::Measured(bytes)) => {
+                check_room(&applied.parts, bytes + bytes / HEADERS_PART)?;
+                Ok(Some(KeyOrder::Copying(Copying {
+                    walk,
+                    place: WalkPlace::default(),
+                    unsaved_bytes: 0,
+                })))
+            }
+            (KeyOrder::Copying(copying), DoneInOrder::Copied(round)) => {
+                let next = round.next.clone();
+                Ok(next.map(|place| {
+                    KeyOrder::Copying(Copying {
+                        place,
+                        unsaved_bytes: copying.unsaved_bytes + round.copied_bytes,
+                        ..copying
+                    })
+                }))
+            }
+            (other, _) => Ok(Some(other)),
         }
     }
 }
@@ -157,7 +161,7 @@ fn task(
 ) -> NextPiece {
     NextPiece::Task(NextTask {
         thread,
-        body: Box::new(|| body().map(Done::InOrder)),
+        body: Box::new(|| Ok(Done::InOrder(body().unwrap_or_else(DoneInOrder::Failed)))),
     })
 }
 

@@ -11,7 +11,7 @@ use ordered_index::IndexEntry;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::time::Duration;
-use value_log::{Looks, Record, Relocation};
+use value_log::{Record, Relocation};
 
 /// Entries looked at under one pin.
 pub(super) const SLICE_ENTRIES: usize = 4096;
@@ -105,11 +105,10 @@ impl Copy<'_> {
             for group in portion.chunks(PREFETCHED_RECORDS) {
                 looks.prefetch(group.iter().map(|it| pointer_of(it).place()));
                 for (key, old) in group {
-                    if let Some(copy) = self.copy_record(&mut looks, *old)? {
+                    if let Some(copy) = self.copy_record(*old)? {
                         slice.push(key, *old, copy);
                     }
                 }
-                looks.pause();
             }
             rest = behind;
         }
@@ -117,27 +116,24 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// The entry of the copy; `None` for a damaged record, which stays where it is.
-    fn copy_record(
-        &mut self,
-        looks: &mut Looks<'_>,
-        old: IndexEntry,
-    ) -> Result<Option<IndexEntry>, Error> {
+    /// The entry of the copy; `None` for a damaged record, which stays where it is. The bytes that
+    /// pass their checksum are those that are copied, and not bytes of a file that is read again.
+    fn copy_record(&mut self, old: IndexEntry) -> Result<Option<IndexEntry>, Error> {
         let version = VersionEntry::from(old);
         let record_bytes = version.pointer.record_bytes();
-        let relocation = &mut self.relocation;
-        let copied = looks.at(version.pointer.place(), |kind, payload| {
-            assert!(is_key_version(kind), "the index points at a key version");
-            let parts = &[payload];
-            relocation.append(Record { kind, parts })
-        });
-        let position = match copied {
-            Ok(appended) => appended?,
+        let position = version.pointer.position();
+        let log = &self.parts.records.log_view.log;
+        let record = match log.read(position, record_bytes as usize) {
+            Ok(record) => record,
             Err(error) => {
                 self.pass_over(version, error.into())?;
                 return Ok(None);
             }
         };
+        let kind = record.kind;
+        assert!(is_key_version(kind), "the index points at a key version");
+        let parts = &[&record.payload[..]];
+        let position = self.relocation.append(Record { kind, parts })?;
         let new = VersionEntry {
             pointer: RecordPointer::new(position, record_bytes),
             ..version

@@ -3,7 +3,7 @@
 
 use super::copy::{Copy, Entry, Portion, SLICE_ENTRIES, pointer_of};
 use super::pieces;
-use super::{Candidate, sealed_segments};
+use super::{full_segments, sealed_segments};
 use crate::apply::Index;
 use crate::moves::Moves;
 use crate::parts::Parts;
@@ -45,13 +45,9 @@ impl KeyOrderWalk {
     /// A walk through all that is sealed and applied.
     pub(crate) fn new(parts: &Parts, index: &Index) -> KeyOrderWalk {
         let sealed = sealed_segments(&parts.records, index, |_, _| true);
-        let full = sealed.iter().filter(|segment| segment.is_full());
         KeyOrderWalk {
-            full: full.map(|segment| segment.id).collect(),
-            segments: sealed
-                .iter()
-                .map(|segment: &Candidate| segment.id)
-                .collect(),
+            full: full_segments(&sealed),
+            segments: sealed.iter().map(|segment| segment.id).collect(),
         }
     }
 

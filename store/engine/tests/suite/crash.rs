@@ -77,8 +77,11 @@ fn run_with(disk: &SimulatedDisk, story: &mut Story, options: &Options) -> Resul
                 finish_beside_writes(&mut store, story, 30)?;
             }
             13 => {
+                let before = store.engine.status().upkeep.relocated_bytes;
                 store.applier.begin_defragmentation_in_key_order();
                 finish_beside_writes(&mut store, story, 40)?;
+                let after = store.engine.status().upkeep.relocated_bytes;
+                assert!(after > before, "versions lie out of order");
             }
             _ => {}
         }

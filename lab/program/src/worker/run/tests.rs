@@ -9,7 +9,7 @@ use crate::targets::{Open, Seen, Session, built_in};
 const NAME: &str = "name = \"a\"\n[load]\nkeys = 100\n[time]\nwarmup = \"10ms\"\n\
                     measure = \"100ms\"\ninterval = \"50ms\"\n";
 
-/// The plain file, with a fault in its puts.
+/// The plain file, with a fault in its puts or its compaction.
 struct Faulty {
     inner: Box<dyn Embedded>,
     put: fn(u64) -> Fault,
@@ -34,6 +34,13 @@ impl Embedded for Faulty {
             put: self.put,
             puts: 0,
         }))
+    }
+
+    fn compact(&self) -> Result<(), Failure> {
+        match (self.put)(0) {
+            Fault::Fails(words) => Err(words.into()),
+            _ => self.inner.compact(),
+        }
     }
 
     fn close(self: Box<Self>) -> Result<(), Failure> {
@@ -191,6 +198,20 @@ fn a_target_that_forgets_rounds_gets_no_number() {
     });
     assert!(matches!(run.outcome, Outcome::Lost { .. }), "{run:?}");
     assert!(because(&run).contains("older write"), "{}", because(&run));
+}
+
+#[test]
+fn a_data_set_that_is_compacted_is_verified_and_a_compaction_that_fails_gets_no_number() {
+    let text = ROUNDS.replace("rounds = 3", "rounds = 3\ncompact = true");
+    let run = run_of(&text, |directory, options| {
+        (find(&built_in(), "engine").unwrap().open)(directory, options)
+    });
+    assert_eq!(run.outcome, Outcome::Measured, "{}", because(&run));
+    assert_eq!(run.verification.keys_checked, 100);
+    let run = run_of(&text, |directory, options| {
+        open_with(directory, options, |_| Fault::Fails("no compaction"))
+    });
+    assert!(because(&run).contains("no compaction"), "{}", because(&run));
 }
 
 #[test]
