@@ -38,6 +38,8 @@ pub(super) struct Defragmentation {
     checkpointed: bool,
     /// Versions are put in the order of their keys before garbage is looked for.
     key_order: Option<KeyOrder>,
+    /// The walk of the key order, until its segments have been looked at for those that are empty.
+    walked: Option<Arc<KeyOrderWalk>>,
     /// The next piece of work is of the key order.
     has_turn: bool,
     /// Why they could not be. It is returned when the garbage has gone.
@@ -53,6 +55,7 @@ impl Defragmentation {
             done: BTreeSet::new(),
             checkpointed: false,
             key_order: None,
+            walked: None,
             has_turn: false,
             failure: None,
         }
@@ -74,6 +77,7 @@ impl Defragmentation {
             self.until = Some(sealed_until(&applied.parts));
             self.rotated = true;
         }
+        self.walked = key_order.walk().cloned();
         match key_order.after(applied, done) {
             Ok(next) => self.key_order = next,
             Err(error) => self.failure = Some(error),
@@ -141,15 +145,8 @@ impl Maintenance {
 
     /// Takes note of what a task of the key order has done.
     pub(super) fn end_task_of_key_order(&mut self, applied: &Applied, done: DoneInOrder) {
-        let walk = self.walk().cloned();
         if let Some(defragmentation) = &mut self.defragmentation {
             defragmentation.end_task(applied, &done);
-        }
-        if let Some(walk) = walk
-            && !self.is_putting_in_order()
-        {
-            // Those that nothing points into go, whatever history they have.
-            self.condemned.extend(walk.segments());
         }
         match done {
             DoneInOrder::Copied(round) => self.work = Work::Swapping(round.moves),
@@ -216,6 +213,7 @@ impl Maintenance {
         applied: &Applied,
         state: &mut dyn FnMut() -> Vec<u8>,
     ) -> Result<(), Error> {
+        self.condemn_what_was_walked(applied);
         let Some(defragmentation) = &self.defragmentation else {
             return Ok(());
         };
@@ -237,6 +235,17 @@ impl Maintenance {
                 Ok(())
             }
             (true, true) => self.start_rotation(applied),
+        }
+    }
+
+    /// Of the segments of a walk those that nothing points into go, whatever history they have.
+    fn condemn_what_was_walked(&mut self, applied: &Applied) {
+        let defragmentation = self.defragmentation.as_mut();
+        if let Some(walk) = defragmentation.and_then(|it| it.walked.take()) {
+            let live = applied.parts.records.log_view.accounting.live.lock();
+            let is_empty = |id: &u32| live.of(*id).live_bytes == 0;
+            let emptied = walk.segments().iter().copied().filter(is_empty);
+            self.condemned.extend(emptied);
         }
     }
 

@@ -13,6 +13,8 @@ pub struct Model {
     pub imported: i64,
     /// What etcd's backend holds, in revision order.
     stored: BTreeMap<Revision, KeyChange>,
+    /// The same by their keys.
+    by_key: BTreeMap<Bytes, BTreeSet<Revision>>,
 }
 
 impl Default for Model {
@@ -22,6 +24,7 @@ impl Default for Model {
             compacted: -1,
             imported: 0,
             stored: BTreeMap::new(),
+            by_key: BTreeMap::new(),
         }
     }
 }
@@ -58,6 +61,8 @@ impl Model {
         for change in &batch.changes {
             if let Change::Key(change) = change {
                 self.stored.insert(change.revision, change.clone());
+                let of_key = self.by_key.entry(change.key.clone()).or_default();
+                of_key.insert(change.revision);
                 self.revision = change.revision.main;
             }
         }
@@ -66,11 +71,9 @@ impl Model {
         }
     }
 
-    fn versions_of<'a, 'k>(
-        &'a self,
-        key: &'k [u8],
-    ) -> impl DoubleEndedIterator<Item = &'a KeyChange> + use<'a, 'k> {
-        self.stored.values().filter(move |change| change.key == key)
+    fn versions_of(&self, key: &[u8]) -> impl DoubleEndedIterator<Item = &KeyChange> {
+        let revisions = self.by_key.get(key).into_iter().flatten();
+        revisions.map(|revision| &self.stored[revision])
     }
 
     pub fn visible(&self, key: &[u8], at: i64) -> Option<&KeyChange> {
@@ -85,23 +88,20 @@ impl Model {
         self.stored.get(&revision)
     }
 
-    fn keys(&self) -> BTreeSet<Bytes> {
-        self.stored
-            .values()
-            .map(|change| change.key.clone())
-            .collect()
+    fn keys(&self) -> impl Iterator<Item = &Bytes> {
+        self.by_key.keys()
     }
 
     /// Keys alive now.
     pub fn keys_now(&self) -> Vec<Bytes> {
-        let alive = |key: &Bytes| self.visible(key, self.revision).is_some();
-        self.keys().into_iter().filter(alive).collect()
+        let alive = |key: &&Bytes| self.visible(key, self.revision).is_some();
+        self.keys().filter(alive).cloned().collect()
     }
 
     pub fn range(&self, start: &[u8], end: Option<&[u8]>, at: i64) -> Vec<Bytes> {
-        let within = |key: &Bytes| &key[..] >= start && end.is_none_or(|end| &key[..] < end);
-        let keys = self.keys().into_iter().filter(within);
-        keys.filter_map(|key| self.visible(&key, at).map(|change| change.kv.clone()))
+        let within = |key: &&Bytes| &key[..] >= start && end.is_none_or(|end| &key[..] < end);
+        let keys = self.keys().filter(within);
+        keys.filter_map(|key| self.visible(key, at).map(|change| change.kv.clone()))
             .collect()
     }
 
@@ -162,19 +162,23 @@ impl Model {
         self.compacted = at;
         let mut available = BTreeSet::new();
         for key in self.keys() {
-            let generations = self.generations(&key);
+            let generations = self.generations(key);
             let (number, found) = Model::do_compact(&generations, at);
             available.extend(found.map(|found| generations[number][found]));
         }
-        self.stored
-            .retain(|revision, _| revision.main > at || available.contains(revision));
+        let is_kept = |revision: &Revision| revision.main > at || available.contains(revision);
+        self.stored.retain(|revision, _| is_kept(revision));
+        self.by_key.retain(|_, revisions| {
+            revisions.retain(is_kept);
+            !revisions.is_empty()
+        });
     }
 
     /// `keyIndex.keep` for all keys.
     fn keep(&self, at: i64) -> BTreeSet<Revision> {
         let mut available = BTreeSet::new();
         for key in self.keys() {
-            let generations = self.generations(&key);
+            let generations = self.generations(key);
             let (number, found) = Model::do_compact(&generations, at);
             let tombstone = |found: usize| {
                 found == generations[number].len() - 1 && number != generations.len() - 1
