@@ -157,9 +157,9 @@ pub enum Error {
         /// Bytes never touched.
         reserve_bytes: u64,
     },
-    /// The disk has no room for copies of the values that lie out of the order of their keys, which
-    /// defragmenting in the order of keys needs until it ends.
-    #[error("values in {} are not in the order of their keys: to copy them takes {needed_bytes} bytes, and {available_bytes} are left; free space and try again", directory.display())]
+    /// The disk has no room to put versions in the order of their keys, which needs copies of them until
+    /// it ends.
+    #[error("to put {} in the order of its keys, {needed_bytes} bytes must be free, and {available_bytes} are; free space and try again", directory.display())]
     NoRoomForCopy {
         /// The directory.
         directory: PathBuf,
@@ -349,7 +349,7 @@ impl Error {
     /// The resource that ran out, if a system call reported one.
     pub fn shortage(&self) -> Option<Shortage> {
         match self {
-            Error::NoSpace { .. } => Some(Shortage::Room),
+            Error::NoSpace { .. } | Error::NoRoomForCopy { .. } => Some(Shortage::Room),
             Error::NoSegment { cause } | Error::Log(cause) => cause.shortage(),
             Error::Disk { source, .. } => Shortage::of(source),
             _ => None,

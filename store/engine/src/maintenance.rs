@@ -64,8 +64,8 @@ enum Work {
 #[derive(Debug)]
 enum Done {
     Copied(Moves),
-    /// Of putting versions in the order of their keys.
-    InOrder(DoneInOrder),
+    /// The outcome of a task of a key order, with its token.
+    InOrder(Arc<()>, DoneInOrder),
     /// Whether the log has sealed its present segment.
     Rotated(bool),
     /// Bytes of the checkpoint.
@@ -110,7 +110,7 @@ pub(crate) struct Maintenance {
     kept_from: Option<Position>,
     /// The defragmentation that is under way.
     defragmentation: Option<Defragmentation>,
-    /// Why the one that has ended has not put versions in order.
+    /// The error of the defragmentation that has ended in this step.
     failure: Option<Error>,
     retry: Retry,
 }
@@ -245,27 +245,27 @@ impl Maintenance {
         applied: &Applied,
         state: &mut dyn FnMut() -> Vec<u8>,
     ) -> Result<bool, Error> {
-        if self.waits_to_retry(applied) || self.is_turn_of_key_order() {
+        if self.waits_to_retry(applied) || self.take_turn_of_key_order() {
             return Ok(false);
         }
         if self.checkpoint_is_due(applied) {
             self.start_checkpoint(applied, state())?;
             return Ok(true);
         }
-        match self.plan_of_garbage(applied) {
+        match self.look_for_garbage(applied) {
             Some(plan) => self.start_copy(applied, plan).map(|()| true),
             None => Ok(false),
         }
     }
 
     /// A round of reclaim, if one is worth it.
-    fn plan_of_garbage(&mut self, applied: &Applied) -> Option<Plan> {
+    fn look_for_garbage(&mut self, applied: &Applied) -> Option<Plan> {
         if !self.has_news_of_garbage(applied) && !self.collects_on {
             return None;
         }
         self.looked_at = applied.swept();
         let (parts, index) = (&applied.parts, &applied.index);
-        let plan = Plan::worthwhile(parts, index, self.kept_from, self.walk().map(|it| &**it));
+        let plan = Plan::worthwhile(parts, index, self.kept_from, self.walk());
         if plan.victims.is_empty() {
             self.collects_on = false;
             // The rounds of a walk that goes on are saved later.
@@ -319,7 +319,7 @@ impl Maintenance {
                 self.wanted |= !self.collects_on;
                 self.work = Work::Swapping(moves);
             }
-            Done::InOrder(done) => self.end_task_of_key_order(applied, done),
+            Done::InOrder(token, done) => self.end_task_of_key_order(applied, &token, done),
             Done::Rotated(rotated) => self.end_rotation(applied, rotated),
             Done::Checkpoint(bytes) => self.note_checkpoint(bytes),
             Done::Released => {}
@@ -340,6 +340,7 @@ impl Maintenance {
             .checkpoint_bytes
             .max(self.last_bytes / 2 * DUE_HALVES);
         self.wanted
+            || self.has_many_copies(applied)
             || (applied.log_bytes_at_most_since(self.last_begun) >= due_bytes
                 && applied.log_bytes_since(self.last_begun) >= due_bytes)
     }
@@ -349,6 +350,7 @@ impl Maintenance {
         self.last_bytes = bytes;
         self.last_done = self.last_begun;
         self.has_moved = false;
+        self.note_saved_copies();
         self.retry = Retry::default();
     }
 

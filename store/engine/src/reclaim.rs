@@ -20,7 +20,7 @@
 //! stand, and a sorted segment that nothing points into is dead.
 
 mod copy;
-mod pieces;
+mod stretches;
 mod survivors;
 mod walk;
 
@@ -140,11 +140,11 @@ impl Plan {
         done: &BTreeSet<u32>,
     ) -> Plan {
         let mut round = ReclaimRound::new(parts);
-        let candidates = candidates(&parts.records, index, |_, _| true);
+        let is_left = |id: u32| id < until && !done.contains(&id);
+        let candidates = candidates(&parts.records, index, |it, _| is_left(it.id));
         let full = full_segments(&candidates);
         for candidate in candidates {
-            let is_left = full.contains(&candidate.id) || done.contains(&candidate.id);
-            if !is_left && candidate.id < until {
+            if !full.contains(&candidate.id) {
                 // A segment that does not fit is for the next round.
                 round.add(&candidate);
             }
@@ -165,6 +165,12 @@ fn candidates(
     });
     candidates.sort_by_key(|candidate| candidate.live_bytes);
     candidates
+}
+
+/// Sealed segments with applied batches only that nothing points into.
+pub(crate) fn empty_segments(records: &Records, index: &Index) -> impl Iterator<Item = u32> {
+    let empty = sealed_segments(records, index, |_, life| life.live_bytes == 0);
+    empty.into_iter().map(|candidate| candidate.id)
 }
 
 /// Sealed segments with applied batches only.

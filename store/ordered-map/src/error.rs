@@ -52,6 +52,21 @@ pub enum Error {
         /// [`Options::reserve_bytes`](crate::Options::reserve_bytes) and the size of one segment.
         reserve_bytes: u64,
     },
+    /// The disk has no room for a compaction: until it ends, it needs copies of the values that lie
+    /// out of the order of their keys.
+    #[error(
+        "to put {} in the order of its keys, {needed_bytes} bytes must be free, and {available_bytes} are; free space and try again",
+        directory.display()
+    )]
+    NoRoomForCopy {
+        /// The directory of the map.
+        directory: PathBuf,
+        /// Free bytes of the file system.
+        available_bytes: u64,
+        /// Bytes of the copies, of a checkpoint and two segments, and
+        /// [`Options::reserve_bytes`](crate::Options::reserve_bytes).
+        needed_bytes: u64,
+    },
     /// The operating system refused to start the upkeep thread.
     #[error("cannot start the upkeep thread of {}: {reason}", directory.display())]
     Thread {
@@ -72,7 +87,18 @@ pub enum Error {
 
 impl From<engine::Error> for Error {
     fn from(error: engine::Error) -> Error {
-        Error::Engine(Arc::new(error))
+        match error {
+            engine::Error::NoRoomForCopy {
+                directory,
+                available_bytes,
+                needed_bytes,
+            } => Error::NoRoomForCopy {
+                directory,
+                available_bytes,
+                needed_bytes,
+            },
+            error => Error::Engine(Arc::new(error)),
+        }
     }
 }
 

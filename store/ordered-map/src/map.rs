@@ -125,14 +125,14 @@ impl Map {
     /// the disk. Ranges of values that are not cached then read the disk in order. Reads and writes go
     /// on beside it; what is written during the call may stay where it is.
     ///
-    /// Pairs that lie in order stay where they are, so a second call has little to do. The others are
-    /// copied as fast as the device allows, and until the end the disk holds them twice:
-    /// [`engine::Error::NoRoomForCopy`] if there is no room for that. Whatever the error is, nothing is lost, the garbage
-    /// has been released if that was possible, and the next call need not copy again what this one has.
+    /// Pairs that lie in order stay where they are, so a second call has little to do. So do values of 64 KiB or more
+    /// in segments without much garbage, and pairs that cannot be read, which the log of the process
+    /// names. All others are copied, without a limit of the rate, and until the end the disk holds them twice:
+    /// [`Error::NoRoomForCopy`] if there is no room for that. Whatever the error is, nothing is lost,
+    /// the garbage has been released if that was possible, and most of what was copied is not copied
+    /// again by the next call.
     ///
-    /// A pair with damaged bytes stays where it is; all others are moved.
-    ///
-    /// Call it after a load in random order, and when a map is overwritten no more. A second caller
+    /// Call it after a load in random order, and when few pairs will still be overwritten. A second caller
     /// waits for the first.
     ///
     /// ```

@@ -115,10 +115,10 @@ impl Core {
     /// Body of [`Map::compact`](crate::Map::compact): the upkeep thread does the steps.
     pub(crate) fn compact(&self) -> Result<(), Error> {
         let _only_one = self.compacting.lock();
-        self.at_work(Work::begin_compaction)?;
+        self.at_work(Work::begin_key_order)?;
         self.bell.ring();
         loop {
-            if let Some(end) = self.at_work(|work| work.compaction_end.take())? {
+            if let Some(end) = self.at_work(|work| work.key_order_end.take())? {
                 return end;
             }
             RealClock.sleep(BETWEEN_LOOKS);

@@ -64,8 +64,8 @@ pub(crate) struct Work {
     index: u64,
     frame_bytes_max: u64,
     bytes_since_upkeep: u64,
-    /// How the last compaction has ended, until its caller takes it.
-    pub(crate) compaction_end: Option<Result<(), Error>>,
+    /// How the last [`Map::compact`](crate::Map::compact) has ended, until its caller takes it.
+    pub(crate) key_order_end: Option<Result<(), Error>>,
 }
 
 impl Edit {
@@ -163,7 +163,7 @@ impl Work {
             revision: recovered.revision,
             index: recovered.applied_index,
             bytes_since_upkeep: 0,
-            compaction_end: None,
+            key_order_end: None,
         }
     }
 
@@ -283,20 +283,20 @@ impl Work {
 
     /// A step of the engine's upkeep.
     pub(crate) fn maintain(&mut self) -> Result<(), Error> {
-        let was_compacting = self.applier.is_defragmenting();
+        let was_in_order = self.applier.is_defragmenting();
         let stamp = self.format.stamp();
         let outcome = self.applier.maintain(&mut || stamp.to_vec());
         let outcome = outcome.map_err(Error::from);
-        if was_compacting && !self.applier.is_defragmenting() {
-            self.compaction_end = Some(outcome.clone());
+        if was_in_order && !self.applier.is_defragmenting() {
+            self.key_order_end = Some(outcome.clone());
         }
         outcome
     }
 
     /// Has the steps that follow put all pairs in the order of their keys, and release all garbage.
-    pub(crate) fn begin_compaction(&mut self) {
+    pub(crate) fn begin_key_order(&mut self) {
         self.compact_if_due();
-        self.compaction_end = None;
+        self.key_order_end = None;
         self.applier.begin_defragmentation_in_key_order();
     }
 

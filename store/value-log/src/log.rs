@@ -227,8 +227,8 @@ impl Log {
         self.shared.make_due_segments();
     }
 
-    /// Starts writing sorted segments with records that are not in the log. New files leave
-    /// `reserve_bytes` of free space alone.
+    /// Starts writing sorted segments with records that need not be written to release others. New files
+    /// leave `reserve_bytes` of free space alone, and the log keeps its spare segment.
     pub fn write_sorted(&self, reserve_bytes: u64) -> Result<Relocation, Error> {
         self.begin_relocation(SortedRoom {
             reserve_bytes,

@@ -6,19 +6,19 @@
 //!                                   └── more garbage ──┘
 //! ```
 //!
-//! `key_order.rs` may have versions put in the order of their keys before.
+//! With a [`KeyOrder`], versions are put in the order of their keys before.
 //!
 //! The steps are those of the ordinary upkeep, so appends, applying and reads go on
 //! between them. Garbage that is made after the beginning is not looked for: otherwise
 //! a busy store would never come to the end.
 
-use super::key_order::{DoneInOrder, KeyOrder, NextPiece};
+use super::key_order::{DoneInOrder, KeyOrder};
 use super::{Done, Maintenance, Work};
 use crate::Error;
 use crate::applied::Applied;
 use crate::moves::Moves;
 use crate::parts::Parts;
-use crate::reclaim::{KeyOrderWalk, Plan};
+use crate::reclaim::{self, KeyOrderWalk, Plan};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -38,11 +38,11 @@ pub(super) struct Defragmentation {
     checkpointed: bool,
     /// Versions are put in the order of their keys before garbage is looked for.
     key_order: Option<KeyOrder>,
-    /// The walk of the key order, until its segments have been looked at for those that are empty.
-    walked: Option<Arc<KeyOrderWalk>>,
-    /// The next piece of work is of the key order.
+    /// The next work is of the key order, and not other work.
     has_turn: bool,
-    /// Why they could not be. It is returned when the garbage has gone.
+    /// Tells the tasks of its key order from those of an earlier one.
+    token: Arc<()>,
+    /// The error that has ended the key order. It is returned when the garbage has been released.
     failure: Option<Error>,
 }
 
@@ -55,8 +55,8 @@ impl Defragmentation {
             done: BTreeSet::new(),
             checkpointed: false,
             key_order: None,
-            walked: None,
             has_turn: false,
+            token: Arc::new(()),
             failure: None,
         }
     }
@@ -69,7 +69,7 @@ impl Defragmentation {
     }
 
     /// Takes note of what a task of the key order has done.
-    fn end_task(&mut self, applied: &Applied, done: &DoneInOrder) {
+    fn end_task(&mut self, applied: &Applied, done: DoneInOrder) {
         let Some(key_order) = self.key_order.take() else {
             return;
         };
@@ -77,16 +77,14 @@ impl Defragmentation {
             self.until = Some(sealed_until(&applied.parts));
             self.rotated = true;
         }
-        self.walked = key_order.walk().cloned();
         match key_order.after(applied, done) {
             Ok(next) => self.key_order = next,
             Err(error) => self.failure = Some(error),
         }
     }
 
-    /// Whether the next piece is of the key order, and not of other work, if both are due: they take
-    /// turns.
-    fn takes_turn(&mut self) -> bool {
+    /// Whether the key order has its turn now. It takes turns with other work.
+    fn take_turn(&mut self) -> bool {
         self.has_turn = self.key_order.is_some() && !self.has_turn;
         self.key_order.is_some() && !self.has_turn
     }
@@ -114,56 +112,76 @@ impl Maintenance {
         defragmentation.is_some_and(|it| it.key_order.is_some())
     }
 
+    fn key_order(&self) -> Option<&KeyOrder> {
+        self.defragmentation.as_ref()?.key_order.as_ref()
+    }
+
     /// The walk that is under way.
-    pub(super) fn walk(&self) -> Option<&Arc<KeyOrderWalk>> {
-        self.defragmentation.as_ref()?.key_order.as_ref()?.walk()
+    pub(super) fn walk(&self) -> Option<&KeyOrderWalk> {
+        self.key_order()?.walk()
     }
 
-    pub(super) fn is_turn_of_key_order(&mut self) -> bool {
+    /// Whether the copies of a key order are worth a checkpoint.
+    pub(super) fn has_many_copies(&self, applied: &Applied) -> bool {
+        let segment_bytes = applied.parts.records.log_view.log.segment_bytes();
+        let key_order = self.key_order();
+        key_order.is_some_and(|it| it.wants_checkpoint(segment_bytes, self.last_bytes))
+    }
+
+    pub(super) fn note_saved_copies(&mut self) {
         let defragmentation = self.defragmentation.as_mut();
-        defragmentation.is_some_and(Defragmentation::takes_turn)
+        if let Some(key_order) = defragmentation.and_then(|it| it.key_order.as_mut()) {
+            key_order.note_checkpoint();
+        }
     }
 
-    /// Begins the next piece of the key order, when no other work is under way.
+    /// Whether a key order has its turn now, and no other work may begin.
+    pub(super) fn take_turn_of_key_order(&mut self) -> bool {
+        let defragmentation = self.defragmentation.as_mut();
+        defragmentation.is_some_and(Defragmentation::take_turn)
+    }
+
+    /// Begins the next task of the key order, when no other work is under way.
     pub(super) fn order_further(&mut self, applied: &Applied) {
-        let defragmentation = self.defragmentation.as_mut();
-        let Some(key_order) = defragmentation.and_then(|it| it.key_order.as_mut()) else {
+        let Some(Defragmentation {
+            key_order: Some(key_order),
+            token,
+            ..
+        }) = &self.defragmentation
+        else {
             return;
         };
-        let begun = match key_order.next(applied, self.last_bytes) {
-            Ok(NextPiece::Task(task)) => self.start(applied, task.thread, task.body),
-            Ok(NextPiece::Checkpoint) => {
-                self.wanted = true;
-                Ok(())
-            }
-            Err(error) => Err(error),
-        };
-        if let Err(error) = begun {
-            self.end_key_order(error);
+        let token = Arc::clone(token);
+        let begun = key_order.next(applied).and_then(|task| {
+            let body = task.body;
+            let body = move || Ok(Done::InOrder(token, body()));
+            self.start(applied, task.thread, body)
+        });
+        if let Err(error) = begun
+            && let Some(defragmentation) = &mut self.defragmentation
+        {
+            defragmentation.end_task(applied, DoneInOrder::Failed(error));
         }
     }
 
-    /// Takes note of what a task of the key order has done.
-    pub(super) fn end_task_of_key_order(&mut self, applied: &Applied, done: DoneInOrder) {
-        if let Some(defragmentation) = &mut self.defragmentation {
-            defragmentation.end_task(applied, &done);
+    /// Takes note of what a task of the key order with this token has done.
+    pub(super) fn end_task_of_key_order(
+        &mut self,
+        applied: &Applied,
+        token: &Arc<()>,
+        mut done: DoneInOrder,
+    ) {
+        if let DoneInOrder::Copied(round) = &mut done {
+            self.work = Work::Swapping(std::mem::take(&mut round.moves));
         }
-        match done {
-            DoneInOrder::Copied(round) => self.work = Work::Swapping(round.moves),
-            DoneInOrder::Failed(error) => self.end_key_order(error),
-            DoneInOrder::Sealed | DoneInOrder::Measured(_) => {}
-        }
-    }
-
-    /// Versions cannot be put in order. Copies that were made have left garbage, which is collected.
-    fn end_key_order(&mut self, failure: Error) {
-        if let Some(defragmentation) = &mut self.defragmentation {
-            defragmentation.key_order = None;
-            defragmentation.failure.get_or_insert(failure);
+        if let Some(defragmentation) = &mut self.defragmentation
+            && Arc::ptr_eq(&defragmentation.token, token)
+        {
+            defragmentation.end_task(applied, done);
         }
     }
 
-    /// What was copied and not swapped is given up: the walk begins again.
+    /// What was copied and not swapped is given up, so the walk begins again.
     pub(super) fn begin_key_order_again(&mut self) {
         if let Some(defragmentation) = &mut self.defragmentation
             && defragmentation.key_order.is_some()
@@ -201,8 +219,14 @@ impl Maintenance {
                 Ok(())
             }
             Err(error) => {
-                let first = self.defragmentation.take().and_then(|it| it.failure);
-                Err(first.unwrap_or(error))
+                let ended = self.defragmentation.take();
+                match ended.and_then(|it| it.failure) {
+                    Some(first) => {
+                        tracing::warn!(%error, "garbage of a compaction that had failed was not released");
+                        Err(first)
+                    }
+                    None => Err(error),
+                }
             }
         }
     }
@@ -213,16 +237,19 @@ impl Maintenance {
         applied: &Applied,
         state: &mut dyn FnMut() -> Vec<u8>,
     ) -> Result<(), Error> {
-        self.condemn_what_was_walked(applied);
         let Some(defragmentation) = &self.defragmentation else {
             return Ok(());
         };
         let Some(until) = defragmentation.until else {
             return self.start_rotation(applied);
         };
+        self.condemn_what_is_empty(applied, until);
         if self.wanted {
             return self.start_last_checkpoint(applied, state());
         }
+        let Some(defragmentation) = &self.defragmentation else {
+            return Ok(());
+        };
         let done = &defragmentation.done;
         let plan = Plan::everything(&applied.parts, &applied.index, until, done);
         let is_saved = defragmentation.checkpointed || self.is_saved(applied);
@@ -238,15 +265,11 @@ impl Maintenance {
         }
     }
 
-    /// Of the segments of a walk those that nothing points into go, whatever history they have.
-    fn condemn_what_was_walked(&mut self, applied: &Applied) {
-        let defragmentation = self.defragmentation.as_mut();
-        if let Some(walk) = defragmentation.and_then(|it| it.walked.take()) {
-            let live = applied.parts.records.log_view.accounting.live.lock();
-            let is_empty = |id: &u32| live.of(*id).live_bytes == 0;
-            let emptied = walk.segments().iter().copied().filter(is_empty);
-            self.condemned.extend(emptied);
-        }
+    /// Sealed segments that nothing points into go, whatever history they have.
+    fn condemn_what_is_empty(&mut self, applied: &Applied, until: u32) {
+        let (records, index) = (&applied.parts.records, &applied.index);
+        let empty = reclaim::empty_segments(records, index);
+        self.condemned.extend(empty.filter(|&id| id < until));
     }
 
     /// Whether another checkpoint would say the same as the last one, and release nothing.

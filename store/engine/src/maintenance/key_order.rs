@@ -6,10 +6,9 @@
 //! ```
 //!
 //! Checkpoints that are due and the collection of other garbage go on between the rounds. A
-//! failure ends this part: the part that collects garbage follows, and then the error is
+//! failure of one of its tasks ends this part: the part that collects garbage follows, and then the error is
 //! returned (docs/decisions/0048-compaction-in-key-order.md).
 
-use super::Done;
 use crate::Error;
 use crate::applied::Applied;
 use crate::directory;
@@ -59,20 +58,27 @@ pub(super) enum DoneInOrder {
     Failed(Error),
 }
 
-/// The next piece of the work.
-pub(super) enum NextPiece {
-    Checkpoint,
-    Task(NextTask),
-}
-
+/// A task that is to be done next, and the name of its thread.
 pub(super) struct NextTask {
     pub(super) thread: &'static str,
-    pub(super) body: Box<dyn FnOnce() -> Result<Done, Error> + Send>,
+    pub(super) body: Box<dyn FnOnce() -> DoneInOrder + Send>,
+}
+
+impl NextTask {
+    fn new(
+        thread: &'static str,
+        body: impl FnOnce() -> Result<DoneInOrder, Error> + Send + 'static,
+    ) -> NextTask {
+        NextTask {
+            thread,
+            body: Box::new(|| body().unwrap_or_else(DoneInOrder::Failed)),
+        }
+    }
 }
 
 impl KeyOrder {
     /// The walk that is under way.
-    pub(super) fn walk(&self) -> Option<&Arc<KeyOrderWalk>> {
+    pub(super) fn walk(&self) -> Option<&KeyOrderWalk> {
         match self {
             KeyOrder::Sealing => None,
             KeyOrder::Measuring(walk) => Some(walk),
@@ -80,34 +86,36 @@ impl KeyOrder {
         }
     }
 
-    /// Says what is to be done next, when no other work is under way. `checkpoint_bytes`: those of the
-    /// last one.
-    pub(super) fn next(
-        &mut self,
-        applied: &Applied,
-        checkpoint_bytes: u64,
-    ) -> Result<NextPiece, Error> {
+    /// The next task, when no other work is under way.
+    pub(super) fn next(&self, applied: &Applied) -> Result<NextTask, Error> {
         let parts = Arc::clone(&applied.parts);
         match self {
             KeyOrder::Sealing => seal(applied),
             KeyOrder::Measuring(walk) => {
                 let walk = Arc::clone(walk);
-                Ok(task("engine-reclaim", move || {
+                Ok(NextTask::new("engine-reclaim", move || {
                     Ok(DoneInOrder::Measured(walk.bytes_out_of_order(&parts)))
                 }))
             }
-            KeyOrder::Copying(copying) => copying.next(parts, checkpoint_bytes),
+            KeyOrder::Copying(copying) => {
+                let bytes_max = round_bytes(&parts)?;
+                let (walk, place) = (Arc::clone(&copying.walk), copying.place.clone());
+                Ok(NextTask::new("engine-reclaim", move || {
+                    let round = walk.copy_round(&parts, place, bytes_max)?;
+                    Ok(DoneInOrder::Copied(round))
+                }))
+            }
         }
     }
 
-    /// Takes note of what a task has done; `None`: that was all. What a task of an earlier walk has done does
-    /// not count.
+    /// Takes note of what a task has done; `None`: that was all.
     pub(super) fn after(
         self,
         applied: &Applied,
-        done: &DoneInOrder,
+        done: DoneInOrder,
     ) -> Result<Option<KeyOrder>, Error> {
         match (self, done) {
+            (_, DoneInOrder::Failed(error)) => Err(error),
             // The segments that are sealed now take part; those that follow do not.
             (KeyOrder::Sealing, DoneInOrder::Sealed) => {
                 let walk = KeyOrderWalk::new(&applied.parts, &applied.index);
@@ -123,8 +131,7 @@ impl KeyOrder {
                 })))
             }
             (KeyOrder::Copying(copying), DoneInOrder::Copied(round)) => {
-                let next = round.next.clone();
-                Ok(next.map(|place| {
+                Ok(round.next.map(|place| {
                     KeyOrder::Copying(Copying {
                         place,
                         unsaved_bytes: copying.unsaved_bytes + round.copied_bytes,
@@ -132,47 +139,35 @@ impl KeyOrder {
                     })
                 }))
             }
-            (other, _) => Ok(Some(other)),
+            (other, done) => panic!("{other:?} after {done:?}"),
         }
     }
-}
 
-impl Copying {
-    fn next(&mut self, parts: Arc<Parts>, checkpoint_bytes: u64) -> Result<NextPiece, Error> {
-        let segment_bytes = parts.records.log_view.log.segment_bytes();
-        let unsaved_bytes_max =
-            (UNSAVED_SEGMENTS * segment_bytes).max(UNSAVED_CHECKPOINTS * checkpoint_bytes);
-        if self.unsaved_bytes >= unsaved_bytes_max {
-            self.unsaved_bytes = 0;
-            return Ok(NextPiece::Checkpoint);
-        }
-        let bytes_max = round_bytes(&parts)?;
-        let (walk, place) = (Arc::clone(&self.walk), self.place.clone());
-        Ok(task("engine-reclaim", move || {
-            walk.copy_round(&parts, place, bytes_max)
-                .map(DoneInOrder::Copied)
-        }))
+    /// Whether the copies are worth a checkpoint. `checkpoint_bytes`: those of the last one.
+    pub(super) fn wants_checkpoint(&self, segment_bytes: u64, checkpoint_bytes: u64) -> bool {
+        let KeyOrder::Copying(copying) = self else {
+            return false;
+        };
+        let least_bytes = UNSAVED_SEGMENTS * segment_bytes;
+        copying.unsaved_bytes >= least_bytes.max(UNSAVED_CHECKPOINTS * checkpoint_bytes)
     }
-}
 
-fn task(
-    thread: &'static str,
-    body: impl FnOnce() -> Result<DoneInOrder, Error> + Send + 'static,
-) -> NextPiece {
-    NextPiece::Task(NextTask {
-        thread,
-        body: Box::new(|| Ok(Done::InOrder(body().unwrap_or_else(DoneInOrder::Failed)))),
-    })
+    /// A checkpoint knows all copies.
+    pub(super) fn note_checkpoint(&mut self) {
+        if let KeyOrder::Copying(copying) = self {
+            copying.unsaved_bytes = 0;
+        }
+    }
 }
 
 /// Seals the active segment, if it has anything.
-fn seal(applied: &Applied) -> Result<NextPiece, Error> {
+fn seal(applied: &Applied) -> Result<NextTask, Error> {
     let parts = Arc::clone(&applied.parts);
     let is_empty = is_active_segment_empty(applied);
     if !is_empty {
         check_room(&parts, 0)?;
     }
-    Ok(task("engine-rotate", move || {
+    Ok(NextTask::new("engine-rotate", move || {
         if !is_empty {
             parts.records.log_view.log.rotate()?;
         }

@@ -2,8 +2,8 @@
 //! order. docs/decisions/0048-compaction-in-key-order.md says why.
 
 use super::copy::{Copy, Entry, Portion, SLICE_ENTRIES, pointer_of};
-use super::pieces;
-use super::{full_segments, sealed_segments};
+use super::stretches;
+use super::{candidates, full_segments, sealed_segments};
 use crate::apply::Index;
 use crate::moves::Moves;
 use crate::parts::Parts;
@@ -19,7 +19,7 @@ const WINDOW_PART: u64 = 8;
 #[derive(Debug)]
 pub(crate) struct KeyOrderWalk {
     segments: BTreeSet<u32>,
-    /// Those without much garbage: what is in order there stays.
+    /// Those without much garbage, and without damage: what is in order there stays.
     full: BTreeSet<u32>,
 }
 
@@ -44,9 +44,10 @@ pub(crate) struct WalkRound {
 impl KeyOrderWalk {
     /// A walk through all that is sealed and applied.
     pub(crate) fn new(parts: &Parts, index: &Index) -> KeyOrderWalk {
-        let sealed = sealed_segments(&parts.records, index, |_, _| true);
+        let records = &parts.records;
+        let sealed = sealed_segments(records, index, |_, _| true);
         KeyOrderWalk {
-            full: full_segments(&sealed),
+            full: full_segments(&candidates(records, index, |_, _| true)),
             segments: sealed.iter().map(|segment| segment.id).collect(),
         }
     }
@@ -102,14 +103,14 @@ impl KeyOrderWalk {
         }
     }
 
-    /// Leaves those of the neighbours that are copied.
+    /// Removes the entries of records that stay.
     fn retain_out_of_order(&self, window: &mut Vec<Entry>) {
         let pointers: Vec<RecordPointer> = window.iter().map(pointer_of).collect();
-        let placed = pieces::in_place(&pointers, &self.full);
+        let placed = stretches::in_place(&pointers, &self.full);
         window.retain(|entry| {
             let pointer = pointer_of(entry);
             let stays = placed.contains(&pointer.segment());
-            !stays && !pieces::stays_alone(pointer, &self.full)
+            !stays && !stretches::stays_alone(pointer, &self.full)
         });
     }
 }

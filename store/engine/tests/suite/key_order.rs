@@ -165,9 +165,12 @@ fn a_few_versions_that_were_overwritten_are_copied_once() {
     walk(&mut store, false).unwrap();
     write_some(&mut store, (0..20).map(|number| number * 100));
     compact_to_the_end(&mut store);
+    let before = copied_bytes(&store);
     for _ in 0..3 {
         walk(&mut store, false).unwrap();
     }
+    let copied = copied_bytes(&store) - before;
+    assert!(copied < live_bytes(&store) / 10, "{copied} bytes");
     let before = store.engine.status().upkeep;
     walk(&mut store, false).unwrap();
     let upkeep = store.engine.status().upkeep;
@@ -412,6 +415,35 @@ fn a_walk_that_fails_anywhere_ends_with_its_error_and_loses_nothing() {
         assert_loaded(&store, KEYS);
     }
     assert!(failed > 3, "only {failed} walks met the fault");
+}
+
+/// A checkpoint that saves copies, or another one, is tried again later.
+#[test]
+fn a_failure_of_other_upkeep_does_not_end_a_walk() {
+    const KEYS: u64 = 5_000;
+    let disk = SimulatedDisk::new(15);
+    let mut store = Store::open(&disk, with_small_segments(), Model::default()).unwrap();
+    load(&mut store, KEYS);
+    compact_to_the_end(&mut store);
+    drop(store);
+    let mut ended_well = 0;
+    for io in (0..).step_by(11) {
+        let disk = disk.fork();
+        let mut store = Store::open(&disk, with_small_segments(), Model::default()).unwrap();
+        let begun = disk.io_count();
+        disk.inject(begun + io, Fault::ShortWrite { bytes: 100 });
+        let outcome = walk(&mut store, false);
+        assert_loaded(&store, KEYS);
+        if disk.io_count() <= begun + io {
+            break;
+        }
+        if outcome.is_ok() {
+            let (used, live) = (store.engine.status().log_bytes, live_bytes(&store));
+            assert!(used < live + live / 6, "{used} bytes for {live}");
+            ended_well += 1;
+        }
+    }
+    assert!(ended_well > 2, "{ended_well} walks");
 }
 
 #[test]

@@ -2,20 +2,20 @@
 //!
 //! ```text
 //!   window      k1  k2  k3  k4  k5  k6  k7  k8        neighbours in the order of keys
-//!   segment 3   │k1│k2│k4│k5│k6│                      a piece: ascending, one behind the other
+//!   segment 3   │k1│k2│k4│k5│k6│                      a stretch: ascending, one behind the other
 //!   segment 9   │k7│ ........... │k3│ .... │k8│       out of order
 //! ```
 //!
-//! A window that is copied becomes one piece, or two at the end of a segment. So a short piece in
+//! A window that is copied becomes one stretch, or two at the end of a segment. So a short stretch in
 //! order is copied only if that joins it to something: otherwise each walk would copy it again.
 
 use crate::record_pointer::RecordPointer;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A piece of fewer bytes is short: a device reads as many in little more time than it takes
+/// A stretch of fewer bytes is short: a device reads as many in little more time than it takes
 /// to find them.
 pub(super) const BYTES_MIN: u64 = 64 << 10;
-/// Gaps may take one part in this many of a piece's records: headers of frames, and some garbage.
+/// Gaps may take one part in this many of a stretch's records: headers of frames, and some garbage.
 const GAPS_PART: u64 = 4;
 
 /// The records of a window that lie in one segment.
@@ -61,27 +61,27 @@ impl Stretch {
 
 /// The segments in which the records of the window stay where they are; they are among `full`.
 pub(super) fn in_place(window: &[RecordPointer], full: &BTreeSet<u32>) -> BTreeSet<u32> {
-    let mut pieces: BTreeMap<u32, Stretch> = BTreeMap::new();
+    let mut stretches: BTreeMap<u32, Stretch> = BTreeMap::new();
     for pointer in window {
         let (segment, offset) = (pointer.segment(), pointer.position().offset());
         let stays = stays_alone(*pointer, full);
-        let piece = pieces.get(&segment);
-        if stays && !piece.is_some_and(|piece| piece.continues_at(offset)) {
+        let stretch = stretches.get(&segment);
+        if stays && !stretch.is_some_and(|stretch| stretch.continues_at(offset)) {
             continue;
         }
-        let piece = pieces
+        let stretch = stretches
             .entry(segment)
             .or_insert_with(|| Stretch::new(offset));
-        piece.add(offset, pointer.record_bytes());
+        stretch.add(offset, pointer.record_bytes());
     }
     let in_order =
-        |(segment, piece): &(&u32, &Stretch)| full.contains(segment) && piece.is_in_order();
-    let in_order: Vec<(&u32, &Stretch)> = pieces.iter().filter(in_order).collect();
-    let long = in_order.iter().filter(|(_, piece)| !piece.is_short());
-    let has_one_besides = pieces.len() == long.clone().count() + 1;
+        |(segment, stretch): &(&u32, &Stretch)| full.contains(segment) && stretch.is_in_order();
+    let in_order: Vec<(&u32, &Stretch)> = stretches.iter().filter(in_order).collect();
+    let long = in_order.iter().filter(|(_, stretch)| !stretch.is_short());
+    let has_one_besides = stretches.len() == long.clone().count() + 1;
     in_order
         .iter()
-        .filter(|(_, piece)| !piece.is_short() || has_one_besides)
+        .filter(|(_, stretch)| !stretch.is_short() || has_one_besides)
         .map(|(segment, _)| **segment)
         .collect()
 }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn short_pieces_stay_unless_they_can_be_joined() {
+    fn short_stretches_stay_unless_they_can_be_joined() {
         assert_eq!(found(run(3, 64).chain(run(4, 63))), [3, 4]);
         assert_eq!(found(run(3, 64).chain(run(4, 63)).chain(run(5, 1))), [3]);
         assert!(found(run(3, 63).chain(run(4, 63))).is_empty());
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn long_records_stay_in_any_order_and_disturb_no_piece() {
+    fn long_records_stay_in_any_order_and_disturb_no_stretch() {
         let long = |segment, offset| pointer(segment, offset, BYTES_MIN);
         assert!(stays_alone(long(3, 4096), &full()));
         let short = (0..8).map(|n| pointer(3, (8 << 20) + n * BYTES, BYTES));
