@@ -1,7 +1,7 @@
 //! Many versions for a caller that looks at each and keeps none: their bytes are not copied.
 //!
 //! ```text
-//!   list       k1  k2  k3  k4 ... │ k257 ...      of a page; then a portion after the other
+//!   list       k1  k2  k3  k4 ... │ k900 ...      of a page; then a portion after the other
 //!   hints      portion: to the device, if it is not cached; the next 32: to the processor
 //!   look       k1: where it is in memory, k2, k3 ...
 //! ```
@@ -11,7 +11,7 @@
 
 use crate::Error;
 use crate::read::Records;
-use crate::read_all::{PREFETCHED_RECORDS, portion_length};
+use crate::read_all::PREFETCHED_RECORDS;
 use crate::record::kv_in;
 use crate::record_pointer::RecordPointer;
 use crate::{End, range as versions};
@@ -21,6 +21,13 @@ use value_log::Position;
 /// Memory for as many versions, with keys of this length, is taken at once.
 const EXPECTED_MAX: usize = 64;
 const EXPECTED_KEY_BYTES: usize = 16;
+/// A portion has more bytes than this only if it is one record.
+const PORTION_BYTES: u64 = 512 << 10;
+/// Places from which a portion's records are read, where records one behind the other are one place:
+/// enough to keep a device busy.
+const PORTION_PLACES: usize = 256;
+/// The device reads a gap of as many bytes between two records as well.
+const GAP_BYTES_MAX: u64 = 4 << 10;
 
 /// Looks at the versions of a range, page by page; made by [`crate::Engine::looks`].
 #[derive(Debug)]
@@ -116,15 +123,10 @@ impl<'e> Looks<'e> {
         mut look: impl FnMut(Looked<'_>) -> ControlFlow<T>,
     ) -> Result<ControlFlow<T>, Error> {
         let _directory = self.records.lifecycle.hold_directory()?;
-        let mut start = 0;
-        while start < self.listed.len() {
-            let rest = self.listed[start..].iter();
-            let end = start + portion_length(rest.map(|listed| listed.pointer.record_bytes()));
-            let places = self.listed[start..end].iter().map(|it| it.pointer.place());
-            self.places.clear();
-            self.places.extend(places);
-            self.looks.announce(&self.places);
-            self.looks.pause();
+        let (mut start, mut end) = (0, self.announce_portion(0));
+        while start < end {
+            // The device reads the next portion beside the looks at this one.
+            let next_end = self.announce_portion(end);
             while start < end {
                 let group_end = end.min(start + PREFETCHED_RECORDS);
                 let goes_on = self.at_group(start..group_end, &mut look);
@@ -134,8 +136,21 @@ impl<'e> Looks<'e> {
                 }
                 start = group_end;
             }
+            end = next_end;
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Announces a portion of the page to the device, and returns where it ends.
+    fn announce_portion(&mut self, start: usize) -> usize {
+        let rest = &self.listed[start..];
+        let length = portion_length(rest.iter().map(|listed| listed.pointer));
+        self.places.clear();
+        let portion = rest[..length].iter();
+        self.places.extend(portion.map(|it| it.pointer.place()));
+        self.looks.announce(&self.places);
+        self.looks.pause();
+        start + length
     }
 
     /// Looks at some versions of the page.
@@ -179,5 +194,44 @@ impl<'e> Looks<'e> {
             0 => 0,
             number => self.listed[number - 1].key_end,
         }
+    }
+}
+
+/// How many of these records are announced together: as many as a device reads at once.
+fn portion_length(records: impl Iterator<Item = RecordPointer>) -> usize {
+    let (mut bytes, mut places) = (0, 0);
+    let mut behind: Option<(u32, u64)> = None;
+    let fits = |record: &RecordPointer| {
+        let (segment, offset) = (record.segment(), record.position().offset());
+        let goes_on = behind.is_some_and(|(before, end)| {
+            segment == before && (end..=end + GAP_BYTES_MAX).contains(&offset)
+        });
+        behind = Some((segment, offset + record.record_bytes()));
+        places += usize::from(!goes_on);
+        bytes += record.record_bytes();
+        bytes <= PORTION_BYTES && places <= PORTION_PLACES
+    };
+    let mut records = records.peekable();
+    let is_empty = records.peek().is_none();
+    records.take_while(fits).count().max(usize::from(!is_empty))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn length(records: impl Iterator<Item = (u64, u64)>) -> usize {
+        let pointer = |(offset, bytes)| RecordPointer::new(Position::new(3, offset), bytes);
+        portion_length(records.map(pointer))
+    }
+
+    #[test]
+    fn records_in_order_are_announced_by_their_bytes_and_others_by_their_number() {
+        let in_order = (0..8_000).map(|number| (4096 + number * 168, 160));
+        assert_eq!(length(in_order), (512 << 10) / 160);
+        let scattered = (0..8_000).map(|number| (4096 + number * 7919 % 8000 * 8192, 160));
+        assert_eq!(length(scattered), 256);
+        assert_eq!(length([(4096, 4 << 20), (8 << 20, 160)].into_iter()), 1);
+        assert_eq!(length(std::iter::empty()), 0);
     }
 }

@@ -18,11 +18,26 @@ use crate::gathered::Gathered;
 use crate::snapshot::{Snapshot, no_pair};
 use crate::{Error, pair};
 
-/// Pairs of the first page; each further page has twice as many, up to `PAGE_MAX`.
+/// Pairs of the first page; each further page has twice as many, up to those of `PageLimits`.
 const PAGE_MIN: usize = 16;
-const PAGE_MAX: usize = 512;
-/// A page ends with the value that reaches this size.
-const PAGE_BYTES_MAX: u64 = 256 << 10;
+/// Of pages that are fetched.
+const FETCHED: PageLimits = PageLimits {
+    pairs: 512,
+    bytes: 256 << 10,
+};
+/// Of pages that are visited, without memory for their values: as much as the device should read at
+/// once, if they are not cached.
+const VISITED: PageLimits = PageLimits {
+    pairs: 8 << 10,
+    bytes: 4 << 20,
+};
+
+/// A page has at most as many pairs, and ends with the value with which it has these bytes.
+#[derive(Clone, Copy, Debug)]
+struct PageLimits {
+    pairs: usize,
+    bytes: u64,
+}
 
 /// Keys and their values in ascending order of the keys, as they were at one moment; from
 /// the last key with [`Iterator::rev`]. It ends after an error.
@@ -59,7 +74,7 @@ impl Range {
         }
         let snapshot = self.snapshot.clone();
         let mut looks = snapshot.engine().looks();
-        self.list(&mut looks, from);
+        self.list(&mut looks, from, FETCHED);
         let mut gathered = Gathered::for_records_of(looks.log_bytes());
         let outcome = visit_page(&mut looks, &mut Vec::new(), |key, value| {
             gathered.push(key, value);
@@ -74,11 +89,11 @@ impl Range {
         Ok(pairs)
     }
 
-    fn list(&self, looks: &mut Looks<'_>, from: End) {
+    fn list(&self, looks: &mut Looks<'_>, from: End, limits: PageLimits) {
         let now = self.snapshot.engine().snapshot();
         let (start, end) = (&self.rest.start, self.rest.end.as_deref());
         let range = now.range(start, end, self.snapshot.revision());
-        looks.list(range, from, self.page, PAGE_BYTES_MAX);
+        looks.list(range, from, self.page.min(limits.pairs), limits.bytes);
     }
 
     /// Goes on behind a page, of which this is the last key in its direction.
@@ -88,7 +103,7 @@ impl Range {
             (Some(last), End::Front) => self.rest.start = successor(last),
             (Some(last), End::Back) => self.rest.end = Some(last.to_vec()),
         }
-        self.page = (self.page * 2).min(PAGE_MAX);
+        self.page = (self.page * 2).min(VISITED.pairs);
     }
 
     /// Calls `visit` with each key of the range and its value, in ascending order of the keys, until a
@@ -142,7 +157,7 @@ impl Range {
         let (snapshot, mut memory) = (self.snapshot.clone(), Vec::new());
         let mut looks = snapshot.engine().looks();
         while !self.rest.is_empty() {
-            self.list(&mut looks, End::Front);
+            self.list(&mut looks, End::Front, VISITED);
             if visit_page(&mut looks, &mut memory, &mut visit)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
