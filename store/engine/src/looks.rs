@@ -21,7 +21,8 @@ use value_log::Position;
 /// Memory for as many versions, with keys of this length, is taken at once.
 const EXPECTED_MAX: usize = 64;
 const EXPECTED_KEY_BYTES: usize = 16;
-/// A portion has more bytes than this only if it is one record.
+/// A portion, with the gaps between its records that are read as well, has more bytes than this only if
+/// it is one record.
 const PORTION_BYTES: u64 = 512 << 10;
 /// Places from which a portion's records are read, where records one behind the other are one place:
 /// enough to keep a device busy.
@@ -117,26 +118,31 @@ impl<'e> Looks<'e> {
     /// the error is returned.
     ///
     /// During a call the files of some segments are kept, also if these are released. The directory stays
-    /// locked until the end of the page, also if the engine is closed.
+    /// locked until the end of the page; if the engine is closed, that is an error after at most 32 calls.
     pub fn at_page<T>(
         &mut self,
         mut look: impl FnMut(Looked<'_>) -> ControlFlow<T>,
     ) -> Result<ControlFlow<T>, Error> {
         let _directory = self.records.lifecycle.hold_directory()?;
         let (mut start, mut end) = (0, self.announce_portion(0));
+        let mut announced = end;
         while start < end {
-            // The device reads the next portion beside the looks at this one.
-            let next_end = self.announce_portion(end);
-            while start < end {
-                let group_end = end.min(start + PREFETCHED_RECORDS);
-                let goes_on = self.at_group(start..group_end, &mut look);
-                self.looks.pause();
-                if let ControlFlow::Break(end) = goes_on? {
-                    return Ok(ControlFlow::Break(end));
-                }
-                start = group_end;
+            self.records.lifecycle.check_open()?;
+            let group_end = end.min(start + PREFETCHED_RECORDS);
+            let goes_on = self.at_group(start..group_end, &mut look);
+            self.looks.pause();
+            if let ControlFlow::Break(end) = goes_on? {
+                return Ok(ControlFlow::Break(end));
             }
-            end = next_end;
+            start = group_end;
+            // The device reads the next portion beside the looks at this one, but not before the first looks.
+            if announced == end {
+                announced = self.announce_portion(end);
+            }
+            if start == end {
+                end = announced;
+                announced = self.announce_portion(end);
+            }
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -148,7 +154,10 @@ impl<'e> Looks<'e> {
         self.places.clear();
         let portion = rest[..length].iter();
         self.places.extend(portion.map(|it| it.pointer.place()));
-        self.looks.announce(&self.places);
+        match start {
+            0 => self.looks.announce(&self.places),
+            _ => self.looks.announce_ahead(&self.places),
+        }
         self.looks.pause();
         start + length
     }
@@ -203,11 +212,13 @@ fn portion_length(records: impl Iterator<Item = RecordPointer>) -> usize {
     let mut behind: Option<(u32, u64)> = None;
     let fits = |record: &RecordPointer| {
         let (segment, offset) = (record.segment(), record.position().offset());
-        let goes_on = behind.is_some_and(|(before, end)| {
-            segment == before && (end..=end + GAP_BYTES_MAX).contains(&offset)
-        });
+        let before = behind.filter(|(before, end)| segment == *before && offset >= *end);
+        let gap = before.map(|(_, end)| offset - end);
+        match gap.filter(|gap| *gap <= GAP_BYTES_MAX) {
+            Some(gap) => bytes += gap,
+            None => places += 1,
+        }
         behind = Some((segment, offset + record.record_bytes()));
-        places += usize::from(!goes_on);
         bytes += record.record_bytes();
         bytes <= PORTION_BYTES && places <= PORTION_PLACES
     };
@@ -228,7 +239,9 @@ mod tests {
     #[test]
     fn records_in_order_are_announced_by_their_bytes_and_others_by_their_number() {
         let in_order = (0..8_000).map(|number| (4096 + number * 168, 160));
-        assert_eq!(length(in_order), (512 << 10) / 160);
+        assert_eq!(length(in_order), (512 << 10) / 168);
+        let with_gaps = (0..8_000).map(|number| (4096 + number * 4096, 160));
+        assert_eq!(length(with_gaps), 128);
         let scattered = (0..8_000).map(|number| (4096 + number * 7919 % 8000 * 8192, 160));
         assert_eq!(length(scattered), 256);
         assert_eq!(length([(4096, 4 << 20), (8 << 20, 160)].into_iter()), 1);

@@ -104,7 +104,8 @@ pub(crate) struct Maintenance {
     /// Records were moved since the last checkpoint that is on the disk. An opening from that one
     /// would forget the copies.
     has_moved: bool,
-    /// Log segments that were emptied: they are dead even if their history is not compacted.
+    /// Segments that were empty when a defragmentation looked, or were emptied: they are dead even if their history is
+    /// not compacted.
     condemned: BTreeSet<u32>,
     /// The log from here on is kept for members that are behind.
     kept_from: Option<Position>,
@@ -405,10 +406,7 @@ impl Maintenance {
         // Replay skips the entries that are applied now, so none of them may become longer.
         log_view.log.seal_last_group();
         let segments = log_view.log.segments();
-        let mut replay_position = self.replay_position(applied, &segments);
-        if let Some(kept_from) = self.kept_from {
-            replay_position = replay_position.min(kept_from);
-        }
+        let replay_position = self.replay_or_kept_position(applied, &segments);
         let dead = self.dead_segments(applied, &segments, replay_position);
         let is_kept = |segment| !dead.contains(&segment);
         // The index serves the history in these segments from now on.
@@ -510,6 +508,12 @@ impl Maintenance {
         let first = segments.iter().filter(is_needed).map(|it| it.id).min();
         let first = first.expect("the segment that is written is never released");
         frame.max(Position::new(first, 0))
+    }
+
+    /// The log from here on stays at the next checkpoint: for a replay, or for members that are behind.
+    fn replay_or_kept_position(&self, applied: &Applied, segments: &[SegmentInfo]) -> Position {
+        let replay = self.replay_position(applied, segments);
+        self.kept_from.map_or(replay, |kept| replay.min(kept))
     }
 
     /// Stops background work and waits for its thread: the thread holds a handle, which would

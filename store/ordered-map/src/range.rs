@@ -25,7 +25,7 @@ const FETCHED: PageLimits = PageLimits {
     pairs: 512,
     bytes: 256 << 10,
 };
-/// Of pages that are visited, without memory for their values: as much as the device should read at
+/// Of pages that are visited, without memory for their values: several portions that the device reads at
 /// once, if they are not cached.
 const VISITED: PageLimits = PageLimits {
     pairs: 8 << 10,

@@ -84,7 +84,15 @@ impl Looks<'_> {
             [(_, bytes)] => (PAGES_BYTES_MIN..=LENT_BYTES_MAX).contains(bytes),
             _ => true,
         };
-        if takes_several_reads && !self.unasked.are_cached(&mut self.segments, records) {
+        if takes_several_reads {
+            self.announce_ahead(records);
+        }
+    }
+
+    /// [`Looks::announce`] for records that are looked at later, so that the device reads a single one beside
+    /// other looks, too.
+    pub fn announce_ahead(&mut self, records: &[Place]) {
+        if !self.unasked.are_cached(&mut self.segments, records) {
             let mut ascending = records.to_vec();
             ascending.sort_unstable();
             hints::announce(&mut self.segments, &ascending);

@@ -76,6 +76,8 @@ impl Defragmentation {
         if matches!(done, DoneInOrder::Sealed) {
             self.until = Some(sealed_until(&applied.parts));
             self.rotated = true;
+            // A walk may take records out of what an earlier copy has filled.
+            self.done.clear();
         }
         match key_order.after(applied, done) {
             Ok(next) => self.key_order = next,
@@ -275,7 +277,7 @@ impl Maintenance {
     /// Whether another checkpoint would say the same as the last one, and release nothing.
     fn is_saved(&self, applied: &Applied) -> bool {
         let segments = applied.parts.records.log_view.log.segments();
-        let replay_position = self.replay_position(applied, &segments);
+        let replay_position = self.replay_or_kept_position(applied, &segments);
         !self.has_moved
             && self.last_done == applied.index.applied_position
             && self

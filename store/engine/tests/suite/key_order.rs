@@ -218,10 +218,14 @@ fn checkpoints_and_other_defragmentations_that_are_asked_for_during_a_walk_do_no
         walk(&mut store, false).unwrap();
         assert_is_small(&store);
         assert_loaded(&store, KEYS);
-        let before = copied_bytes(&store);
-        walk(&mut store, false).unwrap();
-        let again = copied_bytes(&store) - before;
-        assert!(again < live_bytes(&store) / 8, "{again} in stage {stage}");
+        // A copy that ran when the walk began was in order as well: windows at the ends of its segments
+        // are joined, and segments that have lost these are copied.
+        let walks = (1..10).find(|_| {
+            let before = copied_bytes(&store);
+            walk(&mut store, false).unwrap();
+            copied_bytes(&store) == before
+        });
+        assert!(walks.is_some(), "versions are moved again and again");
     }
 }
 
