@@ -136,7 +136,7 @@ impl Map {
     /// waits for the first.
     ///
     /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let directory = tempfile::tempdir()?;
     /// # let directory = directory.path();
     /// let map = ordered_map::Map::open(directory)?;
     /// for number in 0..1_000_u64 {
@@ -144,7 +144,7 @@ impl Map {
     ///     map.put(key, b"value")?;
     /// }
     /// map.compact()?;
-    /// # Ok::<(), ordered_map::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn compact(&self) -> Result<(), Error> {
         self.core.compact()

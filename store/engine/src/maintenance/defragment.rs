@@ -183,12 +183,13 @@ impl Maintenance {
         }
     }
 
-    /// What was copied and not swapped is given up, so the walk begins again.
+    /// Copies that were not swapped are given up, so the walk begins again.
     pub(super) fn begin_key_order_again(&mut self) {
         if let Some(defragmentation) = &mut self.defragmentation
             && defragmentation.key_order.is_some()
         {
             defragmentation.key_order = Some(KeyOrder::Sealing);
+            defragmentation.token = Arc::new(());
         }
     }
 

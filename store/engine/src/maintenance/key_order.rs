@@ -32,7 +32,7 @@ const UNSAVED_CHECKPOINTS: u64 = 8;
 pub(super) enum KeyOrder {
     /// The active segment is sealed first.
     Sealing,
-    /// What is out of order is measured.
+    /// The records that lie out of order are measured.
     Measuring(Arc<KeyOrderWalk>),
     /// Rounds of copies.
     Copying(Copying),
