@@ -15,6 +15,7 @@ use crate::read_all::PREFETCHED_RECORDS;
 use crate::record::kv_in;
 use crate::record_pointer::RecordPointer;
 use crate::{End, range as versions};
+use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
 use value_log::Position;
 
@@ -27,6 +28,8 @@ const PORTION_BYTES: u64 = 512 << 10;
 /// Places from which a portion's records are read, where records one behind the other are one place:
 /// enough to keep a device busy.
 const PORTION_PLACES: usize = 256;
+/// The device reads as many portions beside the looks at the one in front of them.
+const PORTIONS_AHEAD: usize = 2;
 /// The device reads a gap of as many bytes between two records as well.
 const GAP_BYTES_MAX: u64 = 4 << 10;
 
@@ -38,7 +41,11 @@ pub struct Looks<'e> {
     /// The keys of the page, one after the other.
     keys: Vec<u8>,
     listed: Vec<Listed>,
-    /// Places of the portion that is announced.
+    /// The range has no version behind the page.
+    ends_range: bool,
+    /// Where the portions end that are announced to the device and not looked at yet.
+    announced: VecDeque<usize>,
+    /// Places of the portion that is being announced.
     places: Vec<(Position, usize)>,
 }
 
@@ -69,6 +76,8 @@ impl<'e> Looks<'e> {
             looks: records.log_view.log.looks(),
             keys: Vec::new(),
             listed: Vec::new(),
+            ends_range: false,
+            announced: VecDeque::new(),
             places: Vec::new(),
         }
     }
@@ -84,12 +93,15 @@ impl<'e> Looks<'e> {
     ) {
         self.keys.clear();
         self.listed.clear();
+        self.ends_range = false;
+        self.announced.clear();
         let expected = versions_max.min(EXPECTED_MAX);
         self.listed.reserve(expected);
         self.keys.reserve(expected * EXPECTED_KEY_BYTES);
         let mut bytes = 0;
         while self.listed.len() < versions_max && bytes < bytes_max {
             let Some(version) = range.next_entry(from, &mut self.keys) else {
+                self.ends_range = true;
                 break;
             };
             bytes += version.pointer.record_bytes();
@@ -113,6 +125,11 @@ impl<'e> Looks<'e> {
         Some(&self.keys[self.key_start(last)..])
     }
 
+    /// Whether the range is known to have no version behind the page, in the direction in which it was listed.
+    pub fn ends_range(&self) -> bool {
+        self.ends_range
+    }
+
     /// Calls `look` with each version of the page, in the order in which they were listed, until one
     /// of these calls breaks. Those in front of a version that cannot be read were looked at before
     /// the error is returned.
@@ -124,9 +141,11 @@ impl<'e> Looks<'e> {
         mut look: impl FnMut(Looked<'_>) -> ControlFlow<T>,
     ) -> Result<ControlFlow<T>, Error> {
         let _directory = self.records.lifecycle.hold_directory()?;
-        let (mut start, mut end) = (0, self.announce_portion(0));
-        let mut announced = end;
-        while start < end {
+        let mut start = 0;
+        if self.announced.is_empty() {
+            self.announce_portion(start, value_log::Looks::announce);
+        }
+        while let Some(&end) = self.announced.front() {
             self.records.lifecycle.check_open()?;
             let group_end = end.min(start + PREFETCHED_RECORDS);
             let goes_on = self.at_group(start..group_end, &mut look);
@@ -135,31 +154,47 @@ impl<'e> Looks<'e> {
                 return Ok(ControlFlow::Break(end));
             }
             start = group_end;
-            // The device reads the next portion beside the looks at this one, but not before the first looks.
-            if announced == end {
-                announced = self.announce_portion(end);
-            }
             if start == end {
-                end = announced;
-                announced = self.announce_portion(end);
+                self.announced.pop_front();
             }
+            // Not before the first looks: these may be all that are wanted.
+            self.announce_to(start, 1 + PORTIONS_AHEAD);
         }
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Announces a portion of the page to the device, and returns where it ends.
-    fn announce_portion(&mut self, start: usize) -> usize {
+    /// Lets the device read the beginning of the page beside looks at the page in front of it, which another
+    /// `Looks` has.
+    pub fn announce_ahead(&mut self) {
+        self.announce_to(0, PORTIONS_AHEAD);
+    }
+
+    /// Announces portions to the device until it has this many, or all of the page, if the versions in front
+    /// of `start` were looked at.
+    fn announce_to(&mut self, start: usize, portions: usize) {
+        let ahead = value_log::Looks::announce_ahead;
+        while self.announced.len() < portions && self.announce_portion(start, ahead) {}
+    }
+
+    /// Announces the next portion of the page to the device, and returns whether there is one.
+    fn announce_portion(
+        &mut self,
+        start: usize,
+        announce: impl FnOnce(&mut value_log::Looks<'e>, &[(Position, usize)]),
+    ) -> bool {
+        let start = self.announced.back().copied().unwrap_or(start);
         let rest = &self.listed[start..];
         let length = portion_length(rest.iter().map(|listed| listed.pointer));
+        if length == 0 {
+            return false;
+        }
         self.places.clear();
         let portion = rest[..length].iter();
         self.places.extend(portion.map(|it| it.pointer.place()));
-        match start {
-            0 => self.looks.announce(&self.places),
-            _ => self.looks.announce_ahead(&self.places),
-        }
+        announce(&mut self.looks, &self.places);
         self.looks.pause();
-        start + length
+        self.announced.push_back(start + length);
+        true
     }
 
     /// Looks at some versions of the page.

@@ -1,5 +1,6 @@
 //! The core of a map, driven by one thread.
 
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use environment::simulated::SimulatedDisk;
 use crate::compression::Compression;
 use crate::core::Core;
 use crate::pair;
-use crate::snapshot::read;
+use crate::snapshot::{Snapshot, read};
 use crate::stamp::Format;
 use crate::upkeep::Left;
 use crate::writing::{Edit, Operation};
@@ -339,4 +340,38 @@ fn puts_are_measured_as_if_they_were_not_compressed() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn a_visit_announces_the_next_page_to_the_device_before_it_looks_at_the_present_one() {
+    let disk = SimulatedDisk::new(1);
+    let core = open(&disk);
+    // Some six pages of 4 MiB.
+    let pairs = 24 << 10;
+    let all: Vec<_> = (0..pairs)
+        .map(|number| put(&format!("{number:05}"), 1_000))
+        .collect();
+    for together in all.chunks(20) {
+        core.at_work(|work| work.carry_out(together)).unwrap();
+    }
+    disk.cache_nothing();
+    disk.take_announced();
+    let snapshot = Snapshot::new(Arc::new(core));
+    let (mut seen, mut announced, mut least_ahead) = (0, 0, u64::MAX);
+    let visited = snapshot.range::<&[u8]>(..).visit(|_, value| {
+        seen += 1;
+        announced += disk
+            .take_announced()
+            .iter()
+            .map(|(_, bytes)| bytes)
+            .sum::<u64>();
+        // Pages grow until they are worth it, and nothing lies behind the last.
+        if (8_000..20_000).contains(&seen) {
+            least_ahead = least_ahead.min(announced - seen * value.len() as u64);
+        }
+        ControlFlow::Continue(())
+    });
+    visited.unwrap();
+    assert_eq!(seen, pairs);
+    assert!(least_ahead >= 1 << 20, "{least_ahead}");
 }

@@ -31,6 +31,8 @@ const VISITED: PageLimits = PageLimits {
     pairs: 8 << 10,
     bytes: 4 << 20,
 };
+/// Of a visited page with as many bytes of log, the next one is listed before it is looked at.
+const LONG_PAGE_BYTES: u64 = 1 << 20;
 
 /// A page has at most as many pairs, and ends with the value with which it has these bytes.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +86,7 @@ impl Range {
         match (outcome, pairs.back()) {
             (Err(error), None) => return Err(error),
             (Err(_), Some((last, _))) => self.pass(Some(last), from),
-            (Ok(_), _) => self.pass(looks.last_key(), from),
+            (Ok(_), _) => self.pass_page(&looks, from),
         }
         Ok(pairs)
     }
@@ -96,7 +98,12 @@ impl Range {
         looks.list(range, from, self.page.min(limits.pairs), limits.bytes);
     }
 
-    /// Goes on behind a page, of which this is the last key in its direction.
+    fn pass_page(&mut self, page: &Looks<'_>, from: End) {
+        let last = page.last_key().filter(|_| !page.ends_range());
+        self.pass(last, from);
+    }
+
+    /// Goes on behind this key in that direction; without one, nothing is left.
     fn pass(&mut self, last: Option<&[u8]>, from: End) {
         match (last, from) {
             (None, _) => self.rest.end = Some(self.rest.start.clone()),
@@ -155,15 +162,33 @@ impl Range {
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Error> {
         let (snapshot, mut memory) = (self.snapshot.clone(), Vec::new());
-        let mut looks = snapshot.engine().looks();
-        while !self.rest.is_empty() {
-            self.list(&mut looks, End::Front, VISITED);
+        let (mut looks, mut next) = (snapshot.engine().looks(), snapshot.engine().looks());
+        let mut is_listed = self.list_next(&mut looks);
+        while is_listed {
+            // The device reads the beginning of a page beside looks at the one in front of it. A short range
+            // may end by a break, and is not worth it.
+            let is_long = looks.log_bytes() >= LONG_PAGE_BYTES;
+            is_listed = is_long && self.list_next(&mut next);
+            if is_listed {
+                next.announce_ahead();
+            }
             if visit_page(&mut looks, &mut memory, &mut visit)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
-            self.pass(looks.last_key(), End::Front);
+            is_listed = is_listed || self.list_next(&mut next);
+            mem::swap(&mut looks, &mut next);
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Lists the next page that is visited, and passes it. False: nothing is left.
+    fn list_next(&mut self, looks: &mut Looks<'_>) -> bool {
+        let is_left = !self.rest.is_empty();
+        if is_left {
+            self.list(looks, End::Front, VISITED);
+            self.pass_page(looks, End::Front);
+        }
+        is_left
     }
 
     fn end_with(&mut self, error: Error) -> Result<(Bytes, Bytes), Error> {

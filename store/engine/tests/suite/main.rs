@@ -14,6 +14,7 @@ mod hidden;
 mod joined_entries;
 mod key_order;
 mod limits;
+mod looks;
 mod model;
 mod reclaim;
 mod scrub;

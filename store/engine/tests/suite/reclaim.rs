@@ -6,7 +6,6 @@ use engine::{End, Entry, Error, Options, Worker};
 use environment::Disk;
 use environment::simulated::SimulatedDisk;
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::model::Model;
 use store::{SEGMENT_HEADER_BYTES, Store, delete, options, put, seen};
@@ -422,84 +421,6 @@ fn versions_that_are_read_together_are_announced_to_the_device() {
     );
     assert_eq!(seen(&mut looks).unwrap().len(), 600);
     assert_eq!(bytes(&disk.take_announced()), of_all);
-}
-
-#[test]
-fn looks_end_where_the_caller_breaks_and_pages_where_they_are_full() {
-    let disk = SimulatedDisk::new(1);
-    let mut store = Store::new(&disk);
-    overwrite(&mut store, 2);
-    let (mut looks, snapshot) = (store.engine.looks(), store.engine.snapshot());
-    for versions_max in [1, 7, 20, 21] {
-        let range = snapshot.range(b"k", Some(b"l"), i64::MAX);
-        looks.list(range, End::Front, versions_max, u64::MAX);
-        let listed = seen(&mut looks).unwrap();
-        assert_eq!(listed.len(), versions_max.min(20));
-        for enough in 1..=listed.len() {
-            let mut count = 0;
-            let end = looks.at_page(|looked| {
-                assert_eq!(looked.kv, listed[count]);
-                count += 1;
-                match count == enough {
-                    true => ControlFlow::Break(enough),
-                    false => ControlFlow::Continue(()),
-                }
-            });
-            assert_eq!(end.unwrap(), ControlFlow::Break(enough));
-            assert_eq!(count, enough);
-        }
-    }
-    let range = snapshot.range(b"k", Some(b"l"), i64::MAX);
-    looks.list(range, End::Front, 20, 1);
-    assert_eq!(
-        seen(&mut looks).unwrap().len(),
-        1,
-        "the first has more bytes"
-    );
-    let range = snapshot.range(b"l", Some(b"k"), i64::MAX);
-    looks.list(range, End::Front, 20, 1);
-    assert_eq!(
-        (seen(&mut looks).unwrap().len(), looks.last_key()),
-        (0, None)
-    );
-}
-
-#[test]
-fn looks_at_a_page_keep_the_directory_of_a_closed_engine_locked_and_later_ones_fail() {
-    let disk = SimulatedDisk::new(1);
-    let mut store = Store::new(&disk);
-    let writes: Vec<_> = (0..40).map(|number| put([b'k', number], "value")).collect();
-    store.write(&writes).unwrap();
-    let engine = store.engine.clone();
-    let mut looks = engine.looks();
-    let snapshot = engine.snapshot();
-    looks.list(
-        snapshot.range(b"", None, i64::MAX),
-        End::Front,
-        usize::MAX,
-        u64::MAX,
-    );
-    let open_again = || {
-        let disk = Arc::new(disk.clone());
-        let opened =
-            engine::Engine::open(disk, store::DIRECTORY.as_ref(), options(), &mut |_| Ok(()));
-        opened.map(drop)
-    };
-    let mut seen = 0;
-    let end = looks.at_page(|_| {
-        if seen == 0 {
-            store.applier.close().unwrap();
-            assert!(matches!(open_again(), Err(Error::DirectoryInUse { .. })));
-        }
-        seen += 1;
-        ControlFlow::<()>::Continue(())
-    });
-    // Those that the processor has fetched together are looked at.
-    assert!(matches!(end, Err(Error::Closed { .. })), "{end:?}");
-    assert_eq!(seen, 32);
-    let end = looks.at_page(|_| ControlFlow::Break(()));
-    assert!(matches!(end, Err(Error::Closed { .. })), "{end:?}");
-    open_again().unwrap();
 }
 
 #[test]
