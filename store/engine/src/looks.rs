@@ -1,7 +1,7 @@
 //! Many versions for a caller that looks at each and keeps none: their bytes are not copied.
 //!
 //! ```text
-//!   list       k1  k2  k3  k4 ... │ k900 ...      of a page; then a portion after the other
+//!   list       k1  k2  k3  k4 ... │ k900 ...      a page; then a portion after the other
 //!   hints      portion: to the device, if it is not cached; the next 32: to the processor
 //!   look       k1: where it is in memory, k2, k3 ...
 //! ```
@@ -28,8 +28,13 @@ const PORTION_BYTES: u64 = 512 << 10;
 /// Places from which a portion's records are read, where records one behind the other are one place:
 /// enough to keep a device busy.
 const PORTION_PLACES: usize = 256;
-/// The device reads as many portions beside the looks at the one in front of them.
+/// While a portion is looked at, the device reads up to this many portions behind it, fewer if they are long.
 const PORTIONS_AHEAD: usize = 2;
+/// A walk that the device delays, and that has looked at as many bytes, is expected to go on: the next page
+/// is listed before the present one ends.
+const LONG_WALK_BYTES: u64 = 1 << 20;
+/// Each version counts as so many bytes more.
+const WALK_VERSION_BYTES: u64 = 1 << 10;
 /// The device reads a gap of as many bytes between two records as well.
 const GAP_BYTES_MAX: u64 = 4 << 10;
 
@@ -43,10 +48,25 @@ pub struct Looks<'e> {
     listed: Vec<Listed>,
     /// The range has no version behind the page.
     ends_range: bool,
-    /// Where the portions end that are announced to the device and not looked at yet.
-    announced: VecDeque<usize>,
+    /// Versions of the page that were looked at.
+    looked_at: usize,
+    /// Bytes of the portions that were looked at, on all pages of a walk, and [`WALK_VERSION_BYTES`] for each version.
+    walked_bytes: u64,
+    /// Portions that were announced to the device, up to the last one that is not looked at in whole.
+    announced: VecDeque<Portion>,
     /// Places of the portion that is being announced.
     places: Vec<(Position, usize)>,
+}
+
+/// Versions of the page that the device reads together.
+#[derive(Clone, Copy, Debug)]
+struct Portion {
+    /// Where it ends in the page.
+    end: usize,
+    /// Bytes that are read for it.
+    bytes: u64,
+    /// Whether the device has to read some of it.
+    waits: bool,
 }
 
 /// A version of the page.
@@ -77,13 +97,16 @@ impl<'e> Looks<'e> {
             keys: Vec::new(),
             listed: Vec::new(),
             ends_range: false,
+            looked_at: 0,
+            walked_bytes: 0,
             announced: VecDeque::new(),
             places: Vec::new(),
         }
     }
 
     /// Lists the next versions of a range, from one of its ends, as the page: up to `versions_max`,
-    /// and none behind the one with which their records have `bytes_max`.
+    /// and none behind the one with which their records have `bytes_max`. If versions of the page before were
+    /// not looked at, they stay in front of these.
     pub fn list(
         &mut self,
         mut range: versions::Range<'_>,
@@ -91,19 +114,18 @@ impl<'e> Looks<'e> {
         versions_max: usize,
         bytes_max: u64,
     ) {
-        self.keys.clear();
-        self.listed.clear();
+        self.drop_looked_at();
         self.ends_range = false;
-        self.announced.clear();
         let expected = versions_max.min(EXPECTED_MAX);
         self.listed.reserve(expected);
         self.keys.reserve(expected * EXPECTED_KEY_BYTES);
-        let mut bytes = 0;
-        while self.listed.len() < versions_max && bytes < bytes_max {
+        let (mut versions, mut bytes) = (0, 0);
+        while versions < versions_max && bytes < bytes_max {
             let Some(version) = range.next_entry(from, &mut self.keys) else {
                 self.ends_range = true;
                 break;
             };
+            versions += 1;
             bytes += version.pointer.record_bytes();
             self.listed.push(Listed {
                 key_end: self.keys.len(),
@@ -111,6 +133,17 @@ impl<'e> Looks<'e> {
                 pointer: version.pointer,
             });
         }
+    }
+
+    fn drop_looked_at(&mut self) {
+        let (dropped, key_bytes) = (self.looked_at, self.key_start(self.looked_at));
+        self.keys.drain(..key_bytes);
+        self.listed.drain(..dropped);
+        self.listed
+            .iter_mut()
+            .for_each(|it| it.key_end -= key_bytes);
+        self.announced.iter_mut().for_each(|it| it.end -= dropped);
+        self.looked_at = 0;
     }
 
     /// Bytes that the page's records take in the log.
@@ -138,62 +171,88 @@ impl<'e> Looks<'e> {
     /// locked until the end of the page; if the engine is closed, that is an error after at most 32 calls.
     pub fn at_page<T>(
         &mut self,
+        look: impl FnMut(Looked<'_>) -> ControlFlow<T>,
+    ) -> Result<ControlFlow<T>, Error> {
+        self.at_pages(look, |_| ())
+    }
+
+    /// [`Looks::at_page`] for page after page: `list_more` lists the next one, and the walk ends when it lists
+    /// nothing. It is called when there is nothing left to look at; in a long walk that the device delays, some looks
+    /// before.
+    pub fn at_pages<T>(
+        &mut self,
         mut look: impl FnMut(Looked<'_>) -> ControlFlow<T>,
+        mut list_more: impl FnMut(&mut Self),
     ) -> Result<ControlFlow<T>, Error> {
         let _directory = self.records.lifecycle.hold_directory()?;
-        let mut start = 0;
-        if self.announced.is_empty() {
-            self.announce_portion(start, value_log::Looks::announce);
+        (self.looked_at, self.walked_bytes) = (0, 0);
+        self.announced.clear();
+        if !self.announce_portion() {
+            list_more(self);
+            self.announce_portion();
         }
-        while let Some(&end) = self.announced.front() {
+        while let Some(&portion) = self.announced.front() {
             self.records.lifecycle.check_open()?;
-            let group_end = end.min(start + PREFETCHED_RECORDS);
-            let goes_on = self.at_group(start..group_end, &mut look);
+            let group_end = portion.end.min(self.looked_at + PREFETCHED_RECORDS);
+            let goes_on = self.at_group(self.looked_at..group_end, &mut look);
             self.looks.pause();
             if let ControlFlow::Break(end) = goes_on? {
                 return Ok(ControlFlow::Break(end));
             }
-            start = group_end;
-            if start == end {
+            let versions = (group_end - self.looked_at) as u64;
+            self.walked_bytes += versions * WALK_VERSION_BYTES;
+            self.looked_at = group_end;
+            if group_end == portion.end {
+                self.walked_bytes += portion.bytes;
                 self.announced.pop_front();
             }
-            // Not before the first looks: these may be all that are wanted.
-            self.announce_to(start, 1 + PORTIONS_AHEAD);
+            // Now, because the first looks may be all that are wanted.
+            self.announce_ahead(&mut list_more);
         }
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Lets the device read the beginning of the page beside looks at the page in front of it, which another
-    /// `Looks` has.
-    pub fn announce_ahead(&mut self) {
-        self.announce_to(0, PORTIONS_AHEAD);
+    /// Announces the portion that is looked at next, and those that the device reads beside it.
+    fn announce_ahead(&mut self, list_more: &mut impl FnMut(&mut Self)) {
+        while self.wants_another_portion() && !self.announce_portion() {
+            let is_long = self.walked_bytes >= LONG_WALK_BYTES;
+            let waits = self.announced.back().is_none_or(|it| it.waits && is_long);
+            if !waits || self.ends_range {
+                return;
+            }
+            list_more(self);
+            if !self.announce_portion() {
+                return;
+            }
+        }
     }
 
-    /// Announces portions to the device until it has this many, or all of the page, if the versions in front
-    /// of `start` were looked at.
-    fn announce_to(&mut self, start: usize, portions: usize) {
-        let ahead = value_log::Looks::announce_ahead;
-        while self.announced.len() < portions && self.announce_portion(start, ahead) {}
+    fn wants_another_portion(&self) -> bool {
+        let ahead = self.announced.iter().skip(1).map(|it| it.bytes);
+        self.announced.len() <= PORTIONS_AHEAD && ahead.sum::<u64>() < PORTION_BYTES
     }
 
     /// Announces the next portion of the page to the device, and returns whether there is one.
-    fn announce_portion(
-        &mut self,
-        start: usize,
-        announce: impl FnOnce(&mut value_log::Looks<'e>, &[(Position, usize)]),
-    ) -> bool {
-        let start = self.announced.back().copied().unwrap_or(start);
+    fn announce_portion(&mut self) -> bool {
+        let start = self.announced.back().map_or(self.looked_at, |it| it.end);
         let rest = &self.listed[start..];
-        let length = portion_length(rest.iter().map(|listed| listed.pointer));
+        let (length, bytes) = portion(rest.iter().map(|listed| listed.pointer));
         if length == 0 {
             return false;
         }
         self.places.clear();
         let portion = rest[..length].iter();
         self.places.extend(portion.map(|it| it.pointer.place()));
-        announce(&mut self.looks, &self.places);
+        let waits = match self.announced.is_empty() {
+            true => self.looks.announce(&self.places),
+            false => self.looks.announce_ahead(&self.places),
+        };
         self.looks.pause();
-        self.announced.push_back(start + length);
+        self.announced.push_back(Portion {
+            end: start + length,
+            bytes,
+            waits,
+        });
         true
     }
 
@@ -241,11 +300,13 @@ impl<'e> Looks<'e> {
     }
 }
 
-/// How many of these records are announced together: as many as a device reads at once.
-fn portion_length(records: impl Iterator<Item = RecordPointer>) -> usize {
+/// How many of these records are announced together, as many as a device reads at once, and the bytes that it
+/// reads for them.
+fn portion(records: impl Iterator<Item = RecordPointer>) -> (usize, u64) {
     let (mut bytes, mut places) = (0, 0);
     let mut behind: Option<(u32, u64)> = None;
-    let fits = |record: &RecordPointer| {
+    let mut taken = (0, 0);
+    for record in records {
         let (segment, offset) = (record.segment(), record.position().offset());
         let before = behind.filter(|(before, end)| segment == *before && offset >= *end);
         let gap = before.map(|(_, end)| offset - end);
@@ -255,11 +316,13 @@ fn portion_length(records: impl Iterator<Item = RecordPointer>) -> usize {
         }
         behind = Some((segment, offset + record.record_bytes()));
         bytes += record.record_bytes();
-        bytes <= PORTION_BYTES && places <= PORTION_PLACES
-    };
-    let mut records = records.peekable();
-    let is_empty = records.peek().is_none();
-    records.take_while(fits).count().max(usize::from(!is_empty))
+        let is_full = bytes > PORTION_BYTES || places > PORTION_PLACES;
+        if is_full && taken.0 > 0 {
+            break;
+        }
+        taken = (taken.0 + 1, bytes);
+    }
+    taken
 }
 
 #[cfg(test)]
@@ -268,7 +331,7 @@ mod tests {
 
     fn length(records: impl Iterator<Item = (u64, u64)>) -> usize {
         let pointer = |(offset, bytes)| RecordPointer::new(Position::new(3, offset), bytes);
-        portion_length(records.map(pointer))
+        portion(records.map(pointer)).0
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use engine::{Durability, Headers, KeyChange, Options, Worker};
 use environment::randomness::Random;
 use environment::simulated::SimulatedDisk;
+use environment::{Disk, OpenMode};
 
 use crate::compression::Compression;
 use crate::core::Core;
@@ -342,13 +343,10 @@ fn puts_are_measured_as_if_they_were_not_compressed() {
     }
 }
 
-#[test]
-fn a_visit_announces_the_next_page_to_the_device_before_it_looks_at_the_present_one() {
-    let disk = SimulatedDisk::new(1);
-    let core = open(&disk);
-    // Some six pages of 4 MiB.
-    let pairs = 24 << 10;
-    let all: Vec<_> = (0..pairs)
+/// A core with some six pages of 4 MiB, of which the device has to read all.
+fn long_range(disk: &SimulatedDisk) -> Core {
+    let core = open(disk);
+    let all: Vec<_> = (0..LONG_RANGE)
         .map(|number| put(&format!("{number:05}"), 1_000))
         .collect();
     for together in all.chunks(20) {
@@ -356,22 +354,90 @@ fn a_visit_announces_the_next_page_to_the_device_before_it_looks_at_the_present_
     }
     disk.cache_nothing();
     disk.take_announced();
-    let snapshot = Snapshot::new(Arc::new(core));
-    let (mut seen, mut announced, mut least_ahead) = (0, 0, u64::MAX);
-    let visited = snapshot.range::<&[u8]>(..).visit(|_, value| {
+    core
+}
+
+const LONG_RANGE: u64 = 24 << 10;
+
+#[test]
+fn a_visit_of_many_pages_sees_each_pair_and_the_device_reads_ahead_of_it() {
+    let disk = SimulatedDisk::new(1);
+    let snapshot = Snapshot::new(Arc::new(long_range(&disk)));
+    let (mut seen, mut announced) = (0, Vec::new());
+    let visited = snapshot.range::<&[u8]>(..).visit(|key, value| {
+        assert_eq!(key, format!("{seen:05}").as_bytes());
+        assert_eq!(value.len(), 1_000);
+        let before = announced.last().copied().unwrap_or(0);
+        let more: u64 = disk.take_announced().iter().map(|(_, bytes)| bytes).sum();
+        announced.push(before + more);
         seen += 1;
-        announced += disk
-            .take_announced()
-            .iter()
-            .map(|(_, bytes)| bytes)
-            .sum::<u64>();
-        // Pages grow until they are worth it, and nothing lies behind the last.
-        if (8_000..20_000).contains(&seen) {
-            least_ahead = least_ahead.min(announced - seen * value.len() as u64);
-        }
         ControlFlow::Continue(())
     });
     visited.unwrap();
-    assert_eq!(seen, pairs);
-    assert!(least_ahead >= 1 << 20, "{least_ahead}");
+    assert_eq!(seen, LONG_RANGE);
+    let a_pair = announced[announced.len() - 1] / LONG_RANGE;
+    for (number, &announced) in (0..).zip(&announced) {
+        let ahead = announced - number * a_pair;
+        // Frames begin at some pairs, so a pair is not as long as each other.
+        assert!(ahead <= 3 * (512 << 10) + 4_096, "{ahead} at {number}");
+        // Long enough to be worth it, and something is left.
+        if (2_000..LONG_RANGE - 600).contains(&number) {
+            assert!(ahead >= 500 << 10, "{ahead} at {number}");
+        }
+    }
+}
+
+#[test]
+fn a_visit_ends_where_its_caller_breaks_on_any_page() {
+    let disk = SimulatedDisk::new(1);
+    let snapshot = Snapshot::new(Arc::new(long_range(&disk)));
+    // Pages begin with 16 pairs and double.
+    for last in [1, 16, 17, 48, 49, 1_009, 4_065, 9_000] {
+        let mut seen = 0;
+        let visited = snapshot.range::<&[u8]>(..).visit(|key, _| {
+            assert_eq!(key, format!("{seen:05}").as_bytes());
+            seen += 1;
+            match seen == last {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        });
+        visited.unwrap();
+        assert_eq!(seen, last);
+    }
+}
+
+/// Damages the files where they have these bytes.
+fn flip_a_bit_of(disk: &SimulatedDisk, wanted: &[u8]) {
+    for name in disk.list(Path::new("/data")).unwrap() {
+        let path = Path::new("/data").join(name);
+        let file = disk.open(&path, OpenMode::Read).unwrap();
+        let mut bytes = vec![0; file.size().unwrap() as usize];
+        let read = file.read_at(&mut bytes, 0).unwrap();
+        assert_eq!(read, bytes.len());
+        let mut places = bytes.windows(wanted.len());
+        if let Some(place) = places.position(|place| place == wanted) {
+            disk.flip_bit(&path, place as u64, 0);
+        }
+    }
+}
+
+#[test]
+fn a_visit_of_many_pages_ends_at_a_pair_that_is_damaged() {
+    let disk = SimulatedDisk::new(1);
+    let core = Arc::new(long_range(&disk));
+    let damaged = 10_000;
+    flip_a_bit_of(&disk, format!("{damaged:05}").as_bytes());
+    let snapshot = Snapshot::new(core);
+    let mut seen = 0;
+    let visited = snapshot.range::<&[u8]>(..).visit(|_, _| {
+        seen += 1;
+        ControlFlow::Continue(())
+    });
+    assert_eq!(seen, damaged);
+    let iterated = snapshot.range(damaged.to_string()..).next().unwrap();
+    assert_eq!(
+        visited.unwrap_err().to_string(),
+        iterated.unwrap_err().to_string()
+    );
 }

@@ -31,9 +31,6 @@ const VISITED: PageLimits = PageLimits {
     pairs: 8 << 10,
     bytes: 4 << 20,
 };
-/// Of a visited page with as many bytes of log, the next one is listed before it is looked at.
-const LONG_PAGE_BYTES: u64 = 1 << 20;
-
 /// A page has at most as many pairs, and ends with the value with which it has these bytes.
 #[derive(Clone, Copy, Debug)]
 struct PageLimits {
@@ -78,10 +75,12 @@ impl Range {
         let mut looks = snapshot.engine().looks();
         self.list(&mut looks, from, FETCHED);
         let mut gathered = Gathered::for_records_of(looks.log_bytes());
-        let outcome = visit_page(&mut looks, &mut Vec::new(), |key, value| {
+        let mut memory = Vec::new();
+        let end = looks.at_page(pairs_for(&mut memory, |key, value| {
             gathered.push(key, value);
             ControlFlow::Continue(())
-        });
+        }));
+        let outcome = end.map_or_else(|error| Err(error.into()), through);
         let pairs = gathered.end();
         match (outcome, pairs.back()) {
             (Err(error), None) => return Err(error),
@@ -159,36 +158,20 @@ impl Range {
     /// Visits what was not fetched.
     fn visit_rest(
         &mut self,
-        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Error> {
         let (snapshot, mut memory) = (self.snapshot.clone(), Vec::new());
-        let (mut looks, mut next) = (snapshot.engine().looks(), snapshot.engine().looks());
-        let mut is_listed = self.list_next(&mut looks);
-        while is_listed {
-            // The device reads the beginning of a page beside looks at the one in front of it. A short range
-            // may end by a break, and is not worth it.
-            let is_long = looks.log_bytes() >= LONG_PAGE_BYTES;
-            is_listed = is_long && self.list_next(&mut next);
-            if is_listed {
-                next.announce_ahead();
-            }
-            if visit_page(&mut looks, &mut memory, &mut visit)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-            is_listed = is_listed || self.list_next(&mut next);
-            mem::swap(&mut looks, &mut next);
-        }
-        Ok(ControlFlow::Continue(()))
+        let mut looks = snapshot.engine().looks();
+        let end = looks.at_pages(pairs_for(&mut memory, visit), |looks| self.list_next(looks));
+        through(end?)
     }
 
-    /// Lists the next page that is visited, and passes it. False: nothing is left.
-    fn list_next(&mut self, looks: &mut Looks<'_>) -> bool {
-        let is_left = !self.rest.is_empty();
-        if is_left {
+    /// Lists the next page that is visited, if there is one, and passes it.
+    fn list_next(&mut self, looks: &mut Looks<'_>) {
+        if !self.rest.is_empty() {
             self.list(looks, End::Front, VISITED);
             self.pass_page(looks, End::Front);
         }
-        is_left
     }
 
     fn end_with(&mut self, error: Error) -> Result<(Bytes, Bytes), Error> {
@@ -199,19 +182,21 @@ impl Range {
     }
 }
 
-/// Visits the pairs of a page; `memory` is for values that are compressed.
-fn visit_page(
-    looks: &mut Looks<'_>,
+/// Shows the pairs of versions to `visit`; `memory` is for values that are compressed. It breaks where that does, or
+/// with an error.
+fn pairs_for(
     memory: &mut Vec<u8>,
     mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-) -> Result<ControlFlow<()>, Error> {
-    let end = looks.at_page(
-        |Looked { key, main, kv }| match pair::value_of(kv, memory) {
-            Some(value) => visit(key, value).map_break(Ok),
-            None => ControlFlow::Break(Err(no_pair(key, main))),
-        },
-    );
-    match end? {
+) -> impl FnMut(Looked<'_>) -> ControlFlow<Result<(), Error>> {
+    move |Looked { key, main, kv }| match pair::value_of(kv, memory) {
+        Some(value) => visit(key, value).map_break(Ok),
+        None => ControlFlow::Break(Err(no_pair(key, main))),
+    }
+}
+
+/// How looks at pairs have ended.
+fn through(end: ControlFlow<Result<(), Error>>) -> Result<ControlFlow<()>, Error> {
+    match end {
         ControlFlow::Break(end) => end.map(ControlFlow::Break),
         ControlFlow::Continue(()) => Ok(ControlFlow::Continue(())),
     }

@@ -76,27 +76,27 @@ impl Looks<'_> {
     }
 
     /// Lets the device read these records beside each other, unless they seem to be in the page
-    /// cache.
-    pub fn announce(&mut self, records: &[Place]) {
+    /// cache. Returns whether it has to.
+    pub fn announce(&mut self, records: &[Place]) -> bool {
         // One record of some pages is read by page faults, one after the other.
         let takes_several_reads = match records {
             [] => false,
             [(_, bytes)] => (PAGES_BYTES_MIN..=LENT_BYTES_MAX).contains(bytes),
             _ => true,
         };
-        if takes_several_reads {
-            self.announce_ahead(records);
-        }
+        takes_several_reads && self.announce_ahead(records)
     }
 
     /// [`Looks::announce`] for records that are looked at later, so that the device reads a single one beside
     /// other looks, too.
-    pub fn announce_ahead(&mut self, records: &[Place]) {
-        if !self.unasked.are_cached(&mut self.segments, records) {
+    pub fn announce_ahead(&mut self, records: &[Place]) -> bool {
+        let must_read = !self.unasked.are_cached(&mut self.segments, records);
+        if must_read {
             let mut ascending = records.to_vec();
             ascending.sort_unstable();
             hints::announce(&mut self.segments, &ascending);
         }
+        must_read
     }
 
     /// Lets the processor fetch the beginnings of these records beside each other; they are looked

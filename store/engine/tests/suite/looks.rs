@@ -6,7 +6,7 @@ use engine::{End, Error, Looks};
 use environment::simulated::SimulatedDisk;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{Store, options, put, seen};
+use store::{Store, delete, options, put, seen};
 
 const PORTION_BYTES: u64 = 512 << 10;
 /// More than what follows the last whole portion, of records as in these tests.
@@ -36,63 +36,126 @@ fn announced_bytes(disk: &SimulatedDisk) -> u64 {
     disk.take_announced().iter().map(|(_, bytes)| bytes).sum()
 }
 
+/// Looks at all versions, in pages of this many, and returns for each look the bytes that were announced before it.
+fn announced_before_each(disk: &SimulatedDisk, store: &Store, page: usize) -> Vec<u64> {
+    let (mut announced, mut before_each) = (0, Vec::new());
+    let snapshot = store.engine.snapshot();
+    let mut last = Vec::new();
+    let end = store.engine.looks().at_pages(
+        |looked| {
+            announced += announced_bytes(disk);
+            before_each.push(announced);
+            let number = before_each.len() - 1;
+            assert_eq!(looked.key, format!("{number:04}").as_bytes());
+            ControlFlow::<()>::Continue(())
+        },
+        |looks| {
+            if let Some(key) = looks.last_key() {
+                last = [key, &[0]].concat();
+            }
+            let range = snapshot.range(&last, None, i64::MAX);
+            looks.list(range, End::Front, page, u64::MAX);
+        },
+    );
+    assert_eq!(end.unwrap(), ControlFlow::Continue(()));
+    assert_eq!(announced_bytes(disk), 0, "behind the last look");
+    before_each
+}
+
+/// Bytes that two portions have at least.
+const TWO_PORTIONS: u64 = 2 * (PORTION_BYTES - RECORD_BYTES_MAX);
+
 #[test]
 fn two_portions_are_announced_beside_the_looks_at_the_one_in_front_of_them() {
     let disk = SimulatedDisk::new(1);
     let store = in_order(&disk);
-    let mut looks = store.engine.looks();
-    list_all(&store, &mut looks);
-    let all = looks.log_bytes();
-    let a_record = all / 2_000;
-    let (mut seen, mut announced) = (0, 0);
-    let end = looks.at_page(|_| {
-        seen += 1;
-        announced += announced_bytes(&disk);
-        let looked_at = seen * a_record;
-        if seen <= 32 {
-            let portion = PORTION_BYTES - RECORD_BYTES_MAX..=PORTION_BYTES;
-            assert!(portion.contains(&announced), "{announced} at {seen}");
-        } else {
-            let ahead = 2 * (PORTION_BYTES - RECORD_BYTES_MAX);
-            let least = all.min(looked_at + ahead);
-            assert!(announced >= least, "{announced} of {least} at {seen}");
-            // Beginnings of frames are read as well.
-            let most = looked_at * 11 / 10 + 3 * PORTION_BYTES;
-            assert!(announced <= most, "{announced} of {most} at {seen}");
+    for page in [usize::MAX, 1_500, 700, 100] {
+        let before_each = announced_before_each(&disk, &store, page);
+        assert_eq!(before_each.len(), 2_000);
+        let all = before_each[1_999];
+        let a_record = all / 2_000;
+        for (looks, &announced) in before_each.iter().enumerate() {
+            let (looks, looked_at) = (looks as u64, looks as u64 * a_record);
+            let most = looked_at + 3 * PORTION_BYTES;
+            assert!(announced <= most, "{announced} of {most} at {looks}");
+            if looks < 32 {
+                assert!(announced <= PORTION_BYTES, "{announced} at first");
+            }
+            // By then the walk is long. Portions end where pages do.
+            if looks > 1_100 {
+                let ahead = match page {
+                    usize::MAX => TWO_PORTIONS,
+                    _ => 100 * a_record,
+                };
+                let least = (looked_at + ahead).min(all - a_record);
+                assert!(announced >= least, "{announced} of {least} at {looks}");
+            }
         }
-        ControlFlow::<()>::Continue(())
-    });
-    assert_eq!(end.unwrap(), ControlFlow::Continue(()));
-    assert_eq!(seen, 2_000);
+    }
 }
 
 #[test]
-fn a_page_that_is_announced_ahead_is_not_announced_again() {
+fn a_walk_that_breaks_early_has_announced_one_portion() {
     let disk = SimulatedDisk::new(1);
     let store = in_order(&disk);
     let mut looks = store.engine.looks();
     list_all(&store, &mut looks);
-    looks.announce_ahead();
-    let ahead = announced_bytes(&disk);
-    assert!(ahead > 2 * (PORTION_BYTES - RECORD_BYTES_MAX), "{ahead}");
-    assert!(ahead <= 2 * PORTION_BYTES, "{ahead}");
-    looks.announce_ahead();
-    assert_eq!(announced_bytes(&disk), 0);
-    let mut at_first = None;
-    let end = looks.at_page(|_| {
-        at_first.get_or_insert_with(|| announced_bytes(&disk));
-        ControlFlow::<()>::Continue(())
-    });
-    assert_eq!(end.unwrap(), ControlFlow::Continue(()));
-    assert_eq!(at_first, Some(0));
-    let rest = announced_bytes(&disk);
-    list_all(&store, &mut looks);
-    seen(&mut looks).unwrap();
-    assert_eq!(
-        announced_bytes(&disk),
-        ahead + rest,
-        "of a page from its beginning"
+    let end = looks.at_page(|_| ControlFlow::Break(()));
+    assert_eq!(end.unwrap(), ControlFlow::Break(()));
+    let first = announced_bytes(&disk);
+    assert!(
+        (TWO_PORTIONS / 2..=PORTION_BYTES).contains(&first),
+        "{first}"
     );
+    let mut count = 0;
+    let end = looks.at_page(|_| {
+        count += 1;
+        match count {
+            1_200 => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    });
+    assert_eq!(end.unwrap(), ControlFlow::Break(()));
+    disk.take_announced();
+    let mut fresh = store.engine.looks();
+    list_all(&store, &mut fresh);
+    let announced = [&mut looks, &mut fresh].map(|looks| {
+        assert_eq!(seen(looks).unwrap().len(), 2_000);
+        announced_bytes(&disk)
+    });
+    assert_eq!(
+        announced[0], announced[1],
+        "a page is announced again, if it is looked at again"
+    );
+}
+
+#[test]
+fn pages_of_a_cached_walk_are_listed_when_nothing_is_left_to_look_at() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    let writes: Vec<_> = (0..4_000)
+        .map(|number| put(format!("{number:04}"), "value"))
+        .collect();
+    for together in writes.chunks(100) {
+        store.write(together).unwrap();
+    }
+    let snapshot = store.engine.snapshot();
+    let seen = std::cell::Cell::new(0);
+    let end = store.engine.looks().at_pages(
+        |_| {
+            seen.set(seen.get() + 1);
+            ControlFlow::<()>::Continue(())
+        },
+        |looks| {
+            let start = format!("{:04}", seen.get());
+            let range = snapshot.range(start.as_bytes(), None, i64::MAX);
+            looks.list(range, End::Front, 300, u64::MAX);
+            assert_eq!(looks.log_bytes() > 0, seen.get() < 4_000);
+        },
+    );
+    assert_eq!(end.unwrap(), ControlFlow::Continue(()));
+    assert_eq!(seen.get(), 4_000, "no version twice");
+    assert_eq!(disk.take_announced(), []);
 }
 
 #[test]
@@ -112,6 +175,41 @@ fn a_page_says_whether_it_ends_its_range() {
         let range = snapshot.range(b"k", Some(b"l"), i64::MAX);
         looks.list(range, from, versions_max, u64::MAX);
         assert_eq!(looks.ends_range(), ends, "{from:?} {versions_max}");
+        seen(&mut looks).unwrap();
+    }
+    let bytes = |looks: &mut Looks<'_>, bytes_max| {
+        let range = snapshot.range(b"k", Some(b"l"), i64::MAX);
+        looks.list(range, End::Front, usize::MAX, bytes_max);
+        let listed = (looks.log_bytes(), looks.ends_range());
+        seen(looks).unwrap();
+        listed
+    };
+    let (all, ends) = bytes(&mut looks, u64::MAX);
+    assert!(ends);
+    assert_eq!(bytes(&mut looks, all), (all, false));
+    assert_eq!(bytes(&mut looks, all + 1), (all, true));
+    looks.list(snapshot.range(b"l", None, i64::MAX), End::Front, 20, 1);
+    assert!(looks.ends_range(), "an empty range");
+}
+
+#[test]
+fn a_page_of_the_past_ends_its_range_where_no_version_of_then_is_left() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    let puts: Vec<_> = (0..20).map(|number| put([b'k', number], "value")).collect();
+    let deletions: Vec<_> = (10..20).map(|number| delete([b'k', number])).collect();
+    for writes in [&puts, &deletions, &puts[..15]] {
+        store.write(writes).unwrap();
+    }
+    let (snapshot, now) = (store.engine.snapshot(), store.model.revision);
+    for (at, versions) in [(now - 2, 20), (now - 1, 10), (now, 15)] {
+        for (versions_max, ends) in [(versions, false), (versions + 1, true)] {
+            let mut looks = store.engine.looks();
+            let range = snapshot.range(b"k", Some(b"l"), at);
+            looks.list(range, End::Front, versions_max, u64::MAX);
+            assert_eq!(looks.ends_range(), ends, "{at} {versions_max}");
+            assert_eq!(seen(&mut looks).unwrap().len(), versions, "{at}");
+        }
     }
 }
 
@@ -123,8 +221,9 @@ fn looks_end_where_the_caller_breaks_and_pages_where_they_are_full() {
         let value = [number; 2_000];
         store.write(&[put([b'k', number], value)]).unwrap();
     }
-    let (mut looks, snapshot) = (store.engine.looks(), store.engine.snapshot());
+    let snapshot = store.engine.snapshot();
     for versions_max in [1, 7, 20, 21] {
+        let mut looks = store.engine.looks();
         let range = snapshot.range(b"k", Some(b"l"), i64::MAX);
         looks.list(range, End::Front, versions_max, u64::MAX);
         let listed = seen(&mut looks).unwrap();
@@ -143,6 +242,7 @@ fn looks_end_where_the_caller_breaks_and_pages_where_they_are_full() {
             assert_eq!(count, enough);
         }
     }
+    let mut looks = store.engine.looks();
     let range = snapshot.range(b"k", Some(b"l"), i64::MAX);
     looks.list(range, End::Front, 20, 1);
     assert_eq!(
