@@ -172,7 +172,10 @@ impl LogState {
     }
 
     pub fn new(options: Options, pool: SegmentPool) -> LogState {
-        let bytes = options.group_bytes_max.next_multiple_of(4096);
+        // A group lies in one segment.
+        let segment_bytes = usize::try_from(pool.segment_bytes()).unwrap_or(usize::MAX);
+        let bytes = options.group_bytes_max.min(segment_bytes);
+        let bytes = bytes.next_multiple_of(4096);
         LogState {
             options,
             buffers: [Buffer::new(bytes), Buffer::new(bytes)],
