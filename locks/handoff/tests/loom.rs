@@ -171,12 +171,30 @@ impl Guarded {
     }
 }
 
-/// Held while a model is checked. Each schedule maps and unmaps the stacks of its threads; two
-/// tests that do so at once wait for each other in the kernel and take longer than in turn.
-static ONE_MODEL_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+/// Set in a process that runs one test alone.
+const ALONE: &str = "INKSTONE_TEST_ALONE";
+
+/// Runs the models of a test in another process, which runs the whole test: a test calls this once. Each
+/// schedule maps and unmaps the stacks of its threads, for which two tests in one process would wait for each
+/// other in the kernel.
+fn alone(models: impl FnOnce()) {
+    let here = std::thread::current();
+    // The main thread has no test beside it, and does not know the name of this one.
+    let test = here.name().filter(|name| *name != "main");
+    let Some(test) = test.filter(|_| std::env::var_os(ALONE).is_none()) else {
+        return models();
+    };
+    let own = std::env::current_exe().unwrap();
+    let mut command = std::process::Command::new(own);
+    let output = command.args(["--exact", test]).env(ALONE, "1").output();
+    let output = output.unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    let passed = output.status.success() && said.contains("1 passed");
+    assert!(passed, "{test}, {}:\n{said}", output.status);
+}
 
 fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
-    let _one = ONE_MODEL_AT_A_TIME.lock();
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.check(model);
@@ -185,21 +203,23 @@ fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
 /// Checks a model with and without turns and spinners, and with slices that end in the simplest
 /// and the most complex of these combinations.
 fn check_all_ways(preemptions: usize, model: impl Fn() + Sync + Send + Clone + 'static) {
-    for (a_turn_has_come, a_core_is_free, a_slice_is_over) in [
-        (false, false, false),
-        (false, true, false),
-        (true, false, false),
-        (true, true, false),
-        (false, false, true),
-        (true, true, true),
-    ] {
-        checker::set(Always {
-            a_turn_has_come,
-            a_slice_is_over,
-            a_core_is_free,
-        });
-        check(preemptions, model.clone());
-    }
+    alone(|| {
+        for (a_turn_has_come, a_core_is_free, a_slice_is_over) in [
+            (false, false, false),
+            (false, true, false),
+            (true, false, false),
+            (true, true, false),
+            (false, false, true),
+            (true, true, true),
+        ] {
+            checker::set(Always {
+                a_turn_has_come,
+                a_slice_is_over,
+                a_core_is_free,
+            });
+            check(preemptions, model.clone());
+        }
+    });
 }
 
 #[test]
@@ -395,14 +415,16 @@ fn check_commits(preemptions: usize, threads: u32, each: u32) {
         }
         shared.assert_complete(threads * each);
     };
-    // A commit queue has no turns and no slices.
-    for a_core_is_free in [false, true] {
-        checker::set(Always {
-            a_core_is_free,
-            ..Always::default()
-        });
-        check(preemptions, model);
-    }
+    alone(|| {
+        // A commit queue has no turns and no slices.
+        for a_core_is_free in [false, true] {
+            checker::set(Always {
+                a_core_is_free,
+                ..Always::default()
+            });
+            check(preemptions, model);
+        }
+    });
 }
 
 #[test]
