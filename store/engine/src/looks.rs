@@ -33,7 +33,7 @@ const PORTIONS_AHEAD: usize = 2;
 /// A walk that the device delays, and that has looked at as many bytes, is expected to go on: the next page
 /// is listed before the present one ends.
 const LONG_WALK_BYTES: u64 = 1 << 20;
-/// Each version counts as so many bytes more.
+/// Each version adds as many bytes to a walk.
 const WALK_VERSION_BYTES: u64 = 1 << 10;
 /// The device reads a gap of as many bytes between two records as well.
 const GAP_BYTES_MAX: u64 = 4 << 10;
@@ -53,14 +53,14 @@ pub struct Looks<'e> {
     /// Bytes of the portions that were looked at, on all pages of a walk, and [`WALK_VERSION_BYTES`] for each version.
     walked_bytes: u64,
     /// Portions that were announced to the device, up to the last one that is not looked at in whole.
-    announced: VecDeque<Portion>,
+    announced: VecDeque<Announced>,
     /// Places of the portion that is being announced.
     places: Vec<(Position, usize)>,
 }
 
 /// Versions of the page that the device reads together.
 #[derive(Clone, Copy, Debug)]
-struct Portion {
+struct Announced {
     /// Where it ends in the page.
     end: usize,
     /// Bytes that are read for it.
@@ -105,8 +105,8 @@ impl<'e> Looks<'e> {
     }
 
     /// Lists the next versions of a range, from one of its ends, as the page: up to `versions_max`,
-    /// and none behind the one with which their records have `bytes_max`. If versions of the page before were
-    /// not looked at, they stay in front of these.
+    /// and none behind the one with which their records have `bytes_max`. During [`Looks::at_pages`], versions
+    /// that were not looked at stay in front of these; so do those of an earlier call behind which there were no looks.
     pub fn list(
         &mut self,
         mut range: versions::Range<'_>,
@@ -186,7 +186,18 @@ impl<'e> Looks<'e> {
     ) -> Result<ControlFlow<T>, Error> {
         let _directory = self.records.lifecycle.hold_directory()?;
         (self.looked_at, self.walked_bytes) = (0, 0);
+        let end = self.walk(&mut look, &mut list_more);
+        // Also where a call has broken: the next page is a new one.
+        self.looked_at = self.listed.len();
         self.announced.clear();
+        end
+    }
+
+    fn walk<T>(
+        &mut self,
+        look: &mut impl FnMut(Looked<'_>) -> ControlFlow<T>,
+        list_more: &mut impl FnMut(&mut Self),
+    ) -> Result<ControlFlow<T>, Error> {
         if !self.announce_portion() {
             list_more(self);
             self.announce_portion();
@@ -194,7 +205,7 @@ impl<'e> Looks<'e> {
         while let Some(&portion) = self.announced.front() {
             self.records.lifecycle.check_open()?;
             let group_end = portion.end.min(self.looked_at + PREFETCHED_RECORDS);
-            let goes_on = self.at_group(self.looked_at..group_end, &mut look);
+            let goes_on = self.at_group(self.looked_at..group_end, look);
             self.looks.pause();
             if let ControlFlow::Break(end) = goes_on? {
                 return Ok(ControlFlow::Break(end));
@@ -207,7 +218,7 @@ impl<'e> Looks<'e> {
                 self.announced.pop_front();
             }
             // Now, because the first looks may be all that are wanted.
-            self.announce_ahead(&mut list_more);
+            self.announce_ahead(list_more);
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -248,7 +259,7 @@ impl<'e> Looks<'e> {
             false => self.looks.announce_ahead(&self.places),
         };
         self.looks.pause();
-        self.announced.push_back(Portion {
+        self.announced.push_back(Announced {
             end: start + length,
             bytes,
             waits,

@@ -87,8 +87,8 @@ pub struct Options {
     pub starts_small: bool,
     /// When a group counts as done.
     pub durability: Durability,
-    /// Size of one group buffer (there are two), or of a segment, if that is less. A larger append is slower: it is
-    /// copied once more.
+    /// Size of one group buffer (there are two). A larger append is slower: it is
+    /// copied once more. A buffer is never larger than a segment.
     pub group_bytes_max: usize,
     /// What ends a group.
     pub seal: Seal,

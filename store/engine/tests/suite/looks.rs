@@ -222,8 +222,8 @@ fn looks_end_where_the_caller_breaks_and_pages_where_they_are_full() {
         store.write(&[put([b'k', number], value)]).unwrap();
     }
     let snapshot = store.engine.snapshot();
+    let mut looks = store.engine.looks();
     for versions_max in [1, 7, 20, 21] {
-        let mut looks = store.engine.looks();
         let range = snapshot.range(b"k", Some(b"l"), i64::MAX);
         looks.list(range, End::Front, versions_max, u64::MAX);
         let listed = seen(&mut looks).unwrap();
@@ -242,7 +242,6 @@ fn looks_end_where_the_caller_breaks_and_pages_where_they_are_full() {
             assert_eq!(count, enough);
         }
     }
-    let mut looks = store.engine.looks();
     let range = snapshot.range(b"k", Some(b"l"), i64::MAX);
     looks.list(range, End::Front, 20, 1);
     assert_eq!(
