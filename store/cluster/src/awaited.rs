@@ -1,4 +1,4 @@
-//! Decides which acknowledgements wake a sleeping leader.
+//! Decides which inputs wake a sleeping replica.
 //!
 //! ```text
 //!   entry in flight ──► own disk    acknowledged: no wake-up
@@ -8,13 +8,42 @@
 //!
 //! Each acknowledgement of an entry arrives separately. Only the one that lets the entry be
 //! applied leads to work; or, if the leader's own disk is slow, the one that completes a
-//! majority without it. The others stay in the inbox. That changes when they are
-//! processed, not what they mean: the next tick takes them at the latest.
+//! majority without it. Reads that arrive during a round of reads wait for its end, which wakes the replica,
+//! or its time limit does. All these inputs stay in the inbox. That changes when they are processed, not what they mean: the next tick takes
+//! them at the latest.
 
 use raft::eraftpb::{Message, MessageType};
 use value_log::Sequence;
 
 use crate::PeerMessage;
+
+/// The inputs for which a sleeping replica is not woken; by default none.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CanWait {
+    /// Acknowledgements that complete no majority.
+    pub acknowledgements: Option<Awaited>,
+    /// Reads. A round of reads is under way, and its end wakes the replica.
+    pub reads: bool,
+}
+
+impl CanWait {
+    /// Whether a notice of the flush thread can wait.
+    pub fn persisted(&mut self, outcome: &Result<Sequence, String>) -> bool {
+        match (outcome, &mut self.acknowledgements) {
+            (Ok(sequence), Some(awaited)) => awaited.persisted(*sequence),
+            _ => false,
+        }
+    }
+
+    /// Whether a message of another member can wait.
+    pub fn message(&mut self, from: u64, message: &PeerMessage) -> bool {
+        if message.is_read() {
+            return self.reads;
+        }
+        let awaited = self.acknowledgements.as_mut();
+        awaited.is_some_and(|it| it.note_message(from, message))
+    }
+}
 
 /// The acknowledgements that are missing before a leader's last entry can be applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,6 +118,25 @@ mod tests {
         message.set_msg_type(MessageType::MsgAppendResponse);
         (message.term, message.index) = (3, index);
         PeerMessage::Raft(message)
+    }
+
+    #[test]
+    fn reads_wait_for_the_end_of_a_round_and_what_may_end_it_wakes() {
+        let question = PeerMessage::ReadIndex { round: 1 };
+        let answer = PeerMessage::ReadAt {
+            round: 1,
+            index: 40,
+        };
+        let mut during_a_round = CanWait {
+            acknowledgements: Some(awaited()),
+            reads: true,
+        };
+        assert!(during_a_round.message(2, &question));
+        assert!(!during_a_round.message(2, &answer));
+        let mut heartbeat = Message::default();
+        heartbeat.set_msg_type(MessageType::MsgHeartbeatResponse);
+        assert!(!during_a_round.message(2, &PeerMessage::Raft(heartbeat)));
+        assert!(!CanWait::default().message(2, &question));
     }
 
     /// A leader of three members.

@@ -22,6 +22,7 @@ use revisions::Members;
 use tokio::sync::watch;
 use tracing::{error, warn};
 
+use crate::awaited::CanWait;
 use crate::heartbeat_sender::HeartbeatSender;
 use crate::inbox::{Arrived, Inbox, Proposal};
 use crate::observer::Observing;
@@ -134,7 +135,7 @@ impl Driver {
             if self.replica.leads() {
                 break;
             }
-            let arrived = self.inbox.take(self.tick, None);
+            let arrived = self.inbox.take(self.tick, CanWait::default());
             self.step(arrived);
         }
         self.publish();
@@ -144,8 +145,8 @@ impl Driver {
     pub(crate) fn run(mut self, connections: Option<&Transport>) {
         loop {
             let carried = self.load.carried.take();
-            let arrived =
-                carried.unwrap_or_else(|| self.inbox.take(self.idle_for(), self.replica.awaited()));
+            let arrived = carried
+                .unwrap_or_else(|| self.inbox.take(self.idle_for(), self.replica.can_wait()));
             let stop = arrived.stop;
             self.note_load(&arrived);
             self.step(arrived);
@@ -169,7 +170,8 @@ impl Driver {
         {
             return Duration::ZERO;
         }
-        match self.replica.due() {
+        let dues = [self.replica.due(), self.replica.reads_due()];
+        match dues.into_iter().flatten().min() {
             Some(due) => due.saturating_since(self.clock.now()).min(self.tick),
             None => self.tick,
         }
@@ -350,7 +352,7 @@ impl Driver {
             if self.may_end(led) {
                 break;
             }
-            arrived = self.inbox.take(self.tick.min(FAREWELL), None);
+            arrived = self.inbox.take(self.tick.min(FAREWELL), CanWait::default());
         }
         self.replica.release_never_swept();
         let is_sound = self.replica.failure().is_none();

@@ -4,7 +4,7 @@
 //! replica after the unlock, and only if the replica sleeps; all requests that a runtime
 //! reads in one turn cause one wake-up (`wake_batcher.rs`). The replica takes everything at once,
 //! and the proposals become its next batch. An input for which the replica need not be
-//! woken (`awaited.rs`) stays here until another one arrives. A proposal that is queued
+//! woken (`awaited.rs`) stays here until another one arrives or the sleep ends. A proposal that is queued
 //! quietly stays until its caller announces it, or runs the replica itself.
 
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep};
 use value_log::Sequence;
 
-use crate::awaited::Awaited;
+use crate::awaited::CanWait;
 use crate::lock::lock;
 use crate::replica::{MemberProgress, ReplySender};
 use crate::wake_batcher::{Pending, Sleeper, wake_after_turn};
@@ -28,6 +28,9 @@ const MESSAGES_MAX: usize = 4096;
 /// Limit on their bytes on the wire. A message is accepted as long as fewer bytes wait, so
 /// the last one may exceed the limit.
 const MESSAGES_BYTES_MAX: usize = 64 << 20;
+/// Behind as many messages none can wait: a member that sends too many must not leave without room those that
+/// others send.
+const HELD_MESSAGES_MAX: usize = 64;
 
 /// A command, with the channel for its answer.
 #[derive(Debug)]
@@ -92,6 +95,8 @@ enum WaitMode {
 #[derive(Debug, Default)]
 struct InboxState {
     arrived: Arrived,
+    /// The replica need be woken for some of it.
+    matters: bool,
     /// Bytes of the proposals that are not evaluated, in the inbox or taken from it; at most
     /// `bytes_max`, unless it is a single proposal.
     waiting_bytes: usize,
@@ -100,7 +105,7 @@ struct InboxState {
     /// Set while the replica sleeps and needs a wake-up.
     asleep: Option<WaitMode>,
     /// The inputs for which the sleeping replica is not woken.
-    awaited: Option<Awaited>,
+    can_wait: CanWait,
     /// Set once; proposals are refused from then on.
     closed: Option<Error>,
     /// Set once; the inbox is soon not read any more.
@@ -124,12 +129,35 @@ struct Queue {
     bell: Notify,
 }
 
+impl InboxState {
+    fn take(&mut self) -> Arrived {
+        self.matters = false;
+        std::mem::take(&mut self.arrived)
+    }
+
+    /// Prepares a sleep, unless something has arrived that cannot wait.
+    fn begin_sleep(&mut self, mode: WaitMode, can_wait: CanWait) -> bool {
+        let sleeps = self.arrived.is_empty() || can_wait.reads && self.arrived.is_of_reads();
+        if sleeps {
+            self.asleep = Some(mode);
+            self.can_wait = can_wait;
+            self.matters = false;
+        }
+        sleeps
+    }
+
+    fn end_sleep(&mut self) {
+        self.asleep = None;
+        self.can_wait = CanWait::default();
+    }
+}
+
 impl Sleeper for Queue {
     fn wake(&self) {
         let mut state = lock(&self.state);
         // The inputs may have been taken before this wake-up came. Then the replica sleeps
-        // again, waits for later inputs, and must be left asleep.
-        if state.arrived.is_empty() {
+        // again, waits for later inputs that matter, and must be left asleep.
+        if state.arrived.is_empty() || !state.matters {
             return;
         }
         let mode = state.asleep.take();
@@ -167,6 +195,7 @@ impl Inbox {
     fn put_and_wake_if(&self, change: impl FnOnce(&mut InboxState) -> bool) {
         let mut state = self.lock();
         let matters = change(&mut state);
+        state.matters |= matters;
         let asleep = state.asleep.is_some() && !state.attended;
         drop(state);
         if matters && asleep {
@@ -215,10 +244,7 @@ impl Inbox {
     /// or the log has failed.
     pub fn persisted(&self, outcome: Result<Sequence, String>) {
         self.put_and_wake_if(|state| {
-            let can_wait = match (&outcome, &mut state.awaited) {
-                (Ok(sequence), Some(awaited)) => awaited.persisted(*sequence),
-                _ => false,
-            };
+            let can_wait = state.can_wait.persisted(&outcome);
             state.arrived.persisted = Some(outcome);
             !can_wait
         });
@@ -228,9 +254,9 @@ impl Inbox {
     /// reached, the message is dropped: the protocol repeats messages.
     pub fn receive(&self, from: u64, message: PeerMessage, bytes: usize) {
         self.put_and_wake_if(|state| {
-            let awaited = state.awaited.as_mut();
-            let can_wait = awaited.is_some_and(|it| it.note_message(from, &message));
+            let can_wait = state.can_wait.message(from, &message);
             let arrived = &mut state.arrived;
+            let can_wait = can_wait && arrived.messages.len() < HELD_MESSAGES_MAX;
             let room = arrived.messages_bytes < MESSAGES_BYTES_MAX;
             if room && arrived.messages.len() < MESSAGES_MAX {
                 arrived.messages.push((from, message));
@@ -243,9 +269,12 @@ impl Inbox {
     /// Asks for a read: the answer comes when everything acknowledged by now is applied here.
     pub fn read(&self) -> Pending<()> {
         let (answer, pending) = oneshot::channel();
-        self.put(|state| match &state.closed {
-            Some(error) if state.stopped => drop(answer.send(Err(error.clone()))),
-            _ => state.arrived.reads.push(answer),
+        self.put_and_wake_if(|state| {
+            match &state.closed {
+                Some(error) if state.stopped => drop(answer.send(Err(error.clone()))),
+                _ => state.arrived.reads.push(answer),
+            }
+            !state.can_wait.reads
         });
         Pending(pending)
     }
@@ -322,7 +351,7 @@ impl Inbox {
         self.close(Error::Panicked);
         self.stop();
         // No thread will process these inputs. Dropping their channels ends the callers' waits.
-        drop(self.take(Duration::ZERO, None));
+        drop(self.take(Duration::ZERO, CanWait::default()));
     }
 
     /// The reason why proposals are refused, if they are.
@@ -350,9 +379,9 @@ impl Inbox {
 
     /// Waits up to `patience` while the inbox is empty, and takes nothing from it.
     pub fn wait(&self, patience: Duration) {
-        let state = self.lock();
-        if state.arrived.is_empty() {
-            self.sleep(state, patience).asleep = None;
+        let mut state = self.lock();
+        if state.begin_sleep(WaitMode::Thread, CanWait::default()) {
+            self.sleep(state, patience).end_sleep();
         }
     }
 
@@ -369,8 +398,9 @@ impl Inbox {
         let mut state = self.lock();
         let stop = std::mem::take(&mut state.arrived.stop);
         state.attended = !state.arrived.is_empty();
-        let arrived = state.attended.then(|| std::mem::take(&mut state.arrived));
+        let arrived = state.attended.then(|| state.take());
         state.arrived.stop = stop;
+        state.matters |= stop;
         drop(state);
         if stop && arrived.is_none() {
             self.queue.wake();
@@ -378,25 +408,22 @@ impl Inbox {
         arrived
     }
 
-    /// Takes everything; if the inbox is empty, waits up to `patience` for an input first.
-    /// Inputs that `awaited` says can wait do not end the wait.
-    pub fn take(&self, patience: Duration, awaited: Option<Awaited>) -> Arrived {
+    /// Takes everything; if nothing is there that cannot wait, waits up to `patience` for such an input first.
+    pub fn take(&self, patience: Duration, can_wait: CanWait) -> Arrived {
         let mut state = self.lock();
-        if state.arrived.is_empty() {
-            state.awaited = awaited;
+        if state.begin_sleep(WaitMode::Thread, can_wait) {
             state = self.sleep(state, patience);
-            state.asleep = None;
-            state.awaited = None;
+            state.end_sleep();
         }
-        std::mem::take(&mut state.arrived)
+        state.take()
     }
 
+    /// Sleeps as a thread, for which the state is prepared.
     fn sleep<'a>(
         &self,
-        mut state: MutexGuard<'a, InboxState>,
+        state: MutexGuard<'a, InboxState>,
         patience: Duration,
     ) -> MutexGuard<'a, InboxState> {
-        state.asleep = Some(WaitMode::Thread);
         let arrival = &self.queue.arrival;
         let slept = arrival.wait_timeout_while(state, patience, |it| it.asleep.is_some());
         slept.unwrap_or_else(PoisonError::into_inner).0
@@ -407,34 +434,24 @@ impl Inbox {
     pub async fn take_async(
         &self,
         patience: Duration,
-        awaited: Option<Awaited>,
+        can_wait: CanWait,
         alarm: &mut Alarm,
     ) -> Arrived {
         let until = Instant::now() + patience;
-        if patience.is_zero() || !self.lock().arrived.is_empty() {
+        let sleeps = !patience.is_zero() && self.lock().begin_sleep(WaitMode::Task, can_wait);
+        if !sleeps {
             yield_now().await;
-        } else {
-            self.begin_sleep(awaited);
-            while !self.is_woken() && Instant::now() < until {
-                alarm.set(until);
-                tokio::select! {
-                    () = self.queue.bell.notified() => {}
-                    () = alarm.0.as_mut() => {}
-                }
+        }
+        while sleeps && !self.is_woken() && Instant::now() < until {
+            alarm.set(until);
+            tokio::select! {
+                () = self.queue.bell.notified() => {}
+                () = alarm.0.as_mut() => {}
             }
         }
         let mut state = self.lock();
-        state.asleep = None;
-        state.awaited = None;
-        std::mem::take(&mut state.arrived)
-    }
-
-    fn begin_sleep(&self, awaited: Option<Awaited>) {
-        let mut state = self.lock();
-        if state.arrived.is_empty() {
-            state.asleep = Some(WaitMode::Task);
-            state.awaited = awaited;
-        }
+        state.end_sleep();
+        state.take()
     }
 
     #[cfg(test)]
@@ -470,11 +487,16 @@ impl Alarm {
 
 impl Arrived {
     fn is_empty(&self) -> bool {
+        self.reads.is_empty() && self.messages.is_empty() && self.is_of_reads()
+    }
+
+    /// Whether it is nothing but reads, of this member's clients and of other members, and not too many of these.
+    fn is_of_reads(&self) -> bool {
         self.proposals.is_empty()
             && self.persisted.is_none()
             && self.defragment.is_empty()
-            && self.messages.is_empty()
-            && self.reads.is_empty()
+            && self.messages.len() <= HELD_MESSAGES_MAX
+            && self.messages.iter().all(|(_, it)| it.is_read())
             && self.leases.is_empty()
             && self.transfers.is_empty()
             && self.progress.is_empty()
@@ -504,7 +526,7 @@ mod tests {
         let mut pending = Vec::new();
         for _ in 0..100 {
             pending.extend(inbox.propose(put()).ok());
-            backlog.extend(inbox.take(Duration::ZERO, None).proposals);
+            backlog.extend(inbox.take(Duration::ZERO, CanWait::default()).proposals);
         }
         assert_eq!((backlog.len(), inbox.waiting()), (3, 3));
         let bytes = backlog.iter().map(|it| it.command.size_bytes()).sum();
@@ -519,7 +541,7 @@ mod tests {
         let sleeping = Arc::clone(&inbox);
         let replica = environment::threads::spawn("replica", move || {
             let generous = Duration::from_secs(600);
-            sleeping.take(generous, None).woken
+            sleeping.take(generous, CanWait::default()).woken
         });
         while !inbox.is_slept_on() {
             std::thread::yield_now();
@@ -535,7 +557,7 @@ mod tests {
         let sleeping = Arc::clone(&inbox);
         let replica = environment::threads::spawn("replica", move || {
             let generous = Duration::from_secs(600);
-            sleeping.take(generous, None).proposals.len()
+            sleeping.take(generous, CanWait::default()).proposals.len()
         });
         while !inbox.is_slept_on() {
             std::thread::yield_now();
@@ -554,18 +576,122 @@ mod tests {
     }
 
     #[test]
+    fn reads_during_a_round_leave_the_replica_asleep_until_another_input() {
+        let inbox = Arc::new(Inbox::new(4000));
+        let sleeping = Arc::clone(&inbox);
+        let replica = environment::threads::spawn("replica", move || {
+            let can_wait = CanWait {
+                reads: true,
+                ..CanWait::default()
+            };
+            let arrived = sleeping.take(Duration::from_secs(600), can_wait);
+            (arrived.reads.len(), arrived.messages.len())
+        });
+        while !inbox.is_slept_on() {
+            std::thread::yield_now();
+        }
+        let _pending = [inbox.read(), inbox.read()];
+        inbox.receive(2, PeerMessage::ReadIndex { round: 7 }, 20);
+        assert!(inbox.is_slept_on());
+        let answer = PeerMessage::ReadAt { round: 1, index: 9 };
+        inbox.receive(3, answer, 20);
+        assert_eq!(replica.unwrap().join().unwrap(), (2, 2));
+    }
+
+    #[test]
+    fn reads_that_came_before_a_sleep_wait_for_the_end_of_a_round_too() {
+        let inbox = Arc::new(Inbox::new(4000));
+        let during_a_round = || CanWait {
+            reads: true,
+            ..CanWait::default()
+        };
+        let _pending = inbox.read();
+        // The time of a thread that was woken for this read.
+        inbox.queue.wake();
+        let sleeping = Arc::clone(&inbox);
+        let replica = environment::threads::spawn("replica", move || {
+            let arrived = sleeping.take(Duration::from_secs(600), during_a_round());
+            (arrived.reads.len(), arrived.woken)
+        });
+        while !inbox.is_slept_on() {
+            std::thread::yield_now();
+        }
+        inbox.queue.wake();
+        assert!(inbox.is_slept_on(), "a late wake-up for the read");
+        inbox.wake();
+        assert_eq!(replica.unwrap().join().unwrap(), (1, true));
+        let _pending = inbox.read();
+        let at_once = inbox.take(Duration::from_secs(600), CanWait::default());
+        assert_eq!(at_once.reads.len(), 1, "no round is under way");
+        let _answered = (inbox.read(), inbox.progress());
+        let at_once = inbox.take(Duration::from_secs(600), during_a_round());
+        assert_eq!(at_once.reads.len(), 1, "something else is there");
+    }
+
+    #[tokio::test]
+    async fn reads_during_a_round_leave_a_task_asleep_until_another_input() {
+        let inbox = Arc::new(Inbox::new(4000));
+        let sleeping = Arc::clone(&inbox);
+        let replica = tokio::spawn(async move {
+            let can_wait = CanWait {
+                reads: true,
+                ..CanWait::default()
+            };
+            let generous = Duration::from_secs(600);
+            let mut alarm = Alarm::new();
+            let arrived = sleeping.take_async(generous, can_wait, &mut alarm).await;
+            arrived.reads.len()
+        });
+        while !inbox.is_slept_on() {
+            yield_now().await;
+        }
+        let _pending = inbox.read();
+        for _ in 0..10 {
+            yield_now().await;
+        }
+        assert!(inbox.is_slept_on());
+        inbox.wake();
+        assert_eq!(replica.await.unwrap(), 1);
+    }
+
+    #[test]
+    fn too_many_questions_of_other_members_wake_the_replica() {
+        let inbox = Arc::new(Inbox::new(4000));
+        let sleeping = Arc::clone(&inbox);
+        let replica = environment::threads::spawn("replica", move || {
+            let can_wait = CanWait {
+                reads: true,
+                ..CanWait::default()
+            };
+            let arrived = sleeping.take(Duration::from_secs(600), can_wait);
+            arrived.messages.len()
+        });
+        while !inbox.is_slept_on() {
+            std::thread::yield_now();
+        }
+        for round in 0..=HELD_MESSAGES_MAX as u64 {
+            assert!(inbox.is_slept_on());
+            inbox.receive(2, PeerMessage::ReadIndex { round }, 20);
+        }
+        assert_eq!(replica.unwrap().join().unwrap(), HELD_MESSAGES_MAX + 1);
+    }
+
+    #[test]
     fn members_messages_are_bounded_by_their_bytes_too() {
         let inbox = Inbox::new(4000);
+        let taken = || {
+            inbox
+                .take(Duration::ZERO, CanWait::default())
+                .messages
+                .len()
+        };
         let half = MESSAGES_BYTES_MAX / 2;
         for round in 0..5 {
             inbox.receive(2, PeerMessage::ReadIndex { round }, half);
         }
-        assert_eq!(inbox.take(Duration::ZERO, None).messages.len(), 2);
-        inbox.receive(
-            2,
-            PeerMessage::ReadIndex { round: 5 },
-            2 * MESSAGES_BYTES_MAX,
-        );
-        assert_eq!(inbox.take(Duration::ZERO, None).messages.len(), 1);
+        assert_eq!(taken(), 2);
+        let whole = 2 * MESSAGES_BYTES_MAX;
+        inbox.receive(2, PeerMessage::ReadIndex { round: 5 }, whole);
+        assert_eq!(taken(), 1);
     }
 }

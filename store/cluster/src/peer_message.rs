@@ -258,6 +258,11 @@ const FIGURES_QUESTION: u8 = 28;
 const FIGURES_ANSWER: u8 = 29;
 
 impl PeerMessage {
+    /// Whether it asks for a read, which shares a round with others.
+    pub(crate) fn is_read(&self) -> bool {
+        matches!(self, PeerMessage::ReadIndex { .. })
+    }
+
     /// The term, if only the leader of that term may send this message.
     #[must_use]
     pub fn term_led(&self) -> Option<u64> {

@@ -73,7 +73,7 @@ use peers::LimitedWarnings;
 use raft::StateRole;
 use revisions::{Command, LeaseRequest, Machine};
 
-use crate::awaited::Awaited;
+use crate::awaited::{Awaited, CanWait};
 use crate::identity_files::{RemovalFile, refuse_removed};
 use crate::peer_message::PeerMessage;
 use crate::raft::consensus::{Consensus, ReadyResults};
@@ -727,9 +727,17 @@ impl Replica {
         Ok(())
     }
 
+    /// The inputs for which this member need not be woken.
+    pub(crate) fn can_wait(&self) -> CanWait {
+        CanWait {
+            acknowledgements: self.awaited(),
+            reads: self.core.failed.is_none() && self.reads_due().is_some(),
+        }
+    }
+
     /// The acknowledgements that do not complete anything, so that a leader need not be
     /// woken for them; none if this member must see every message.
-    pub(crate) fn awaited(&self) -> Option<Awaited> {
+    fn awaited(&self) -> Option<Awaited> {
         let leader = self.role.leader().filter(|_| self.core.failed.is_none())?;
         let takes_commands = leader.is_ready() && !leader.is_transferring(&self.core);
         takes_commands.then(|| self.core.consensus.awaited())?
@@ -738,6 +746,11 @@ impl Replica {
     /// When [`Replica::run`] must be called even if no input arrives.
     pub fn due(&self) -> Option<Instant> {
         self.core.commit.due
+    }
+
+    /// When the round of reads that is under way counts as lost, and [`Replica::run`] must be called.
+    pub fn reads_due(&self) -> Option<Instant> {
+        self.requests.reads.round_ends()
     }
 
     /// Does one step of checkpointing, sweeping or reclaim, if one is due.

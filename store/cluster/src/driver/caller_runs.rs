@@ -29,6 +29,7 @@ use revisions::{Command, Response, WatchHub};
 
 use super::Driver;
 use crate::Error;
+use crate::awaited::CanWait;
 use crate::inbox::{Arrived, Inbox};
 use crate::lock::lock;
 use crate::wake_batcher::Pending;
@@ -139,7 +140,7 @@ impl CallerRuns {
                 && let Some(mut driver) = parked.take()
             {
                 // Since the stop no request is accepted, so these are the last ones.
-                driver.step(self.inbox.take(Duration::ZERO, None));
+                driver.step(self.inbox.take(Duration::ZERO, CanWait::default()));
                 driver.finish();
             }
         }

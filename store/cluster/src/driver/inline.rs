@@ -18,11 +18,14 @@ use environment::Instant;
 use tokio::sync::oneshot;
 
 use super::Driver;
+use crate::PeerMessage;
 use crate::inbox::{Alarm, Arrived};
 use crate::transport::Transport;
 
-/// More commands, questions and messages than this at once are a heavy load.
+/// More commands, questions about leases and messages than this at once are a heavy load.
 const ARRIVED_MAX: usize = 4;
+/// More reads than this at once are a heavy load.
+const READS_MAX: usize = 1000;
 /// More bytes of messages than this at once are a heavy load.
 const MESSAGES_BYTES_MAX: usize = 4 << 10;
 /// A batch of more changes than this is a heavy load until it is applied.
@@ -42,8 +45,12 @@ pub(super) struct Load {
 impl Driver {
     /// Notes whether this input is a heavy load.
     pub(super) fn note_load(&mut self, arrived: &Arrived) {
-        let asked = arrived.proposals.len() + arrived.reads.len() + arrived.leases.len();
-        let is_much = asked + arrived.messages.len() > ARRIVED_MAX
+        // One round serves many reads.
+        let is_no_read = |(_, message): &&(u64, PeerMessage)| !message.is_read();
+        let messages = arrived.messages.iter().filter(is_no_read).count();
+        let counted = arrived.proposals.len() + arrived.leases.len() + messages;
+        let is_much = counted > ARRIVED_MAX
+            || arrived.reads.len() > READS_MAX
             || arrived.messages_bytes > MESSAGES_BYTES_MAX
             || arrived.may_take_long()
             || !arrived.defragment.is_empty();
@@ -80,14 +87,51 @@ impl Driver {
     async fn drive_inline(mut self) -> Driver {
         let mut alarm = Alarm::new();
         loop {
-            let (patience, awaited) = (self.idle_for(), self.replica.awaited());
-            let arrived = self.inbox.take_async(patience, awaited, &mut alarm).await;
+            let (patience, can_wait) = (self.idle_for(), self.replica.can_wait());
+            let arrived = self.inbox.take_async(patience, can_wait, &mut alarm).await;
             self.note_load(&arrived);
             if arrived.stop || !self.is_calm() || self.replica.failure().is_some() {
                 self.load.carried = Some(arrived);
                 return self;
             }
             self.step(arrived);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::a_driver;
+    use super::*;
+
+    fn with_reads(count: usize) -> Arrived {
+        Arrived {
+            reads: (0..count).map(|_| oneshot::channel().0).collect(),
+            ..Arrived::default()
+        }
+    }
+
+    fn with_messages(messages: impl Iterator<Item = PeerMessage>) -> Arrived {
+        Arrived {
+            messages: messages.map(|message| (2, message)).collect(),
+            ..Arrived::default()
+        }
+    }
+
+    #[test]
+    fn many_messages_are_a_heavy_load_and_reads_that_share_a_round_are_not() {
+        let mut driver = a_driver();
+        assert!(driver.is_calm());
+        let questions = (0..64).map(|round| PeerMessage::ReadIndex { round });
+        for light in [with_reads(READS_MAX), with_messages(questions)] {
+            driver.note_load(&light);
+            assert!(driver.is_calm());
+        }
+        let answers = (0..5).map(|round| PeerMessage::ReadAt { round, index: 1 });
+        for heavy in [with_reads(READS_MAX + 1), with_messages(answers)] {
+            driver.load = Load::default();
+            driver.note_load(&heavy);
+            assert!(!driver.is_calm());
         }
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn a_driver() -> Driver {
 
 /// Processes the inbox and does the work of the log's threads.
 fn step(driver: &mut Driver) {
-    let arrived = driver.inbox.take(Duration::ZERO, None);
+    let arrived = driver.inbox.take(Duration::ZERO, CanWait::default());
     driver.step(arrived);
     driver.replica.reader().engine().work();
 }

@@ -12,6 +12,7 @@ use etcd_api::Error as Refusal;
 use etcd_api::etcdserverpb::MemberRemoveRequest;
 use raft::eraftpb::Message;
 
+use super::reads::ROUND_PATIENCE;
 use super::*;
 use crate::NodeOptions;
 use raft::eraftpb::MessageType;
@@ -189,4 +190,74 @@ fn a_leader_that_was_removed_waits_for_all_healthy_followers() {
         matches!(failure, Some(Error::Removed { member: 1 })),
         "{failure:?}"
     );
+}
+
+impl Leader {
+    /// Begins a round for a read, and returns the receiver of its answer.
+    fn read(&mut self) -> oneshot::Receiver<Result<(), Error>> {
+        let (answer, answered) = oneshot::channel();
+        self.replica.read(answer);
+        self.replica.run();
+        answered
+    }
+}
+
+#[test]
+fn reads_can_wait_from_the_beginning_of_a_round_until_it_ends() {
+    let mut leader = Leader::elected();
+    leader.exchange(&[2, 3]);
+    assert!(!leader.replica.can_wait().reads, "no round is under way");
+    let mut answered = leader.read();
+    assert!(leader.replica.can_wait().reads);
+    let lost = leader.replica.reads_due().unwrap();
+    assert_eq!(lost, leader.replica.core.now() + ROUND_PATIENCE);
+    leader.exchange(&[2]);
+    assert!(!leader.replica.can_wait().reads, "it is confirmed");
+    assert_eq!(leader.replica.reads_due(), None);
+    leader.replica.take_output().replies.send();
+    answered.try_recv().unwrap().unwrap();
+
+    let mut answered = leader.read();
+    leader.clock.advance(ROUND_PATIENCE);
+    leader.replica.run();
+    let later = leader.replica.reads_due().unwrap();
+    assert_eq!(
+        later,
+        lost + ROUND_PATIENCE,
+        "it is repeated, without a tick"
+    );
+    answered.try_recv().unwrap_err();
+
+    leader.replica.fail(Error::Stopped);
+    assert!(!leader.replica.can_wait().reads);
+    leader.replica.take_output().replies.send();
+    answered.try_recv().unwrap().unwrap_err();
+}
+
+#[test]
+fn reads_can_wait_no_longer_when_the_leader_has_stepped_down() {
+    let mut leader = Leader::elected();
+    leader.exchange(&[2, 3]);
+    let _answered = leader.read();
+    assert!(leader.replica.can_wait().reads);
+    let mut heartbeat = Message {
+        from: 2,
+        to: 1,
+        term: leader.replica.term() + 1,
+        ..Message::default()
+    };
+    heartbeat.set_msg_type(MessageType::MsgHeartbeat);
+    leader.replica.receive(2, PeerMessage::Raft(heartbeat));
+    leader.replica.run();
+    assert_eq!(leader.replica.leader(), 2);
+    let output = leader.replica.take_output().messages;
+    let begun = output.iter().find_map(|(to, message)| match message {
+        PeerMessage::ReadIndex { round } if *to == 2 => Some(*round),
+        _ => None,
+    });
+    let round = begun.expect("a round at the new leader");
+    let answer = PeerMessage::ReadAt { round, index: 0 };
+    leader.replica.receive(2, answer);
+    leader.replica.run();
+    assert!(!leader.replica.can_wait().reads);
 }

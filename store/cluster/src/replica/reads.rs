@@ -104,6 +104,12 @@ impl Reads {
         self.waiting.is_empty() && self.under_way.is_none()
     }
 
+    /// When the round that is under way counts as lost. Until it ends, reads that arrive wait.
+    pub fn round_ends(&self) -> Option<Instant> {
+        let under_way = self.under_way.as_ref()?;
+        Some(under_way.started + ROUND_PATIENCE)
+    }
+
     /// Starts a round, if reads wait and none is under way, and returns its number. A lost
     /// round is repeated, together with the reads that arrived after it.
     pub fn start_round(&mut self, now: Instant) -> Option<u64> {
@@ -250,10 +256,13 @@ mod tests {
     fn a_lost_round_is_repeated_until_its_reads_reach_their_deadline() {
         let mut reads = Reads::default();
         reads.add(member(1), at(1200));
+        assert_eq!(reads.round_ends(), None);
         assert_eq!(reads.start_round(at(0)), Some(1));
+        assert_eq!(reads.round_ends(), Some(at(500)));
         assert_eq!(reads.start_round(at(499)), None);
         assert_eq!(reads.start_round(at(500)), Some(2));
         reads.restart();
+        assert_eq!(reads.round_ends(), None);
         assert_eq!(reads.start_round(at(501)), Some(3));
         assert_eq!(reads.lost_rounds, 1, "a change of leader loses no round");
         assert!(reads.take_late(at(1199)).is_empty());
