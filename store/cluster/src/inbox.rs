@@ -510,6 +510,30 @@ impl Arrived {
 mod tests {
     use super::*;
     use etcd_api::etcdserverpb::PutRequest;
+    use std::thread::JoinHandle;
+
+    /// A thread that sleeps on the inbox, and what it makes of the inputs that end its sleep.
+    fn asleep<T: Send + 'static>(
+        inbox: &Arc<Inbox>,
+        can_wait: CanWait,
+        then: impl FnOnce(Arrived) -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        let sleeping = Arc::clone(inbox);
+        let replica = environment::threads::spawn("replica", move || {
+            then(sleeping.take(Duration::from_secs(600), can_wait))
+        });
+        while !inbox.is_slept_on() {
+            std::thread::yield_now();
+        }
+        replica.unwrap()
+    }
+
+    fn during_a_round() -> CanWait {
+        CanWait {
+            reads: true,
+            ..CanWait::default()
+        }
+    }
 
     fn put() -> Command {
         Command::Put(PutRequest {
@@ -538,30 +562,18 @@ mod tests {
     #[test]
     fn a_late_wake_up_for_taken_inputs_does_not_swallow_the_next_one() {
         let inbox = Arc::new(Inbox::new(4000));
-        let sleeping = Arc::clone(&inbox);
-        let replica = environment::threads::spawn("replica", move || {
-            let generous = Duration::from_secs(600);
-            sleeping.take(generous, CanWait::default()).woken
-        });
-        while !inbox.is_slept_on() {
-            std::thread::yield_now();
-        }
+        let replica = asleep(&inbox, CanWait::default(), |arrived| arrived.woken);
         inbox.queue.wake();
         inbox.wake();
-        assert!(replica.unwrap().join().unwrap());
+        assert!(replica.join().unwrap());
     }
 
     #[test]
     fn a_quiet_proposal_wakes_the_replica_when_it_is_announced() {
         let inbox = Arc::new(Inbox::new(4000));
-        let sleeping = Arc::clone(&inbox);
-        let replica = environment::threads::spawn("replica", move || {
-            let generous = Duration::from_secs(600);
-            sleeping.take(generous, CanWait::default()).proposals.len()
+        let replica = asleep(&inbox, CanWait::default(), |arrived| {
+            arrived.proposals.len()
         });
-        while !inbox.is_slept_on() {
-            std::thread::yield_now();
-        }
         let _taken = inbox.propose_quietly(put()).unwrap();
         assert!(inbox.attend().is_some());
         let mut pending = inbox.propose_quietly(put()).unwrap();
@@ -570,7 +582,7 @@ mod tests {
         assert!(pending.look().is_none());
         inbox.end_attendance();
         inbox.announce();
-        assert_eq!(replica.unwrap().join().unwrap(), 1);
+        assert_eq!(replica.join().unwrap(), 1);
         let is_dropped = matches!(pending.look(), Some(Err(Error::Stopped)));
         assert!(is_dropped, "the proposal was dropped without an answer");
     }
@@ -578,48 +590,30 @@ mod tests {
     #[test]
     fn reads_during_a_round_leave_the_replica_asleep_until_another_input() {
         let inbox = Arc::new(Inbox::new(4000));
-        let sleeping = Arc::clone(&inbox);
-        let replica = environment::threads::spawn("replica", move || {
-            let can_wait = CanWait {
-                reads: true,
-                ..CanWait::default()
-            };
-            let arrived = sleeping.take(Duration::from_secs(600), can_wait);
+        let replica = asleep(&inbox, during_a_round(), |arrived| {
             (arrived.reads.len(), arrived.messages.len())
         });
-        while !inbox.is_slept_on() {
-            std::thread::yield_now();
-        }
         let _pending = [inbox.read(), inbox.read()];
         inbox.receive(2, PeerMessage::ReadIndex { round: 7 }, 20);
         assert!(inbox.is_slept_on());
         let answer = PeerMessage::ReadAt { round: 1, index: 9 };
         inbox.receive(3, answer, 20);
-        assert_eq!(replica.unwrap().join().unwrap(), (2, 2));
+        assert_eq!(replica.join().unwrap(), (2, 2));
     }
 
     #[test]
     fn reads_that_came_before_a_sleep_wait_for_the_end_of_a_round_too() {
         let inbox = Arc::new(Inbox::new(4000));
-        let during_a_round = || CanWait {
-            reads: true,
-            ..CanWait::default()
-        };
         let _pending = inbox.read();
         // The time of a thread that was woken for this read.
         inbox.queue.wake();
-        let sleeping = Arc::clone(&inbox);
-        let replica = environment::threads::spawn("replica", move || {
-            let arrived = sleeping.take(Duration::from_secs(600), during_a_round());
+        let replica = asleep(&inbox, during_a_round(), |arrived| {
             (arrived.reads.len(), arrived.woken)
         });
-        while !inbox.is_slept_on() {
-            std::thread::yield_now();
-        }
         inbox.queue.wake();
         assert!(inbox.is_slept_on(), "a late wake-up for the read");
         inbox.wake();
-        assert_eq!(replica.unwrap().join().unwrap(), (1, true));
+        assert_eq!(replica.join().unwrap(), (1, true));
         let _pending = inbox.read();
         let at_once = inbox.take(Duration::from_secs(600), CanWait::default());
         assert_eq!(at_once.reads.len(), 1, "no round is under way");
@@ -633,14 +627,9 @@ mod tests {
         let inbox = Arc::new(Inbox::new(4000));
         let sleeping = Arc::clone(&inbox);
         let replica = tokio::spawn(async move {
-            let can_wait = CanWait {
-                reads: true,
-                ..CanWait::default()
-            };
-            let generous = Duration::from_secs(600);
-            let mut alarm = Alarm::new();
-            let arrived = sleeping.take_async(generous, can_wait, &mut alarm).await;
-            arrived.reads.len()
+            let (generous, mut alarm) = (Duration::from_secs(600), Alarm::new());
+            let arrived = sleeping.take_async(generous, during_a_round(), &mut alarm);
+            arrived.await.reads.len()
         });
         while !inbox.is_slept_on() {
             yield_now().await;
@@ -657,23 +646,12 @@ mod tests {
     #[test]
     fn too_many_questions_of_other_members_wake_the_replica() {
         let inbox = Arc::new(Inbox::new(4000));
-        let sleeping = Arc::clone(&inbox);
-        let replica = environment::threads::spawn("replica", move || {
-            let can_wait = CanWait {
-                reads: true,
-                ..CanWait::default()
-            };
-            let arrived = sleeping.take(Duration::from_secs(600), can_wait);
-            arrived.messages.len()
-        });
-        while !inbox.is_slept_on() {
-            std::thread::yield_now();
-        }
+        let replica = asleep(&inbox, during_a_round(), |arrived| arrived.messages.len());
         for round in 0..=HELD_MESSAGES_MAX as u64 {
             assert!(inbox.is_slept_on());
             inbox.receive(2, PeerMessage::ReadIndex { round }, 20);
         }
-        assert_eq!(replica.unwrap().join().unwrap(), HELD_MESSAGES_MAX + 1);
+        assert_eq!(replica.join().unwrap(), HELD_MESSAGES_MAX + 1);
     }
 
     #[test]
