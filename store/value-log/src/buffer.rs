@@ -90,19 +90,13 @@ pub(crate) struct Drained<'a> {
     pub split_bytes: usize,
 }
 
-/// Memory that the system provides where it is first touched.
-fn zeros(bytes: usize) -> Box<[UnsafeCell<u8>]> {
-    let memory = Box::into_raw(vec![0_u8; bytes].into_boxed_slice());
-    // SAFETY: the memory has no other owner, and a cell has the form of its content.
-    unsafe { Box::from_raw(memory as *mut [UnsafeCell<u8>]) }
-}
-
 impl Buffer {
     /// A closed buffer.
     pub fn new(bytes: usize) -> Buffer {
         assert!(bytes.is_multiple_of(UNIT_BYTES), "whole units");
+        let memory = (0..bytes).map(|_| UnsafeCell::new(0)).collect();
         Buffer {
-            memory: zeros(bytes),
+            memory,
             ledger: Ledger::new(),
             limit: AtomicU64::default(),
             base: AtomicU64::default(),
