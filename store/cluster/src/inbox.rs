@@ -28,8 +28,8 @@ const MESSAGES_MAX: usize = 4096;
 /// Limit on their bytes on the wire. A message is accepted as long as fewer bytes wait, so
 /// the last one may exceed the limit.
 const MESSAGES_BYTES_MAX: usize = 64 << 20;
-/// Behind as many messages none can wait: a member that sends too many must not leave without room those that
-/// others send.
+/// When this many messages are held, each further one wakes the replica. Else a member that sends too many
+/// questions could fill the inbox, and messages of others would be dropped.
 const HELD_MESSAGES_MAX: usize = 64;
 
 /// A command, with the channel for its answer.
@@ -95,7 +95,7 @@ enum WaitMode {
 #[derive(Debug, Default)]
 struct InboxState {
     arrived: Arrived,
-    /// The replica need be woken for some of it.
+    /// Something in `arrived` cannot wait.
     matters: bool,
     /// Bytes of the proposals that are not evaluated, in the inbox or taken from it; at most
     /// `bytes_max`, unless it is a single proposal.
@@ -598,6 +598,7 @@ mod tests {
         assert!(inbox.is_slept_on());
         let answer = PeerMessage::ReadAt { round: 1, index: 9 };
         inbox.receive(3, answer, 20);
+        assert!(!inbox.is_slept_on());
         assert_eq!(replica.join().unwrap(), (2, 2));
     }
 
@@ -640,6 +641,7 @@ mod tests {
         }
         assert!(inbox.is_slept_on());
         inbox.wake();
+        assert!(!inbox.is_slept_on());
         assert_eq!(replica.await.unwrap(), 1);
     }
 
@@ -651,6 +653,7 @@ mod tests {
             assert!(inbox.is_slept_on());
             inbox.receive(2, PeerMessage::ReadIndex { round }, 20);
         }
+        assert!(!inbox.is_slept_on());
         assert_eq!(replica.join().unwrap(), HELD_MESSAGES_MAX + 1);
     }
 

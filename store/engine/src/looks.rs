@@ -187,7 +187,7 @@ impl<'e> Looks<'e> {
         let _directory = self.records.lifecycle.hold_directory()?;
         (self.looked_at, self.walked_bytes) = (0, 0);
         let end = self.walk(&mut look, &mut list_more);
-        // Also where a call has broken: the next page is a new one.
+        // The page has ended, also where a call has broken: `list` begins another one.
         self.looked_at = self.listed.len();
         self.announced.clear();
         end
@@ -217,7 +217,7 @@ impl<'e> Looks<'e> {
                 self.walked_bytes += portion.bytes;
                 self.announced.pop_front();
             }
-            // Now, because the first looks may be all that are wanted.
+            // Nothing is announced ahead before the first looks, which may be all that are wanted.
             self.announce_ahead(list_more);
         }
         Ok(ControlFlow::Continue(()))

@@ -378,9 +378,9 @@ fn a_visit_of_many_pages_sees_each_pair_and_the_device_reads_ahead_of_it() {
     let a_pair = announced[announced.len() - 1] / LONG_RANGE;
     for (number, &announced) in (0..).zip(&announced) {
         let ahead = announced - number * a_pair;
-        // Frames begin at some pairs, so a pair is not as long as each other.
+        // A frame begins in front of some pairs, so these take more bytes than others.
         assert!(ahead <= 3 * (512 << 10) + 4_096, "{ahead} at {number}");
-        // Long enough to be worth it, and something is left.
+        // By then the visit is long, and pairs are left that can be read ahead.
         if (2_000..LONG_RANGE - 600).contains(&number) {
             assert!(ahead >= 500 << 10, "{ahead} at {number}");
         }
