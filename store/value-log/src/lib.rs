@@ -60,6 +60,7 @@
 mod blocks;
 mod body;
 mod buffer;
+mod cached;
 mod checksum;
 mod commit_progress;
 mod committer;

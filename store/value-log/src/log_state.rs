@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, MutexGuard, OnceLock, PoisonError};
 
 use crate::buffer::Buffer;
+use crate::cached::Answers;
 use crate::commit_progress::CommitProgress;
 use crate::doorbell::Doorbell;
 use crate::format::FRAMES_START;
@@ -156,6 +157,8 @@ pub(crate) struct LogState {
     pub progress: CommitProgress,
     pub segments: Segments,
     pub pool: SegmentPool,
+    /// For readers of many records.
+    pub answers: Answers,
     /// The committer of a log without a flush thread; `None` once the log is closed. In a box,
     /// because it is large, and taken out and put back for each group.
     pub caller: Mutex<Option<Box<CallerCommitter>>>,
@@ -187,6 +190,7 @@ impl LogState {
             progress: CommitProgress::default(),
             segments: Segments::default(),
             pool,
+            answers: Answers::default(),
             caller: Mutex::default(),
         }
     }

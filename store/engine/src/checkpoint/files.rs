@@ -9,7 +9,7 @@ const SUFFIX: &str = ".checkpoint";
 pub(crate) const PARTIAL: &str = "checkpoint.partial";
 /// The file of a snapshot that is being received.
 pub(crate) const INCOMING: &str = "snapshot.partial";
-/// The newest, and the one before in case the newest recent out damaged.
+/// The newest, and the one before in case the newest turns out damaged.
 pub(crate) const KEPT: usize = 2;
 /// Number of a new directory's empty checkpoint.
 pub(crate) const FIRST: u64 = 1;

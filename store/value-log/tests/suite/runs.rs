@@ -107,6 +107,25 @@ fn reads_of_the_device_are_announced_unless_they_are_cached() {
 }
 
 #[test]
+fn readers_that_found_all_cached_ask_for_one_of_512_records_until_one_is_not_cached() {
+    let disk = SimulatedDisk::new(1);
+    let (log, run) = filled(&disk);
+    let announces_two = || {
+        log.reads().announce(&run[..2]);
+        !disk.take_announced().is_empty()
+    };
+    for _ in 0..64 {
+        assert!(!announces_two());
+    }
+    disk.cache_nothing();
+    let unasked = (0..512).take_while(|_| !announces_two()).count();
+    assert_eq!(2 + 2 * unasked, 512);
+    for _ in 0..64 {
+        assert!(announces_two(), "each reader asks again");
+    }
+}
+
+#[test]
 fn places_that_are_gone_or_beyond_their_segment_are_not_announced() {
     let disk = SimulatedDisk::new(1);
     let (log, run) = filled(&disk);
