@@ -11,22 +11,10 @@
 //! to frame, entries begin with index 1, and revisions ascend by one.
 
 use crate::Error;
-use crate::log_view::LogView;
 use environment::Disk;
 use std::path::Path;
 use value_log::inspect::{Directory, SegmentFile};
 use value_log::{Position, SegmentKind};
-
-/// Whether a log that is open still has all that the state is made of, so that [`beginning`] would find it: no
-/// segment was released, and no snapshot was installed.
-pub(crate) fn is_in(log_view: &LogView) -> bool {
-    let segments = log_view.log.segments();
-    let first_entry = segments.first().map(|it| it.first_tag.index);
-    let mut in_a_row = (1..).zip(&segments);
-    log_view.floor() <= 1
-        && first_entry == Some(1)
-        && in_a_row.all(|(id, it)| it.id == id && it.kind == SegmentKind::Log)
-}
 
 /// Where the log begins, or why it does not hold the whole state.
 pub(crate) fn beginning(disk: &dyn Disk, directory: &Path) -> Result<Position, String> {

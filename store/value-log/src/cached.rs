@@ -1,81 +1,52 @@
-//! How often readers of many records ask whether one is in the page cache.
+//! When readers of a log need not ask whether records are in the page cache.
 //!
 //! ```text
-//!   some are not     ?───64───?───64───?    each reader asks for its first record, then for one of 64
-//!   all were, 64 times in a row
-//!                    ?──────512──────?      all readers of a log together
+//!   answers   yes yes yes ─── 1,024 in a row ─── yes │ lists of a few records are not asked for,
+//!                                                    │ but for one in 512 records
+//!             no ─► each list is asked for again
 //! ```
 //!
-//! An answer takes a system call, more time than looks at ten short records that are cached.
+//! An answer takes a system call, as much time as looks at some ten short records that are cached. Without an answer, records that
+//! are not cached are read one after the other. So only short lists do without, and only where it is rare that one is not cached.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// One of as many records of a reader is asked for, unless the last answer was that one is not cached.
-const STRIDE: usize = 64;
-/// After as many answers in a row that a record is cached, readers expect it of others. If one of ten records were not
-/// cached, one of a thousand rows would be as long.
-const EXPECTING_ROW: usize = 64;
-/// One of as many records of all readers is asked for while they expect to find all cached.
+/// After as many answers in a row that a record is cached, readers expect it of others.
+const EXPECTING_ROW: usize = 1024;
+/// One of as many records is asked for while readers expect to find all cached.
 const EXPECTING_STRIDE: usize = 512;
 
-/// The answers that readers of a log got. They are hints: threads may count some records twice, or not at all.
+/// What readers of a log were answered. These are hints: threads may count some answers and records twice, or not at all.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     /// How many answers in a row were that a record is cached, up to [`EXPECTING_ROW`].
     cached_in_row: AtomicUsize,
-    /// Records that were passed since one was asked for, while readers expect to find all cached.
-    passed: AtomicUsize,
+    /// Records that no reader has asked for since the last answer.
+    unasked: AtomicUsize,
 }
 
 impl Answers {
-    /// Goes on with the records of a reader.
-    pub fn begin(&self, unasked: &mut Unasked) {
-        let expected = self.cached_in_row.load(Ordering::Relaxed) >= EXPECTING_ROW;
-        unasked.stride = if expected { EXPECTING_STRIDE } else { STRIDE };
-        if expected {
-            unasked.passed = self.passed.load(Ordering::Relaxed);
-        }
-    }
-
     /// Takes note of an answer.
-    pub fn add(&self, is_cached: bool) {
+    pub fn note(&self, is_cached: bool) {
+        let before = self.cached_in_row.load(Ordering::Relaxed);
         let in_row = match is_cached {
-            true => self.cached_in_row.load(Ordering::Relaxed) + 1,
+            true => (before + 1).min(EXPECTING_ROW),
             false => 0,
         };
-        let in_row = in_row.min(EXPECTING_ROW);
-        self.cached_in_row.store(in_row, Ordering::Relaxed);
-    }
-
-    /// The reader has passed its records, for now.
-    pub fn end(&self, unasked: &Unasked) {
-        self.passed.store(unasked.passed, Ordering::Relaxed);
-    }
-}
-
-/// The records that a reader has passed since one was asked for.
-#[derive(Debug)]
-pub(crate) struct Unasked {
-    passed: usize,
-    stride: usize,
-}
-
-impl Unasked {
-    /// The next one is asked for.
-    pub fn new() -> Unasked {
-        Unasked {
-            passed: STRIDE,
-            stride: STRIDE,
+        if in_row != before {
+            self.cached_in_row.store(in_row, Ordering::Relaxed);
         }
     }
 
-    /// Passes a record, and returns whether it is to be asked for: `always`, or because it is its turn.
-    pub fn pass(&mut self, always: bool) -> bool {
-        self.passed += 1;
-        let asks = always || self.passed > self.stride;
-        if asks {
-            self.passed = 1;
+    /// Whether a few records can be expected to be cached without asking for one of them.
+    pub fn expect_cached(&self, records: usize) -> bool {
+        if self.cached_in_row.load(Ordering::Relaxed) < EXPECTING_ROW {
+            return false;
         }
-        asks
+        let unasked = self.unasked.load(Ordering::Relaxed) + records;
+        let expected = unasked < EXPECTING_STRIDE;
+        let unasked = if expected { unasked } else { 0 };
+        self.unasked.store(unasked, Ordering::Relaxed);
+        expected
     }
 }

@@ -1,11 +1,13 @@
 //! Hints about records that are read next: to the device, and to the processor.
 
 use crate::Position;
-use crate::cached::Unasked;
 use crate::recent::Recent;
 use crate::segment::Segment;
 
-/// A record of more bytes lies in several pages: it is always asked for, its first and its last one.
+/// One of this many records is asked for whether it is in the page cache, unless the last answer was
+/// that one is not.
+const CACHE_STRIDE: usize = 64;
+/// A record of more bytes lies in several pages: it is always asked, for its first and its last one.
 pub(crate) const PAGES_BYTES_MIN: usize = 8 << 10;
 /// The longest gap between two records that are announced to the device together.
 const ANNOUNCED_GAP_BYTES_MAX: u64 = 4 << 10;
@@ -17,33 +19,52 @@ const PREFETCHED_BYTES_MAX: usize = 4 << 10;
 /// A record's place, and the [`Log::record_bytes`](crate::Log::record_bytes) of its payload.
 pub(crate) type Place = (Position, usize);
 
-/// Whether the records seem to be in the page cache: some of them are asked for.
-pub(crate) fn are_cached(
-    segments: &mut Recent<'_>,
-    unasked: &mut Unasked,
-    records: &[Place],
-) -> bool {
-    let answers = &segments.log.shared.answers;
-    answers.begin(unasked);
-    for record in records {
-        let is_long = record.1 > PAGES_BYTES_MIN;
-        if !unasked.pass(is_long) {
-            continue;
+/// How many records have passed since one was asked for whether it is cached.
+#[derive(Debug)]
+pub(crate) struct Unasked(usize);
+
+impl Unasked {
+    /// The next one is asked.
+    pub fn new() -> Unasked {
+        Unasked(CACHE_STRIDE)
+    }
+
+    /// Whether the records seem to be in the page cache.
+    pub fn are_cached(&mut self, segments: &mut Recent<'_>, records: &[Place]) -> bool {
+        let are_few = records.len() <= CACHE_STRIDE && !records.iter().any(is_long);
+        if are_few && segments.log.shared.answers.expect_cached(records.len()) {
+            return true;
         }
+        let all = records
+            .iter()
+            .all(|record| self.is_cached(segments, record));
+        if !all {
+            *self = Unasked::new();
+        }
+        all
+    }
+
+    /// True for one that is not asked.
+    fn is_cached(&mut self, segments: &mut Recent<'_>, record: &Place) -> bool {
+        let is_long = is_long(record);
+        self.0 += 1;
+        if self.0 <= CACHE_STRIDE && !is_long {
+            return true;
+        }
+        self.0 = 1;
         let answer = hint(segments, record, |segment, at, bytes| {
             let last = at + bytes as u64 - 1;
             segment.file.is_cached(at) && (!is_long || segment.file.is_cached(last))
         });
-        if let Some(is_cached) = answer {
-            answers.add(is_cached);
+        if let Some(is_cached) = answer.filter(|_| !is_long) {
+            segments.log.shared.answers.note(is_cached);
         }
-        if answer == Some(false) {
-            *unasked = Unasked::new();
-            return false;
-        }
+        answer.unwrap_or(true)
     }
-    answers.end(unasked);
-    true
+}
+
+fn is_long(record: &Place) -> bool {
+    record.1 > PAGES_BYTES_MIN
 }
 
 /// Lets the device read these records beside each other. They ascend.

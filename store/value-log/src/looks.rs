@@ -5,9 +5,8 @@
 //!   memory of the looks      │ record │            a copy, where the file must be read first
 //! ```
 
-use crate::cached::Unasked;
 use crate::format::{FRAMES_START, RECORD_HEADER_BYTES};
-use crate::hints::{self, PAGES_BYTES_MIN, Place};
+use crate::hints::{self, PAGES_BYTES_MIN, Place, Unasked};
 use crate::reader::{read_exactly, verified};
 use crate::recent::Recent;
 use crate::segment::Segment;
@@ -91,7 +90,7 @@ impl Looks<'_> {
     /// [`Looks::announce`] for records that are looked at later, so that the device reads a single one beside
     /// other looks, too.
     pub fn announce_ahead(&mut self, records: &[Place]) -> bool {
-        let must_read = !hints::are_cached(&mut self.segments, &mut self.unasked, records);
+        let must_read = !self.unasked.are_cached(&mut self.segments, records);
         if must_read {
             let mut ascending = records.to_vec();
             ascending.sort_unstable();

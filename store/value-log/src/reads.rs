@@ -14,9 +14,8 @@ use std::vec::Drain;
 
 use bytes::Bytes;
 
-use crate::cached::Unasked;
 use crate::format::RECORD_HEADER_BYTES;
-use crate::hints::{self, Place};
+use crate::hints::{self, Place, Unasked};
 use crate::reader::{read_exactly, verified};
 use crate::recent::Recent;
 use crate::segment::Segment;
@@ -101,10 +100,7 @@ impl Reads<'_> {
     /// Lets the device read these records beside each other, unless they seem to be in the page
     /// cache. They ascend.
     pub fn announce(&mut self, records: &[Place]) {
-        if records.len() < 2 {
-            return;
-        }
-        if !hints::are_cached(&mut self.segments, &mut Unasked::new(), records) {
+        if records.len() > 1 && !Unasked::new().are_cached(&mut self.segments, records) {
             hints::announce(&mut self.segments, records);
         }
     }

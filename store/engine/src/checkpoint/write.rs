@@ -10,7 +10,6 @@ use crate::overruled::Overruled;
 use crate::parts::Parts;
 use crate::revision_marks::RevisionMarks;
 use crate::trees::OF_VERSIONS;
-use crate::whole_log;
 use environment::{Disk, Instant, OpenMode, Shortage};
 use std::io;
 use std::ops::Bound;
@@ -56,19 +55,13 @@ impl Job {
         files::finish(disk, directory, files::PARTIAL, self.number)?;
         parts.counters.checkpoints.add(1);
         parts.counters.checkpoint_bytes.add(bytes);
-        files::remove_old(disk, directory, self.kept())?;
+        // An older one is of use only while everything it needs is there.
+        let goes_alone =
+            !self.dead.is_empty() || parts.directory.is_low_on_space(log.segment_bytes());
+        let kept = if goes_alone { 1 } else { files::KEPT };
+        files::remove_old(disk, directory, kept)?;
         parts.release(&self.dead)?;
         Ok(bytes)
-    }
-
-    /// How many checkpoints stay. An older one is for the case that the newest is damaged. It is of use while
-    /// everything it needs is there, unless the state can be rebuilt from the log.
-    fn kept(&self) -> usize {
-        let log_view = &self.parts.records.log_view;
-        let segment_bytes = log_view.log.segment_bytes();
-        let lacks_space = self.parts.directory.is_low_on_space(segment_bytes);
-        let goes_alone = !self.dead.is_empty() || lacks_space || whole_log::is_in(log_view);
-        if goes_alone { 1 } else { files::KEPT }
     }
 
     /// Writes the file. On a full disk the older checkpoint goes first, and if that is not

@@ -106,23 +106,67 @@ fn reads_of_the_device_are_announced_unless_they_are_cached() {
     assert_eq!(disk.take_announced(), expected);
 }
 
+/// Answers in a row after which readers of short lists expect to find all cached.
+const EXPECTING_ROW: usize = 1024;
+
+fn is_announced(disk: &SimulatedDisk, log: &Log, places: &[(Position, usize)]) -> bool {
+    log.reads().announce(places);
+    !disk.take_announced().is_empty()
+}
+
 #[test]
-fn readers_that_found_all_cached_ask_for_one_of_512_records_until_one_is_not_cached() {
+fn where_all_was_cached_short_lists_ask_for_one_of_512_records_until_it_is_not() {
     let disk = SimulatedDisk::new(1);
     let (log, run) = filled(&disk);
-    let announces_two = || {
-        log.reads().announce(&run[..2]);
-        !disk.take_announced().is_empty()
-    };
-    for _ in 0..64 {
-        assert!(!announces_two());
+    for _ in 0..EXPECTING_ROW {
+        assert!(!is_announced(&disk, &log, &run[..2]));
     }
     disk.cache_nothing();
-    let unasked = (0..512).take_while(|_| !announces_two()).count();
-    assert_eq!(2 + 2 * unasked, 512);
-    for _ in 0..64 {
-        assert!(announces_two(), "each reader asks again");
+    let asks = |_: &usize| is_announced(&disk, &log, &run[..2]);
+    let first = (1..=512).find(asks).unwrap();
+    assert_eq!(2 * first, 512);
+    assert!((0..10).all(|number| asks(&number)));
+}
+
+#[test]
+fn before_many_answers_in_a_row_each_list_is_asked_for() {
+    let disk = SimulatedDisk::new(1);
+    let (log, run) = filled(&disk);
+    for _ in 1..EXPECTING_ROW {
+        assert!(!is_announced(&disk, &log, &run[..2]));
     }
+    disk.cache_nothing();
+    assert!(is_announced(&disk, &log, &run[..2]));
+}
+
+#[test]
+fn a_long_list_is_asked_for_also_where_all_was_cached() {
+    let disk = SimulatedDisk::new(1);
+    let (log, run) = filled(&disk);
+    for _ in 0..EXPECTING_ROW {
+        assert!(!is_announced(&disk, &log, &run[..2]));
+    }
+    disk.cache_nothing();
+    assert!(!is_announced(&disk, &log, &run));
+    let mut long = run.repeat(8);
+    long.sort_unstable();
+    assert!(is_announced(&disk, &log, &long));
+}
+
+#[test]
+fn records_of_several_pages_are_always_asked_for_and_say_nothing_about_others() {
+    let disk = SimulatedDisk::new(1);
+    let (log, run) = filled(&disk);
+    let bytes = 9_000;
+    let long = put(&log, 10, &payload(10, bytes)).unwrap();
+    let places = [run[0], (long, Log::record_bytes(bytes))];
+    // The first record of each list is asked for as well.
+    for _ in 1..EXPECTING_ROW {
+        assert!(!is_announced(&disk, &log, &places));
+    }
+    disk.cache_nothing();
+    assert!(is_announced(&disk, &log, &run[..2]));
+    assert!(is_announced(&disk, &log, &places));
 }
 
 #[test]
