@@ -1,28 +1,40 @@
 //! When readers of a log need not ask whether records are in the page cache.
 //!
 //! ```text
-//!   answers   yes yes yes ─── 1,024 in a row ─── yes │ lists of a few records are not asked for,
-//!                                                    │ but for one in 512 records
-//!             no ─► each list is asked for again
+//!   answers   yes yes yes ─── 1,024 in a row ───► short lists are not asked for, but one in 512 records
+//!             no ───────────────────────────────► each reader asks for its first record, and one of 64, again
 //! ```
 //!
 //! An answer takes a system call, as much time as looks at some ten short records that are cached. Without an answer, records that
-//! are not cached are read one after the other. So only short lists do without, and only where it is rare that one is not cached.
+//! are not cached are read one after the other. So only short lists do without, and only where few records are not cached.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// After as many answers in a row that a record is cached, readers expect it of others.
+/// Number of answers in a row that a record is cached, after which readers expect it of others.
 const EXPECTING_ROW: usize = 1024;
-/// One of as many records is asked for while readers expect to find all cached.
+/// Number of records of which one is asked for while readers expect to find all cached.
 const EXPECTING_STRIDE: usize = 512;
 
-/// What readers of a log were answered. These are hints: threads may count some answers and records twice, or not at all.
+/// What readers of a log were answered. These are hints: threads may count some answers and records twice, or not at all. Readers
+/// write here for each list, so it has cache lines of its own.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub(crate) struct Answers {
     /// How many answers in a row were that a record is cached, up to [`EXPECTING_ROW`].
     cached_in_row: AtomicUsize,
-    /// Records that no reader has asked for since the last answer.
+    /// Records of short lists since it was the turn of one.
     unasked: AtomicUsize,
+}
+
+/// What the answers say about a short list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// Nothing.
+    Unknown,
+    /// Its records are cached.
+    Cached,
+    /// It is its turn to be asked for.
+    Turn,
 }
 
 impl Answers {
@@ -38,15 +50,18 @@ impl Answers {
         }
     }
 
-    /// Whether a few records can be expected to be cached without asking for one of them.
-    pub fn expect_cached(&self, records: usize) -> bool {
+    /// What to expect of a short list of as many records.
+    pub fn expected(&self, records: usize) -> Expected {
         if self.cached_in_row.load(Ordering::Relaxed) < EXPECTING_ROW {
-            return false;
+            return Expected::Unknown;
         }
         let unasked = self.unasked.load(Ordering::Relaxed) + records;
-        let expected = unasked < EXPECTING_STRIDE;
-        let unasked = if expected { unasked } else { 0 };
+        let is_turn = unasked >= EXPECTING_STRIDE;
+        let unasked = if is_turn { 0 } else { unasked };
         self.unasked.store(unasked, Ordering::Relaxed);
-        expected
+        match is_turn {
+            true => Expected::Turn,
+            false => Expected::Cached,
+        }
     }
 }

@@ -1,12 +1,15 @@
 //! Hints about records that are read next: to the device, and to the processor.
 
 use crate::Position;
+use crate::cached::Expected;
 use crate::recent::Recent;
 use crate::segment::Segment;
 
 /// One of this many records is asked for whether it is in the page cache, unless the last answer was
-/// that one is not.
+/// that one is not; fewer of short lists, where nearly all records are cached (`cached.rs`).
 const CACHE_STRIDE: usize = 64;
+/// A short list has up to [`CACHE_STRIDE`] records of together as many bytes.
+const SHORT_BYTES_MAX: usize = 64 << 10;
 /// A record of more bytes lies in several pages: it is always asked, for its first and its last one.
 pub(crate) const PAGES_BYTES_MIN: usize = 8 << 10;
 /// The longest gap between two records that are announced to the device together.
@@ -21,42 +24,68 @@ pub(crate) type Place = (Position, usize);
 
 /// How many records have passed since one was asked for whether it is cached.
 #[derive(Debug)]
-pub(crate) struct Unasked(usize);
+pub(crate) struct Unasked {
+    records: usize,
+    /// What others were answered counts as well (`cached.rs`).
+    trusts_others: bool,
+}
 
 impl Unasked {
-    /// The next one is asked.
+    /// The next one is asked, unless others were answered that all is cached.
     pub fn new() -> Unasked {
-        Unasked(CACHE_STRIDE)
+        Unasked {
+            records: CACHE_STRIDE,
+            trusts_others: true,
+        }
+    }
+
+    /// For records that are seldom read, so that what others were answered says nothing about them.
+    pub fn of_seldom_read() -> Unasked {
+        Unasked {
+            trusts_others: false,
+            ..Unasked::new()
+        }
     }
 
     /// Whether the records seem to be in the page cache.
     pub fn are_cached(&mut self, segments: &mut Recent<'_>, records: &[Place]) -> bool {
-        let are_few = records.len() <= CACHE_STRIDE && !records.iter().any(is_long);
-        if are_few && segments.log.shared.answers.expect_cached(records.len()) {
-            return true;
+        match self.expected(segments, records) {
+            Expected::Cached => return true,
+            Expected::Turn => self.records = CACHE_STRIDE,
+            Expected::Unknown => {}
         }
         let all = records
             .iter()
             .all(|record| self.is_cached(segments, record));
         if !all {
-            *self = Unasked::new();
+            self.records = CACHE_STRIDE;
         }
         all
+    }
+
+    fn expected(&self, segments: &Recent<'_>, records: &[Place]) -> Expected {
+        let bytes = records.iter().map(|record| record.1).sum::<usize>();
+        let is_short = records.len() <= CACHE_STRIDE && bytes <= SHORT_BYTES_MAX;
+        match self.trusts_others && is_short && !records.iter().any(is_long) {
+            true => segments.log.shared.answers.expected(records.len()),
+            false => Expected::Unknown,
+        }
     }
 
     /// True for one that is not asked.
     fn is_cached(&mut self, segments: &mut Recent<'_>, record: &Place) -> bool {
         let is_long = is_long(record);
-        self.0 += 1;
-        if self.0 <= CACHE_STRIDE && !is_long {
+        self.records += 1;
+        if self.records <= CACHE_STRIDE && !is_long {
             return true;
         }
-        self.0 = 1;
+        self.records = 1;
         let answer = hint(segments, record, |segment, at, bytes| {
             let last = at + bytes as u64 - 1;
             segment.file.is_cached(at) && (!is_long || segment.file.is_cached(last))
         });
-        if let Some(is_cached) = answer.filter(|_| !is_long) {
+        let told = answer.filter(|_| self.trusts_others && !is_long);
+        if let Some(is_cached) = told {
             segments.log.shared.answers.note(is_cached);
         }
         answer.unwrap_or(true)

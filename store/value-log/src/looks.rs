@@ -34,6 +34,15 @@ impl Log {
             memory: Vec::new(),
         }
     }
+
+    /// Looks at records that are seldom read: they are announced to the device also where all that others read was
+    /// in the page cache.
+    pub fn looks_at_seldom_read(&self) -> Looks<'_> {
+        Looks {
+            unasked: Unasked::of_seldom_read(),
+            ..self.looks()
+        }
+    }
 }
 
 impl Looks<'_> {

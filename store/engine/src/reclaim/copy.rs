@@ -95,7 +95,7 @@ impl Copy<'_> {
     pub(super) fn copy_slice(&mut self, tree: usize, entries: &[Entry]) -> Result<(), Error> {
         let mut slice = Slice::of_tree(tree);
         let records = &self.parts.records;
-        let mut looks = records.log_view.log.looks();
+        let mut looks = records.log_view.log.looks_at_seldom_read();
         let mut rest = entries;
         while !rest.is_empty() && !records.lifecycle.is_cancelled() {
             let bytes = rest.iter().map(|entry| pointer_of(entry).record_bytes());

@@ -137,6 +137,11 @@ impl SimulatedDisk {
         self.state.lock().limits.caches_nothing = true;
     }
 
+    /// Ends what [`SimulatedDisk::cache_nothing`] has begun.
+    pub fn cache_all(&self) {
+        self.state.lock().limits.caches_nothing = false;
+    }
+
     /// Takes the list of reads that were announced ([`File::announce`]): offset and bytes.
     ///
     /// [`File::announce`]: crate::File::announce

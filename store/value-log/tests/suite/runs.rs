@@ -108,49 +108,63 @@ fn reads_of_the_device_are_announced_unless_they_are_cached() {
 
 /// Answers in a row after which readers of short lists expect to find all cached.
 const EXPECTING_ROW: usize = 1024;
+/// Lists of two records of which one is asked for then.
+const LISTS_FOR_A_TURN: usize = 256;
 
 fn is_announced(disk: &SimulatedDisk, log: &Log, places: &[(Position, usize)]) -> bool {
     log.reads().announce(places);
     !disk.take_announced().is_empty()
 }
 
+/// Announces cached lists of two records.
+fn announce_cached(disk: &SimulatedDisk, log: &Log, run: &[(Position, usize)], lists: usize) {
+    for _ in 0..lists {
+        assert!(!is_announced(disk, log, &run[..2]));
+    }
+}
+
 #[test]
-fn where_all_was_cached_short_lists_ask_for_one_of_512_records_until_it_is_not() {
+fn where_all_was_cached_short_lists_are_asked_for_in_turn_until_one_is_not() {
     let disk = SimulatedDisk::new(1);
     let (log, run) = filled(&disk);
-    for _ in 0..EXPECTING_ROW {
-        assert!(!is_announced(&disk, &log, &run[..2]));
-    }
+    announce_cached(&disk, &log, &run, EXPECTING_ROW + LISTS_FOR_A_TURN);
     disk.cache_nothing();
     let asks = |_: &usize| is_announced(&disk, &log, &run[..2]);
-    let first = (1..=512).find(asks).unwrap();
-    assert_eq!(2 * first, 512);
+    assert_eq!((1..).find(asks), Some(LISTS_FOR_A_TURN));
     assert!((0..10).all(|number| asks(&number)));
+    disk.cache_all();
+    announce_cached(&disk, &log, &run, EXPECTING_ROW - 1);
+    disk.cache_nothing();
+    assert!(asks(&0), "the row begins again after that one");
 }
 
 #[test]
-fn before_many_answers_in_a_row_each_list_is_asked_for() {
+fn a_list_of_many_records_or_bytes_is_asked_for_also_where_all_was_cached() {
     let disk = SimulatedDisk::new(1);
     let (log, run) = filled(&disk);
-    for _ in 1..EXPECTING_ROW {
-        assert!(!is_announced(&disk, &log, &run[..2]));
+    let places: Vec<_> = (10..75)
+        .map(|index| {
+            let position = put(&log, index, &payload(index, BYTES)).unwrap();
+            (position, Log::record_bytes(BYTES))
+        })
+        .collect();
+    let several_pages: Vec<_> = (75..90)
+        .map(|index| {
+            let position = put(&log, index, &payload(index, 8_000)).unwrap();
+            (position, Log::record_bytes(8_000))
+        })
+        .collect();
+    announce_cached(&disk, &log, &run, EXPECTING_ROW);
+    for (short, long) in [
+        (&places[..64], &places[..65]),
+        (&several_pages[..8], &several_pages[..9]),
+    ] {
+        disk.cache_nothing();
+        assert!(!is_announced(&disk, &log, short));
+        assert!(is_announced(&disk, &log, long));
+        disk.cache_all();
+        announce_cached(&disk, &log, &run, EXPECTING_ROW);
     }
-    disk.cache_nothing();
-    assert!(is_announced(&disk, &log, &run[..2]));
-}
-
-#[test]
-fn a_long_list_is_asked_for_also_where_all_was_cached() {
-    let disk = SimulatedDisk::new(1);
-    let (log, run) = filled(&disk);
-    for _ in 0..EXPECTING_ROW {
-        assert!(!is_announced(&disk, &log, &run[..2]));
-    }
-    disk.cache_nothing();
-    assert!(!is_announced(&disk, &log, &run));
-    let mut long = run.repeat(8);
-    long.sort_unstable();
-    assert!(is_announced(&disk, &log, &long));
 }
 
 #[test]
@@ -158,15 +172,33 @@ fn records_of_several_pages_are_always_asked_for_and_say_nothing_about_others() 
     let disk = SimulatedDisk::new(1);
     let (log, run) = filled(&disk);
     let bytes = 9_000;
-    let long = put(&log, 10, &payload(10, bytes)).unwrap();
-    let places = [run[0], (long, Log::record_bytes(bytes))];
-    // The first record of each list is asked for as well.
-    for _ in 1..EXPECTING_ROW {
-        assert!(!is_announced(&disk, &log, &places));
-    }
+    let places = [10, 11].map(|index| {
+        let position = put(&log, index, &payload(index, bytes)).unwrap();
+        (position, Log::record_bytes(bytes))
+    });
+    announce_cached(&disk, &log, &run, EXPECTING_ROW - 1);
+    assert!(!is_announced(&disk, &log, &places));
     disk.cache_nothing();
-    assert!(is_announced(&disk, &log, &run[..2]));
+    assert!(
+        is_announced(&disk, &log, &run[..2]),
+        "the row was not longer"
+    );
+    disk.cache_all();
+    announce_cached(&disk, &log, &run, EXPECTING_ROW);
+    disk.cache_nothing();
     assert!(is_announced(&disk, &log, &places));
+    assert!(!is_announced(&disk, &log, &run[..2]), "the row goes on");
+}
+
+#[test]
+fn looks_at_what_is_seldom_read_ask_for_themselves_and_say_nothing_to_others() {
+    let disk = SimulatedDisk::new(1);
+    let (log, run) = filled(&disk);
+    announce_cached(&disk, &log, &run, EXPECTING_ROW);
+    disk.cache_nothing();
+    assert!(!log.looks().announce(&run[..2]));
+    assert!(log.looks_at_seldom_read().announce(&run[..2]));
+    assert!(!log.looks().announce(&run[..2]));
 }
 
 #[test]
