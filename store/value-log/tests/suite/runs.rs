@@ -139,6 +139,18 @@ fn where_all_was_cached_short_lists_are_asked_for_in_turn_until_one_is_not() {
 }
 
 #[test]
+fn a_list_is_asked_for_in_its_turn_also_soon_after_an_earlier_one_of_the_same_looks() {
+    let disk = SimulatedDisk::new(1);
+    let (log, run) = filled(&disk);
+    announce_cached(&disk, &log, &run, EXPECTING_ROW - 1);
+    let mut looks = log.looks();
+    assert!(!looks.announce(&run[..2]));
+    announce_cached(&disk, &log, &run, LISTS_FOR_A_TURN - 1);
+    disk.cache_nothing();
+    assert!(looks.announce(&run[..2]));
+}
+
+#[test]
 fn a_list_of_many_records_or_bytes_is_asked_for_also_where_all_was_cached() {
     let disk = SimulatedDisk::new(1);
     let (log, run) = filled(&disk);
