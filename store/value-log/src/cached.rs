@@ -15,7 +15,7 @@ const EXPECTING_ROW: usize = 1024;
 /// Number of records of which one is asked for while readers expect to find all cached.
 const EXPECTING_STRIDE: usize = 512;
 
-/// What readers of a log were answered. These are hints: threads may count some answers and records twice, or not at all. Readers
+/// The answers that readers of a log got. These are hints: threads may count some answers and records twice, or not at all. Readers
 /// write here for each list, so it has cache lines of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -26,7 +26,7 @@ pub(crate) struct Answers {
     unasked: AtomicUsize,
 }
 
-/// What the answers say about a short list.
+/// The expectation for a short list, from the answers about others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     /// Nothing.
@@ -50,7 +50,7 @@ impl Answers {
         }
     }
 
-    /// What to expect of a short list of as many records.
+    /// The expectation for a short list of as many records; counts them.
     pub fn expected(&self, records: usize) -> Expected {
         if self.cached_in_row.load(Ordering::Relaxed) < EXPECTING_ROW {
             return Expected::Unknown;

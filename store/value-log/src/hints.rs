@@ -26,7 +26,7 @@ pub(crate) type Place = (Position, usize);
 #[derive(Debug)]
 pub(crate) struct Unasked {
     records: usize,
-    /// What others were answered counts as well (`cached.rs`).
+    /// The answers that other readers got count as well (`cached.rs`).
     trusts_others: bool,
 }
 

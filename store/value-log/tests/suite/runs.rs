@@ -3,6 +3,7 @@
 use crate::support;
 
 use environment::simulated::SimulatedDisk;
+use std::ops::RangeInclusive;
 use support::{explicit, open, overwrite, payload, put, segment_path};
 use value_log::{Error, Log, Position, ReadRecord, Reads, RecordBuffer};
 
@@ -12,12 +13,17 @@ const BYTES: usize = 700;
 /// each two.
 fn filled(disk: &SimulatedDisk) -> (Log, Vec<(Position, usize)>) {
     let (log, _, _) = open(disk, explicit()).unwrap();
-    let run = (1..=9).map(|index| {
-        let position = put(&log, index, &payload(index, BYTES)).unwrap();
-        (position, Log::record_bytes(BYTES))
-    });
-    let run = run.collect();
+    let run = appended(&log, 1..=9, BYTES);
     (log, run)
+}
+
+/// Appends records with payloads of as many bytes, one of each index.
+fn appended(log: &Log, indexes: RangeInclusive<u64>, bytes: usize) -> Vec<(Position, usize)> {
+    let places = indexes.map(|index| {
+        let position = put(log, index, &payload(index, bytes)).unwrap();
+        (position, Log::record_bytes(bytes))
+    });
+    places.collect()
 }
 
 fn read_run(log: &Log, run: &[(Position, usize)]) -> Result<Vec<RecordBuffer>, Error> {
@@ -80,12 +86,7 @@ fn reads_of_the_device_are_announced_unless_they_are_cached() {
     let disk = SimulatedDisk::new(1);
     let (log, run) = filled(&disk);
     log.rotate().unwrap();
-    let further: Vec<_> = (10..=60)
-        .map(|index| {
-            let position = put(&log, index, &payload(index, BYTES)).unwrap();
-            (position, Log::record_bytes(BYTES))
-        })
-        .collect();
+    let further = appended(&log, 10..=60, BYTES);
     let places = [&run[..3], &[further[0], further[40], further[41]]].concat();
     log.reads().announce(&places);
     assert_eq!(disk.take_announced(), [], "they are cached");
@@ -154,22 +155,12 @@ fn a_list_is_asked_for_in_its_turn_also_soon_after_an_earlier_one_of_the_same_lo
 fn a_list_of_many_records_or_bytes_is_asked_for_also_where_all_was_cached() {
     let disk = SimulatedDisk::new(1);
     let (log, run) = filled(&disk);
-    let places: Vec<_> = (10..75)
-        .map(|index| {
-            let position = put(&log, index, &payload(index, BYTES)).unwrap();
-            (position, Log::record_bytes(BYTES))
-        })
-        .collect();
-    let several_pages: Vec<_> = (75..90)
-        .map(|index| {
-            let position = put(&log, index, &payload(index, 8_000)).unwrap();
-            (position, Log::record_bytes(8_000))
-        })
-        .collect();
+    let many = appended(&log, 10..=74, BYTES);
+    let of_many_bytes = appended(&log, 75..=83, 8_000);
     announce_cached(&disk, &log, &run, EXPECTING_ROW);
     for (short, long) in [
-        (&places[..64], &places[..65]),
-        (&several_pages[..8], &several_pages[..9]),
+        (&many[..64], &many[..]),
+        (&of_many_bytes[..8], &of_many_bytes[..]),
     ] {
         disk.cache_nothing();
         assert!(!is_announced(&disk, &log, short));
@@ -183,11 +174,7 @@ fn a_list_of_many_records_or_bytes_is_asked_for_also_where_all_was_cached() {
 fn records_of_several_pages_are_always_asked_for_and_say_nothing_about_others() {
     let disk = SimulatedDisk::new(1);
     let (log, run) = filled(&disk);
-    let bytes = 9_000;
-    let places = [10, 11].map(|index| {
-        let position = put(&log, index, &payload(index, bytes)).unwrap();
-        (position, Log::record_bytes(bytes))
-    });
+    let places = appended(&log, 10..=11, 9_000);
     announce_cached(&disk, &log, &run, EXPECTING_ROW - 1);
     assert!(!is_announced(&disk, &log, &places));
     disk.cache_nothing();
