@@ -121,9 +121,8 @@ pub trait File: Send + Sync + Debug + 'static {
     /// that size through this handle fails; the caller must see to it that none happens in
     /// another way.
     fn keep_size(&self);
-    /// False if a read of the byte at `offset` would wait for the device; true where the system
-    /// does not say.
-    fn is_cached(&self, _offset: u64) -> bool {
+    /// False if a read of these bytes would wait for the device; true where the system does not say.
+    fn is_cached(&self, _offset: u64, _bytes: u64) -> bool {
         true
     }
     /// Announces a read: a hint, in order that the device may read these bytes beside others. Does

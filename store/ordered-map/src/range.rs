@@ -18,8 +18,12 @@ use crate::gathered::Gathered;
 use crate::snapshot::{Snapshot, no_pair};
 use crate::{Error, pair};
 
-/// Pairs of the first page; each further page has twice as many, up to those of `PageLimits`.
+/// Pairs of the first page.
 const PAGE_MIN: usize = 16;
+/// A page has as many times the pairs of the one before it, up to those of `PageLimits`.
+const GROWTH: usize = 2;
+/// The same for a page that is fetched behind one that the device had to read, in order: it takes hardly longer for more.
+const GROWTH_WAITING: usize = 4;
 /// Of pages that are fetched.
 const FETCHED: PageLimits = PageLimits {
     pairs: 512,
@@ -51,6 +55,7 @@ pub struct Range {
     front: VecDeque<(Bytes, Bytes)>,
     /// In ascending order of keys, too.
     back: VecDeque<(Bytes, Bytes)>,
+    /// Pairs of the next page, at most.
     page: usize,
 }
 
@@ -73,7 +78,7 @@ impl Range {
         }
         let snapshot = self.snapshot.clone();
         let mut looks = snapshot.engine().looks();
-        self.list(&mut looks, from, FETCHED);
+        self.list(&mut looks, from, self.page.min(FETCHED.pairs), FETCHED.bytes);
         let mut gathered = Gathered::for_records_of(looks.log_bytes());
         let mut memory = Vec::new();
         let end = looks.at_page(pairs_for(&mut memory, |key, value| {
@@ -82,6 +87,10 @@ impl Range {
         }));
         let outcome = end.map_or_else(|error| Err(error.into()), through);
         let pairs = gathered.end();
+        self.grow_page(match looks.waits_in_order() {
+            true => GROWTH_WAITING,
+            false => GROWTH,
+        });
         match (outcome, pairs.back()) {
             (Err(error), None) => return Err(error),
             (Err(_), Some((last, _))) => self.pass(Some(last), from),
@@ -90,11 +99,11 @@ impl Range {
         Ok(pairs)
     }
 
-    fn list(&self, looks: &mut Looks<'_>, from: End, limits: PageLimits) {
+    fn list(&self, looks: &mut Looks<'_>, from: End, pairs: usize, bytes: u64) {
         let now = self.snapshot.engine().snapshot();
         let (start, end) = (&self.rest.start, self.rest.end.as_deref());
         let range = now.range(start, end, self.snapshot.revision());
-        looks.list(range, from, self.page.min(limits.pairs), limits.bytes);
+        looks.list(range, from, pairs, bytes);
     }
 
     fn pass_page(&mut self, page: &Looks<'_>, from: End) {
@@ -109,7 +118,10 @@ impl Range {
             (Some(last), End::Front) => self.rest.start = successor(last),
             (Some(last), End::Back) => self.rest.end = Some(last.to_vec()),
         }
-        self.page = (self.page * 2).min(VISITED.pairs);
+    }
+
+    fn grow_page(&mut self, growth: usize) {
+        self.page = (self.page * growth).min(VISITED.pairs);
     }
 
     /// Calls `visit` with each key of the range and its value, in ascending order of the keys, until a
@@ -169,7 +181,13 @@ impl Range {
     /// Lists the next page that is visited, if there is one, and passes it.
     fn list_next(&mut self, looks: &mut Looks<'_>) {
         if !self.rest.is_empty() {
-            self.list(looks, End::Front, VISITED);
+            match looks.portion_bytes() {
+                Some(bytes) => self.list(looks, End::Front, VISITED.pairs, bytes),
+                None => {
+                    self.list(looks, End::Front, self.page, VISITED.bytes);
+                    self.grow_page(GROWTH);
+                }
+            }
             self.pass_page(looks, End::Front);
         }
     }

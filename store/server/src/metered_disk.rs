@@ -103,8 +103,8 @@ impl File for MeteredFile {
         self.inner.keep_size();
     }
 
-    fn is_cached(&self, offset: u64) -> bool {
-        self.inner.is_cached(offset)
+    fn is_cached(&self, offset: u64, bytes: u64) -> bool {
+        self.inner.is_cached(offset, bytes)
     }
 
     fn announce(&self, offset: u64, bytes: u64) {

@@ -50,6 +50,11 @@ impl Answers {
         }
     }
 
+    /// Whether the last answer was that a record is cached.
+    pub fn seem_cached(&self) -> bool {
+        self.cached_in_row.load(Ordering::Relaxed) > 0
+    }
+
     /// The expectation for a short list of as many records; counts them.
     pub fn expected(&self, records: usize) -> Expected {
         if self.cached_in_row.load(Ordering::Relaxed) < EXPECTING_ROW {

@@ -5,12 +5,12 @@ use crate::cached::Expected;
 use crate::recent::Recent;
 use crate::segment::Segment;
 
-/// One of this many records is asked for whether it is in the page cache, unless the last answer was
-/// that one is not; fewer of short lists, where nearly all records are cached (`cached.rs`).
+/// One of this many places is asked for whether it is in the page cache, unless the last answer was that one is not;
+/// fewer of short lists, where nearly all records are cached (`cached.rs`). Records one behind the other are one place.
 const CACHE_STRIDE: usize = 64;
 /// A short list has up to [`CACHE_STRIDE`] records of together as many bytes.
 const SHORT_BYTES_MAX: usize = 64 << 10;
-/// A record of more bytes lies in several pages: it is always asked, for its first and its last one.
+/// A place of more bytes has several pages: it is always asked, for all of them.
 pub(crate) const PAGES_BYTES_MIN: usize = 8 << 10;
 /// The longest gap between two records that are announced to the device together.
 const ANNOUNCED_GAP_BYTES_MAX: u64 = 4 << 10;
@@ -22,10 +22,10 @@ const PREFETCHED_BYTES_MAX: usize = 4 << 10;
 /// A record's place, and the [`Log::record_bytes`](crate::Log::record_bytes) of its payload.
 pub(crate) type Place = (Position, usize);
 
-/// How many records have passed since one was asked for whether it is cached.
+/// How many places have passed since one was asked for whether it is cached.
 #[derive(Debug)]
 pub(crate) struct Unasked {
-    records: usize,
+    places: usize,
     /// The answers that other readers got count as well (`cached.rs`).
     trusts_others: bool,
 }
@@ -34,7 +34,7 @@ impl Unasked {
     /// The next one is asked, unless others were answered that all is cached.
     pub fn new() -> Unasked {
         Unasked {
-            records: CACHE_STRIDE,
+            places: CACHE_STRIDE,
             trusts_others: true,
         }
     }
@@ -49,51 +49,49 @@ impl Unasked {
 
     /// Whether the records seem to be in the page cache.
     pub fn are_cached(&mut self, segments: &mut Recent<'_>, records: &[Place]) -> bool {
-        match self.expected(segments, records) {
-            Expected::Cached => return true,
-            Expected::Turn => self.records = CACHE_STRIDE,
-            Expected::Unknown => {}
+        let counts_for_others = self.trusts_others && !records.iter().any(is_long);
+        match counts_for_others.then(|| expected(segments, records)) {
+            Some(Expected::Cached) => return true,
+            Some(Expected::Turn) => self.places = CACHE_STRIDE,
+            Some(Expected::Unknown) | None => {}
         }
-        let all = records
-            .iter()
-            .all(|record| self.is_cached(segments, record));
+        let all = without_small_gaps(records).all(|place| {
+            let answer = self.ask(segments, &place);
+            if let Some(is_cached) = answer.filter(|_| counts_for_others) {
+                segments.log.shared.answers.note(is_cached);
+            }
+            answer.unwrap_or(true)
+        });
         if !all {
-            self.records = CACHE_STRIDE;
+            self.places = CACHE_STRIDE;
         }
         all
     }
 
-    fn expected(&self, segments: &Recent<'_>, records: &[Place]) -> Expected {
-        let bytes = records.iter().map(|record| record.1).sum::<usize>();
-        let is_short = records.len() <= CACHE_STRIDE && bytes <= SHORT_BYTES_MAX;
-        match self.trusts_others && is_short && !records.iter().any(is_long) {
-            true => segments.log.shared.answers.expected(records.len()),
-            false => Expected::Unknown,
+    /// Whether a place is cached; `None` for one that is not asked.
+    fn ask(&mut self, segments: &mut Recent<'_>, place: &Place) -> Option<bool> {
+        self.places += 1;
+        if self.places <= CACHE_STRIDE && !is_long(place) {
+            return None;
         }
-    }
-
-    /// True for one that is not asked.
-    fn is_cached(&mut self, segments: &mut Recent<'_>, record: &Place) -> bool {
-        let is_long = is_long(record);
-        self.records += 1;
-        if self.records <= CACHE_STRIDE && !is_long {
-            return true;
-        }
-        self.records = 1;
-        let answer = hint(segments, record, |segment, at, bytes| {
-            let last = at + bytes as u64 - 1;
-            segment.file.is_cached(at) && (!is_long || segment.file.is_cached(last))
-        });
-        let told = answer.filter(|_| self.trusts_others && !is_long);
-        if let Some(is_cached) = told {
-            segments.log.shared.answers.note(is_cached);
-        }
-        answer.unwrap_or(true)
+        self.places = 1;
+        hint(segments, place, |segment, at, bytes| {
+            segment.file.is_cached(at, bytes as u64)
+        })
     }
 }
 
-fn is_long(record: &Place) -> bool {
-    record.1 > PAGES_BYTES_MIN
+/// The expectation for a short list, from what others were answered.
+fn expected(segments: &Recent<'_>, records: &[Place]) -> Expected {
+    let bytes = records.iter().map(|record| record.1).sum::<usize>();
+    match records.len() <= CACHE_STRIDE && bytes <= SHORT_BYTES_MAX {
+        true => segments.log.shared.answers.expected(records.len()),
+        false => Expected::Unknown,
+    }
+}
+
+fn is_long(place: &Place) -> bool {
+    place.1 > PAGES_BYTES_MIN
 }
 
 /// Lets the device read these records beside each other. They ascend.
@@ -143,12 +141,12 @@ fn hint<T>(
     is_within.then(|| hint(segment, offset, bytes))
 }
 
-/// Ranges of the records, those with small gaps between them as one.
+/// Places of the records, of which those that ascend with small gaps between them are one.
 fn without_small_gaps(records: &[Place]) -> impl Iterator<Item = Place> {
     let end = |&(start, bytes): &Place| start.offset() + bytes as u64;
     let lie_together = move |one: &Place, next: &Place| {
-        let latest = end(one) + ANNOUNCED_GAP_BYTES_MAX;
-        one.0.segment() == next.0.segment() && next.0.offset() <= latest
+        let near = one.0.offset()..=end(one) + ANNOUNCED_GAP_BYTES_MAX;
+        one.0.segment() == next.0.segment() && near.contains(&next.0.offset())
     };
     records.chunk_by(lie_together).map(move |range| {
         let (start, last) = (range[0].0, &range[range.len() - 1]);

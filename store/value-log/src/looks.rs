@@ -35,6 +35,11 @@ impl Log {
         }
     }
 
+    /// Whether the reader that asked last whether a record is in the page cache heard that it is.
+    pub fn seems_cached(&self) -> bool {
+        self.shared.answers.seem_cached()
+    }
+
     /// Looks at records that are seldom read: they are announced to the device also where all that others read was
     /// in the page cache.
     pub fn looks_at_seldom_read(&self) -> Looks<'_> {

@@ -47,6 +47,15 @@ const PAGE_BYTES: u64 = 4 << 10;
 const PARTS_MAX: usize = 1024;
 
 impl CachedFile {
+    fn is_byte_cached(&self, offset: u64) -> bool {
+        let mut byte = [0];
+        let mut parts = [IoSliceMut::new(&mut byte)];
+        let flags = ReadWriteFlags::NOWAIT;
+        let read =
+            retry_on_intr(|| rustix::io::preadv2(&self.descriptor, &mut parts, offset, flags));
+        read != Err(Errno::AGAIN)
+    }
+
     pub(super) fn open(path: &Path, mode: OpenMode) -> io::Result<CachedFile> {
         let (what, flags) = match mode {
             OpenMode::Read | OpenMode::ReadDevice => ("open", OFlags::RDONLY),
@@ -183,13 +192,12 @@ impl File for CachedFile {
         });
     }
 
-    fn is_cached(&self, offset: u64) -> bool {
-        let mut byte = [0];
-        let mut parts = [IoSliceMut::new(&mut byte)];
-        let flags = ReadWriteFlags::NOWAIT;
-        let read =
-            retry_on_intr(|| rustix::io::preadv2(&self.descriptor, &mut parts, offset, flags));
-        read != Err(Errno::AGAIN)
+    fn is_cached(&self, offset: u64, bytes: u64) -> bool {
+        let mapped = self.mapping().and_then(|it| it.is_cached(offset, bytes));
+        mapped.unwrap_or_else(|| {
+            let last = offset.saturating_add(bytes.saturating_sub(1));
+            self.is_byte_cached(offset) && self.is_byte_cached(last)
+        })
     }
 
     fn announce(&self, offset: u64, bytes: u64) {
@@ -290,9 +298,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = new_file(&directory);
         file.write_at(&[&[1; 5_000]], 0).unwrap();
-        assert!(file.is_cached(0) && file.is_cached(4_999));
         for keeps_size in [false, true] {
+            assert!(file.is_cached(0, 5_000) && file.is_cached(4_999, 1));
             for (offset, bytes) in [(0, 5_000), (4_990, 100), (1 << 40, 1), (0, 0)] {
+                file.is_cached(offset, bytes as u64);
                 file.announce(offset, bytes as u64);
                 file.prefetch(offset, bytes);
             }

@@ -22,6 +22,9 @@ const PAGE_BYTES: usize = 4096;
 /// reads from the device in one piece.
 const READ_BYTES_MAX: usize = 2 * PAGE_BYTES;
 
+/// The kernel is asked at once for as many pages whether they are cached.
+const ASKED_PAGES: usize = 128;
+
 /// Bytes of a line of the processor's cache. Where lines are longer, some are fetched twice.
 const LINE_BYTES: usize = 64;
 
@@ -82,6 +85,27 @@ impl Mapping {
             // SAFETY: known pages lie within the mapping, which lives as long as this.
             unsafe { Lent::new(self.start.add(offset as usize), bytes) }
         })
+    }
+
+    /// Whether the page cache has these bytes; `None` where the kernel does not say.
+    pub fn is_cached(&self, offset: u64, bytes: u64) -> Option<bool> {
+        let (first, last) = self.pages(offset, usize::try_from(bytes).ok()?)?;
+        let mut resident = [1; ASKED_PAGES];
+        for page in (first..=last).step_by(ASKED_PAGES) {
+            let pages = (last + 1 - page).min(ASKED_PAGES);
+            let start = self.start.as_ptr().wrapping_add(page * PAGE_BYTES);
+            let bytes = (self.bytes - page * PAGE_BYTES).min(pages * PAGE_BYTES);
+            // SAFETY: the pages lie within the mapping, and the kernel writes a byte for each of them, or for fewer
+            // where its own pages are larger.
+            let answer = unsafe { libc::mincore(start.cast(), bytes, resident.as_mut_ptr()) };
+            if answer != 0 {
+                return None;
+            }
+            if resident[..pages].iter().any(|page| page & 1 == 0) {
+                return Some(false);
+            }
+        }
+        Some(true)
     }
 
     /// Hints to the processor that known bytes will be read at once.
@@ -205,6 +229,21 @@ mod tests {
         assert_eq!(lend(0, BYTES).map(<[u8]>::len), Some(BYTES));
         for (offset, bytes) in [(0, BYTES + 1), (1, BYTES), (u64::MAX, 2), (0, 0)] {
             assert_eq!(lend(offset, bytes), None);
+        }
+    }
+
+    #[test]
+    fn what_was_just_written_is_cached_and_beyond_the_end_is_no_answer() {
+        let bytes = (2 * ASKED_PAGES + 3) * PAGE_BYTES;
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&vec![1; bytes], 0).unwrap();
+        let mapping = Mapping::of(file.as_fd(), bytes).unwrap();
+        let bytes = bytes as u64;
+        for (offset, bytes) in [(0, 1), (0, bytes), (4_095, 2), (bytes - 1, 1)] {
+            assert_eq!(mapping.is_cached(offset, bytes), Some(true));
+        }
+        for (offset, bytes) in [(0, bytes + 1), (bytes, 1), (u64::MAX, 2), (0, 0)] {
+            assert_eq!(mapping.is_cached(offset, bytes), None);
         }
     }
 

@@ -222,7 +222,7 @@ impl File for SimulatedFile {
         self.kept_bytes.store(size, Ordering::Relaxed);
     }
 
-    fn is_cached(&self, _offset: u64) -> bool {
+    fn is_cached(&self, _offset: u64, _bytes: u64) -> bool {
         !self.state.lock().limits.caches_nothing
     }
 

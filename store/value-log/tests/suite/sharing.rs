@@ -88,8 +88,8 @@ impl File for GatedFile {
     fn keep_size(&self) {
         self.file.keep_size();
     }
-    fn is_cached(&self, offset: u64) -> bool {
-        self.file.is_cached(offset)
+    fn is_cached(&self, offset: u64, bytes: u64) -> bool {
+        self.file.is_cached(offset, bytes)
     }
     fn announce(&self, offset: u64, bytes: u64) {
         self.file.announce(offset, bytes);
