@@ -28,6 +28,7 @@ impl Raw {
     async fn connect(serving: &Serving) -> Raw {
         let authority = serving.endpoint.trim_start_matches("http://").to_owned();
         let socket = TcpStream::connect(&authority).await.unwrap();
+        socket.set_nodelay(true).unwrap();
         let mut builder = h2::client::Builder::new();
         builder.initial_window_size(1 << 20);
         builder.initial_connection_window_size(1 << 24);
