@@ -113,6 +113,7 @@ mod options;
 mod overruled;
 mod parts;
 mod past_walk;
+mod portion;
 mod published;
 mod range;
 mod read;

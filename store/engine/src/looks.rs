@@ -10,6 +10,7 @@
 //! is damaged or of another version), the version is read by the rules of `read.rs`.
 
 use crate::Error;
+use crate::portion::{Portion, PortionLimits};
 use crate::read::Records;
 use crate::read_all::PREFETCHED_RECORDS;
 use crate::record::kv_in;
@@ -24,8 +25,6 @@ const EXPECTED_MAX: usize = 64;
 const EXPECTED_KEY_BYTES: usize = 16;
 /// While a portion is looked at, the device reads up to this many portions behind it, fewer if they are long.
 const PORTIONS_AHEAD: usize = 2;
-/// The device reads a gap of as many bytes between two records as well.
-const GAP_BYTES_MAX: u64 = 4 << 10;
 
 /// Looks at the versions of a range, page by page; made by [`crate::Engine::looks`].
 #[derive(Debug)]
@@ -39,8 +38,10 @@ pub struct Looks<'e> {
     ends_range: bool,
     /// Versions of the page that were looked at.
     looked_at: usize,
-    /// Bytes of the portions that were looked at, on all pages of a walk.
+    /// [`Portion::device_bytes`] of the portions that were looked at, on all pages of a walk.
     walked_bytes: u64,
+    /// The caller looks at the whole page.
+    is_page: bool,
     /// Portions that were announced to the device, up to the last one that is not looked at in whole.
     announced: VecDeque<Announced>,
     /// Of the next portion.
@@ -57,7 +58,7 @@ pub struct Looks<'e> {
 struct Announced {
     /// Where it ends in the page.
     end: usize,
-    /// Bytes that are read for it.
+    /// [`Portion::device_bytes`].
     bytes: u64,
 }
 
@@ -91,6 +92,7 @@ impl<'e> Looks<'e> {
             ends_range: false,
             looked_at: 0,
             walked_bytes: 0,
+            is_page: true,
             announced: VecDeque::new(),
             limits: PortionLimits::WHOLE,
             waits: !records.log_view.log.seems_cached(),
@@ -161,7 +163,7 @@ impl<'e> Looks<'e> {
     /// How many bytes of versions the device would read at once behind those that were listed; `None` if the last ones that
     /// were announced to it are in memory. Before the first ones, this tells of those of the reader that asked last.
     pub fn portion_bytes(&self) -> Option<u64> {
-        self.waits.then_some(self.limits.bytes)
+        self.waits.then_some(self.limits.in_order_bytes)
     }
 
     /// Whether the device has to read some of the versions that were announced to it last, and they lie in order, so that it
@@ -180,7 +182,7 @@ impl<'e> Looks<'e> {
         &mut self,
         mut look: impl FnMut(Looked<'_>) -> ControlFlow<T>,
     ) -> Result<ControlFlow<T>, Error> {
-        self.begin_walk(PortionLimits::WHOLE, &mut look, &mut |_| ())
+        self.begin_walk(true, &mut look, &mut |_| ())
     }
 
     /// [`Looks::at_page`] for page after page: `list_more` lists the next one, and the walk ends when it lists
@@ -191,17 +193,21 @@ impl<'e> Looks<'e> {
         mut look: impl FnMut(Looked<'_>) -> ControlFlow<T>,
         mut list_more: impl FnMut(&mut Self),
     ) -> Result<ControlFlow<T>, Error> {
-        self.begin_walk(PortionLimits::FIRST, &mut look, &mut list_more)
+        self.begin_walk(false, &mut look, &mut list_more)
     }
 
     fn begin_walk<T>(
         &mut self,
-        limits: PortionLimits,
+        is_page: bool,
         look: &mut impl FnMut(Looked<'_>) -> ControlFlow<T>,
         list_more: &mut impl FnMut(&mut Self),
     ) -> Result<ControlFlow<T>, Error> {
         let _directory = self.records.lifecycle.hold_directory()?;
-        (self.looked_at, self.walked_bytes, self.limits) = (0, 0, limits);
+        (self.looked_at, self.walked_bytes, self.is_page) = (0, 0, is_page);
+        self.limits = match is_page {
+            true => PortionLimits::WHOLE,
+            false => PortionLimits::FIRST,
+        };
         let end = self.walk(look, list_more);
         // The page has ended, also where a call has broken: `list` begins another one.
         self.looked_at = self.listed.len();
@@ -214,9 +220,12 @@ impl<'e> Looks<'e> {
         look: &mut impl FnMut(Looked<'_>) -> ControlFlow<T>,
         list_more: &mut impl FnMut(&mut Self),
     ) -> Result<ControlFlow<T>, Error> {
-        if !self.announce_portion() {
+        if self.listed.is_empty() {
             list_more(self);
-            self.announce_portion();
+        }
+        // Nothing is announced ahead before the first looks, which may be all that are wanted.
+        if !self.listed.is_empty() {
+            self.announce(self.next_portion());
         }
         while let Some(&portion) = self.announced.front() {
             self.records.lifecycle.check_open()?;
@@ -231,7 +240,6 @@ impl<'e> Looks<'e> {
                 self.walked_bytes += portion.bytes;
                 self.announced.pop_front();
             }
-            // Nothing is announced ahead before the first looks, which may be all that are wanted.
             self.announce_ahead(list_more);
         }
         Ok(ControlFlow::Continue(()))
@@ -239,35 +247,40 @@ impl<'e> Looks<'e> {
 
     /// Announces the portion that is looked at next, and those that the device reads beside it.
     fn announce_ahead(&mut self, list_more: &mut impl FnMut(&mut Self)) {
-        while self.wants_another_portion() {
-            if self.wants_longer_list() {
+        while self.announced.len() <= PORTIONS_AHEAD && self.ahead_bytes() < PortionLimits::BYTES {
+            let mut portion = self.next_portion();
+            if self.needs_longer_list(portion) {
                 list_more(self);
+                portion = self.next_portion();
             }
-            // Of scattered records, those behind a portion are announced when it was begun.
-            if !self.announce_portion() || !self.last.is_in_order() {
+            if portion.records == 0 || !self.is_wanted(portion) {
                 return;
             }
+            self.announce(portion);
         }
     }
 
-    fn wants_another_portion(&self) -> bool {
-        let portions = if self.last.is_in_order() { PORTIONS_AHEAD } else { 1 };
-        let ahead = self.announced.iter().skip(1).map(|it| it.bytes);
-        let ahead: u64 = ahead.sum();
-        let is_worth_it = ahead + self.limits.bytes <= self.walked_bytes * 2;
-        let has_room = self.announced.len() <= portions && ahead < PortionLimits::WHOLE.bytes;
-        self.announced.is_empty() || is_worth_it && has_room
+    /// Bytes of the portions behind the one that is looked at.
+    fn ahead_bytes(&self) -> u64 {
+        self.announced.iter().skip(1).map(|it| it.bytes).sum()
     }
 
-    /// Whether too few versions are listed for the next portion. A walk that the device does not delay is listed further
-    /// when there is nothing left to look at.
-    fn wants_longer_list(&self) -> bool {
-        let rest = &self.listed[self.announced_end()..];
-        let is_short = match self.waits {
-            true => Portion::of(rest, self.limits).records == rest.len(),
-            false => rest.is_empty() && self.announced.is_empty(),
+    /// Whether a portion is announced now: one that is looked at next, or that lies in a page; otherwise one that the
+    /// caller is expected to reach, having looked at half as much.
+    fn is_wanted(&self, portion: Portion) -> bool {
+        let ahead = self.ahead_bytes() + portion.device_bytes();
+        self.announced.is_empty() || self.is_page || ahead <= self.walked_bytes * 2
+    }
+
+    /// Whether the next portion would be larger if more was listed. A walk that the device does not delay is listed
+    /// further when there is nothing left to look at.
+    fn needs_longer_list(&self, next: Portion) -> bool {
+        let is_rest = self.announced_end() + next.records == self.listed.len();
+        let is_needed = match self.announced.is_empty() {
+            true => self.waits || next.records == 0,
+            false => self.waits && self.is_wanted(next),
         };
-        is_short && !self.ends_range
+        is_rest && is_needed && !self.ends_range
     }
 
     /// Where what was announced ends in the page.
@@ -275,17 +288,20 @@ impl<'e> Looks<'e> {
         self.announced.back().map_or(self.looked_at, |it| it.end)
     }
 
-    /// Announces the next portion of the page to the device, and returns whether there is one.
-    fn announce_portion(&mut self) -> bool {
+    /// The next portion of the page; without records behind the last one.
+    fn next_portion(&self) -> Portion {
+        let rest = self.listed[self.announced_end()..].iter();
+        Portion::of(rest.map(|listed| listed.pointer), self.limits)
+    }
+
+    /// Announces the next portion of the page to the device.
+    fn announce(&mut self, portion: Portion) {
         let start = self.announced_end();
-        let portion = Portion::of(&self.listed[start..], self.limits);
-        if portion.records == 0 {
-            return false;
-        }
         self.limits = self.limits.behind(self.walked_bytes);
         self.places.clear();
         let records = &self.listed[start..][..portion.records];
-        self.places.extend(records.iter().map(|it| it.pointer.place()));
+        self.places
+            .extend(records.iter().map(|it| it.pointer.place()));
         self.waits = match self.announced.is_empty() {
             true => self.looks.announce(&self.places),
             false => self.looks.announce_ahead(&self.places),
@@ -293,10 +309,9 @@ impl<'e> Looks<'e> {
         self.looks.pause();
         self.announced.push_back(Announced {
             end: start + portion.records,
-            bytes: portion.bytes,
+            bytes: portion.device_bytes(),
         });
         self.last = portion;
-        true
     }
 
     /// Looks at some versions of the page.
@@ -340,160 +355,5 @@ impl<'e> Looks<'e> {
             0 => 0,
             number => self.listed[number - 1].key_end,
         }
-    }
-}
-
-/// Records that are announced together.
-#[derive(Clone, Copy, Debug, Default)]
-struct Portion {
-    records: usize,
-    /// Bytes that the device reads for them, with the gaps between them that it reads as well.
-    bytes: u64,
-    /// Places from which it reads, where records one behind the other are one place.
-    places: usize,
-}
-
-impl Portion {
-    /// The first of these records, at least one.
-    fn of(records: &[Listed], limits: PortionLimits) -> Portion {
-        let mut behind: Option<(u32, u64)> = None;
-        let (mut taken, mut next) = (Portion::default(), Portion::default());
-        for record in records.iter().map(|listed| listed.pointer) {
-            let (segment, offset) = (record.segment(), record.position().offset());
-            let before = behind.filter(|(before, end)| segment == *before && offset >= *end);
-            let gap = before.map(|(_, end)| offset - end);
-            match gap.filter(|gap| *gap <= GAP_BYTES_MAX) {
-                Some(gap) => next.bytes += gap,
-                None => next.places += 1,
-            }
-            behind = Some((segment, offset + record.record_bytes()));
-            next.bytes += record.record_bytes();
-            next.records += 1;
-            if limits.are_exceeded_by(next) && taken.records > 0 {
-                break;
-            }
-            taken = next;
-        }
-        taken
-    }
-
-    fn is_in_order(&self) -> bool {
-        self.places * IN_ORDER_PER_PLACE <= self.records
-    }
-}
-
-/// Records in order have as many, or more, for each place.
-const IN_ORDER_PER_PLACE: usize = 4;
-
-/// How large a portion may be.
-#[derive(Clone, Copy, Debug)]
-struct PortionLimits {
-    places: usize,
-    /// [`PortionLimits::RECORDS`] may have more, up to those of [`PortionLimits::WHOLE`], and one record any number.
-    bytes: u64,
-}
-
-impl PortionLimits {
-    const RECORDS: usize = 16;
-    /// Of the beginning of a walk, which may be all that is looked at.
-    const FIRST: PortionLimits = PortionLimits {
-        places: 16,
-        bytes: 16 << 10,
-    };
-    /// A piece that is announced at once.
-    const PIECE: u64 = 124 << 10;
-    /// Enough to keep a device busy.
-    const WHOLE: PortionLimits = PortionLimits {
-        places: 256,
-        bytes: 512 << 10,
-    };
-
-    /// Of the portion behind one of these limits, in a walk that has looked at as many bytes: a quarter of these, so that
-    /// little more is read ahead than half of them.
-    fn behind(self, walked_bytes: u64) -> PortionLimits {
-        let bytes = (self.bytes * 4).min(Self::PIECE);
-        PortionLimits {
-            places: (self.places * 2).min(Self::WHOLE.places),
-            bytes: (walked_bytes / 4).clamp(bytes.max(self.bytes), Self::WHOLE.bytes),
-        }
-    }
-
-    fn are_exceeded_by(self, portion: Portion) -> bool {
-        let has_many_bytes = portion.bytes > self.bytes && portion.records > Self::RECORDS;
-        portion.places > self.places || has_many_bytes || portion.bytes > Self::WHOLE.bytes
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn listed(records: impl Iterator<Item = (u64, u64)>) -> Vec<Listed> {
-        let record = |(offset, bytes)| Listed {
-            key_end: 0,
-            main: 1,
-            pointer: RecordPointer::new(Position::new(3, offset), bytes),
-        };
-        records.map(record).collect()
-    }
-
-    fn in_order(bytes: u64) -> Vec<Listed> {
-        listed((0..8_000).map(|number| (4096 + number * bytes, bytes)))
-    }
-
-    fn scattered() -> Vec<Listed> {
-        listed((0..8_000).map(|number| (4096 + number * 7919 % 8000 * 8192, 160)))
-    }
-
-    fn length(records: &[Listed], limits: PortionLimits) -> usize {
-        Portion::of(records, limits).records
-    }
-
-    #[test]
-    fn records_in_order_are_announced_by_their_bytes_and_others_by_their_number() {
-        let whole = PortionLimits::WHOLE;
-        assert_eq!(length(&in_order(160), whole), (512 << 10) / 160);
-        let with_gaps = listed((0..8_000).map(|number| (4096 + number * 4096, 160)));
-        assert_eq!(length(&with_gaps, whole), 128);
-        assert_eq!(length(&scattered(), whole), 256);
-        let long = listed([(4096, 4 << 20), (8 << 20, 160)].into_iter());
-        assert_eq!(length(&long, whole), 1);
-        assert_eq!(length(&[], whole), 0);
-    }
-
-    #[test]
-    fn a_walk_begins_with_few_bytes_or_records_and_reads_ahead_a_part_of_what_it_has_seen() {
-        let limits = |walked: &[u64]| {
-            let begin = PortionLimits::FIRST;
-            walked.iter().fold(begin, |it, &bytes| it.behind(bytes))
-        };
-        // 16, 64, 124 and 512 KiB.
-        for (walked, short, longer, apart) in [
-            (&[][..], 102, 16, 16),
-            (&[0], 409, 16, 32),
-            (&[0, 16 << 10], 793, 31, 64),
-            (&[0, 0, 1 << 30], 3_276, 128, 128),
-            (&[0, 0, 1 << 30, 0], 3_276, 128, 256),
-        ] {
-            let limits = limits(walked);
-            assert_eq!(length(&in_order(160), limits), short, "{walked:?}");
-            assert_eq!(length(&in_order(4_096), limits), longer, "{walked:?}");
-            assert_eq!(length(&scattered(), limits), apart, "{walked:?}");
-        }
-    }
-
-    #[test]
-    fn records_are_in_order_where_four_of_them_or_more_share_a_place() {
-        let is_in_order = |lengths: &[u64]| {
-            let mut offset = 4096;
-            let records = lengths.iter().flat_map(|&length| {
-                offset += 1 << 20;
-                let start = offset;
-                (0..length).map(move |number| (start + number * 160, 160))
-            });
-            Portion::of(&listed(records), PortionLimits::WHOLE).is_in_order()
-        };
-        assert!(is_in_order(&[4]) && is_in_order(&[7, 1]));
-        assert!(!is_in_order(&[3]) && !is_in_order(&[6, 1]));
     }
 }

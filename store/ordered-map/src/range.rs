@@ -78,7 +78,12 @@ impl Range {
         }
         let snapshot = self.snapshot.clone();
         let mut looks = snapshot.engine().looks();
-        self.list(&mut looks, from, self.page.min(FETCHED.pairs), FETCHED.bytes);
+        self.list(
+            &mut looks,
+            from,
+            self.page.min(FETCHED.pairs),
+            FETCHED.bytes,
+        );
         let mut gathered = Gathered::for_records_of(looks.log_bytes());
         let mut memory = Vec::new();
         let end = looks.at_page(pairs_for(&mut memory, |key, value| {

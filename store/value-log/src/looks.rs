@@ -35,7 +35,8 @@ impl Log {
         }
     }
 
-    /// Whether the reader that asked last whether a record is in the page cache heard that it is.
+    /// Whether the reader that asked last whether a record is in the page cache heard that it is; false before the first
+    /// answer. Records of more than 8 KiB do not count.
     pub fn seems_cached(&self) -> bool {
         self.shared.answers.seem_cached()
     }
@@ -89,16 +90,18 @@ impl Looks<'_> {
         Ok(look(header.kind, payload))
     }
 
-    /// Lets the device read these records beside each other, unless they seem to be in the page
-    /// cache. Returns whether it has to.
+    /// Lets the device read these records beside each other, unless they seem to be in the page cache. Returns whether
+    /// it has to.
     pub fn announce(&mut self, records: &[Place]) -> bool {
-        // One record of some pages is read by page faults, one after the other.
-        let takes_several_reads = match records {
-            [] => false,
-            [(_, bytes)] => (PAGES_BYTES_MIN..=LENT_BYTES_MAX).contains(bytes),
-            _ => true,
+        // One of these is read at once by the look at it: by a page fault, or by a copy.
+        let is_one_read = match records {
+            [(_, bytes)] => !(PAGES_BYTES_MIN..=LENT_BYTES_MAX).contains(bytes),
+            _ => false,
         };
-        takes_several_reads && self.announce_ahead(records)
+        match is_one_read {
+            true => !self.unasked.are_cached(&mut self.segments, records),
+            false => self.announce_ahead(records),
+        }
     }
 
     /// [`Looks::announce`] for records that are looked at later, so that the device reads a single one beside

@@ -134,12 +134,17 @@ impl SimulatedDisk {
     ///
     /// [`File::is_cached`]: crate::File::is_cached
     pub fn cache_nothing(&self) {
-        self.state.lock().limits.caches_nothing = true;
+        self.cache_first_bytes(0);
+    }
+
+    /// From now on reads of bytes behind so many of a file wait for the device.
+    pub fn cache_first_bytes(&self, bytes: u64) {
+        self.state.lock().limits.uncached_from = Some(bytes);
     }
 
     /// Ends what [`SimulatedDisk::cache_nothing`] has begun.
     pub fn cache_all(&self) {
-        self.state.lock().limits.caches_nothing = false;
+        self.state.lock().limits.uncached_from = None;
     }
 
     /// Takes the list of reads that were announced ([`File::announce`]): offset and bytes.

@@ -222,8 +222,9 @@ impl File for SimulatedFile {
         self.kept_bytes.store(size, Ordering::Relaxed);
     }
 
-    fn is_cached(&self, _offset: u64, _bytes: u64) -> bool {
-        !self.state.lock().limits.caches_nothing
+    fn is_cached(&self, offset: u64, bytes: u64) -> bool {
+        let uncached_from = self.state.lock().limits.uncached_from;
+        uncached_from.is_none_or(|from| offset + bytes <= from)
     }
 
     fn announce(&self, offset: u64, bytes: u64) {

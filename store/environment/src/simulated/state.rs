@@ -37,8 +37,8 @@ pub(super) struct Limits {
     pub refuses_reservations: bool,
     /// A killed process leaves no part of a write within one page.
     pub keeps_pages_whole: bool,
-    /// Every read waits for the device.
-    pub caches_nothing: bool,
+    /// Reads wait for the device from this byte of each file on.
+    pub uncached_from: Option<u64>,
 }
 
 /// One life of the simulated machine, from a start to a crash.

@@ -5,7 +5,7 @@ use crate::support;
 use environment::simulated::SimulatedDisk;
 use std::ops::RangeInclusive;
 use support::{explicit, open, overwrite, payload, put, segment_path};
-use value_log::{Error, Log, Position, ReadRecord, Reads, RecordBuffer};
+use value_log::{Error, Log, Options, Position, ReadRecord, Reads, RecordBuffer};
 
 const BYTES: usize = 700;
 
@@ -15,6 +15,16 @@ fn filled(disk: &SimulatedDisk) -> (Log, Vec<(Position, usize)>) {
     let (log, _, _) = open(disk, explicit()).unwrap();
     let run = appended(&log, 1..=9, BYTES);
     (log, run)
+}
+
+/// A log with room for many records in one segment.
+fn with_long_segment(disk: &SimulatedDisk) -> Log {
+    let options = Options {
+        segment_bytes: 4 << 20,
+        group_bytes_max: 64 << 10,
+        ..explicit()
+    };
+    open(disk, options).unwrap().0
 }
 
 /// Appends records with payloads of as many bytes, one of each index.
@@ -187,6 +197,77 @@ fn records_of_several_pages_are_always_asked_for_and_say_nothing_about_others() 
     disk.cache_nothing();
     assert!(is_announced(&disk, &log, &places));
     assert!(!is_announced(&disk, &log, &run[..2]), "the row goes on");
+}
+
+#[test]
+fn of_a_place_of_several_pages_all_are_asked_for() {
+    let disk = SimulatedDisk::new(1);
+    let log = with_long_segment(&disk);
+    let places = appended(&log, 10..=14, 2_000);
+    let last = places[4].0.offset() + places[4].1 as u64;
+    for (cached, is_announced_now) in [(last, false), (last - 1, true), (0, true)] {
+        disk.cache_first_bytes(cached);
+        assert_eq!(is_announced(&disk, &log, &places), is_announced_now);
+    }
+}
+
+#[test]
+fn of_scattered_records_one_of_64_is_asked_for() {
+    let disk = SimulatedDisk::new(1);
+    let log = with_long_segment(&disk);
+    let with_gaps = (10..=267).map(|index| {
+        let bytes = if index % 2 == 0 { BYTES } else { 5_000 };
+        appended(&log, index..=index, bytes)[0]
+    });
+    let scattered: Vec<_> = with_gaps.step_by(2).collect();
+    for uncached in [1, 63, 64, 65, 127, 128] {
+        let (position, bytes) = scattered[uncached];
+        disk.cache_first_bytes(position.offset() + bytes as u64 - 1);
+        let is_announced = is_announced(&disk, &log, &scattered[..=uncached]);
+        assert_eq!(is_announced, uncached % 64 == 0, "{uncached}");
+    }
+}
+
+#[test]
+fn a_list_with_one_long_record_says_nothing_about_others() {
+    let disk = SimulatedDisk::new(1);
+    let (log, run) = filled(&disk);
+    let mixed = [&run[..1], &appended(&log, 10..=10, 9_000)].concat();
+    announce_cached(&disk, &log, &run, EXPECTING_ROW);
+    disk.cache_nothing();
+    assert!(is_announced(&disk, &log, &mixed));
+    assert!(!is_announced(&disk, &log, &run[..2]), "the row goes on");
+}
+
+#[test]
+fn a_log_seems_cached_as_its_last_answer_said() {
+    let disk = SimulatedDisk::new(1);
+    let (log, run) = filled(&disk);
+    assert!(!log.seems_cached(), "nothing was asked");
+    announce_cached(&disk, &log, &run, 1);
+    assert!(log.seems_cached());
+    disk.cache_nothing();
+    assert!(is_announced(&disk, &log, &run[..2]));
+    assert!(!log.seems_cached());
+}
+
+#[test]
+fn one_record_is_asked_for_and_announced_unless_one_read_fetches_it() {
+    let disk = SimulatedDisk::new(1);
+    let log = with_long_segment(&disk);
+    for (index, bytes, is_announced) in [
+        (10, 100, false),
+        (11, 9_000, true),
+        (12, 30_000, true),
+        (13, 40_000, false),
+    ] {
+        let one = appended(&log, index..=index, bytes);
+        disk.cache_all();
+        assert!(!log.looks().announce(&one), "{bytes}: cached");
+        disk.cache_nothing();
+        assert!(log.looks().announce(&one), "{bytes}");
+        assert_eq!(!disk.take_announced().is_empty(), is_announced, "{bytes}");
+    }
 }
 
 #[test]
