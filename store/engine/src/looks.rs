@@ -10,9 +10,9 @@
 //! is damaged or of another version), the version is read by the rules of `read.rs`.
 
 use crate::Error;
-use crate::portion::{Portion, PortionLimits};
 use crate::read::Records;
 use crate::read_all::PREFETCHED_RECORDS;
+use crate::read_portion::{PortionLimits, ReadPortion};
 use crate::record::kv_in;
 use crate::record_pointer::RecordPointer;
 use crate::{End, range as versions};
@@ -38,9 +38,9 @@ pub struct Looks<'e> {
     ends_range: bool,
     /// Versions of the page that were looked at.
     looked_at: usize,
-    /// [`Portion::device_bytes`] of the portions that were looked at, on all pages of a walk.
+    /// [`ReadPortion::device_bytes`] of the portions that were looked at, on all pages of a walk.
     walked_bytes: u64,
-    /// The caller looks at the whole page.
+    /// The caller is expected to look at the whole page.
     is_page: bool,
     /// Portions that were announced to the device, up to the last one that is not looked at in whole.
     announced: VecDeque<Announced>,
@@ -48,7 +48,7 @@ pub struct Looks<'e> {
     limits: PortionLimits,
     /// The device has to read some of the portion that was announced last, [`Looks::last`].
     waits: bool,
-    last: Portion,
+    last: ReadPortion,
     /// Places of the portion that is being announced.
     places: Vec<(Position, usize)>,
 }
@@ -58,7 +58,7 @@ pub struct Looks<'e> {
 struct Announced {
     /// Where it ends in the page.
     end: usize,
-    /// [`Portion::device_bytes`].
+    /// [`ReadPortion::device_bytes`].
     bytes: u64,
 }
 
@@ -96,7 +96,7 @@ impl<'e> Looks<'e> {
             announced: VecDeque::new(),
             limits: PortionLimits::WHOLE,
             waits: !records.log_view.log.seems_cached(),
-            last: Portion::default(),
+            last: ReadPortion::default(),
             places: Vec::new(),
         }
     }
@@ -160,8 +160,8 @@ impl<'e> Looks<'e> {
         self.ends_range
     }
 
-    /// How many bytes of versions the device would read at once behind those that were listed; `None` if the last ones that
-    /// were announced to it are in memory. Before the first ones, this tells of those of the reader that asked last.
+    /// How many bytes of versions to list, for the device to read next; `None` if the last ones that were announced to it
+    /// are in memory. Before the first ones, this tells of those of the reader that asked last.
     pub fn portion_bytes(&self) -> Option<u64> {
         self.waits.then_some(self.limits.in_order_bytes)
     }
@@ -240,7 +240,9 @@ impl<'e> Looks<'e> {
                 self.walked_bytes += portion.bytes;
                 self.announced.pop_front();
             }
-            self.announce_ahead(list_more);
+            if group_end == portion.end || self.is_page {
+                self.announce_ahead(list_more);
+            }
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -267,14 +269,14 @@ impl<'e> Looks<'e> {
 
     /// Whether a portion is announced now: one that is looked at next, or that lies in a page; otherwise one that the
     /// caller is expected to reach, having looked at half as much.
-    fn is_wanted(&self, portion: Portion) -> bool {
+    fn is_wanted(&self, portion: ReadPortion) -> bool {
         let ahead = self.ahead_bytes() + portion.device_bytes();
         self.announced.is_empty() || self.is_page || ahead <= self.walked_bytes * 2
     }
 
-    /// Whether the next portion would be larger if more was listed. A walk that the device does not delay is listed
+    /// Whether the next portion may be larger if more is listed. A walk that the device does not delay is listed
     /// further when there is nothing left to look at.
-    fn needs_longer_list(&self, next: Portion) -> bool {
+    fn needs_longer_list(&self, next: ReadPortion) -> bool {
         let is_rest = self.announced_end() + next.records == self.listed.len();
         let is_needed = match self.announced.is_empty() {
             true => self.waits || next.records == 0,
@@ -289,13 +291,13 @@ impl<'e> Looks<'e> {
     }
 
     /// The next portion of the page; without records behind the last one.
-    fn next_portion(&self) -> Portion {
+    fn next_portion(&self) -> ReadPortion {
         let rest = self.listed[self.announced_end()..].iter();
-        Portion::of(rest.map(|listed| listed.pointer), self.limits)
+        ReadPortion::of(rest.map(|listed| listed.pointer), self.limits)
     }
 
     /// Announces the next portion of the page to the device.
-    fn announce(&mut self, portion: Portion) {
+    fn announce(&mut self, portion: ReadPortion) {
         let start = self.announced_end();
         self.limits = self.limits.behind(self.walked_bytes);
         self.places.clear();

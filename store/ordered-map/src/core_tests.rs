@@ -343,7 +343,7 @@ fn puts_are_measured_as_if_they_were_not_compressed() {
     }
 }
 
-/// A core with some six pages of 4 MiB, of which the device has to read all.
+/// A core with some 24 MiB of pairs, of which the device has to read all.
 fn long_range(disk: &SimulatedDisk) -> Core {
     range_written(disk, 0..LONG_RANGE, 1_000)
 }
@@ -434,6 +434,17 @@ fn a_visit_of_the_device_reads_little_more_than_the_pairs_that_it_sees() {
     for (bytes, most) in bytes.iter().zip([18 << 10, 66 << 10, 252 << 10]) {
         assert!((most * 3 / 4..=most).contains(bytes), "{firsts:?}");
     }
+}
+
+#[test]
+fn a_visit_of_short_pairs_waits_for_no_rest_of_a_list() {
+    let disk = SimulatedDisk::new(1);
+    let core = range_written(&disk, 0..2_000, 100);
+    let announced = announced_before_each(&disk, core);
+    let numbers: Vec<usize> = portions(&announced).iter().map(|it| it.0).collect();
+    let first = numbers[1];
+    assert!((80..130).contains(&first), "{numbers:?}");
+    assert!((4 * first..6 * first).contains(&numbers[2]), "{numbers:?}");
 }
 
 #[test]

@@ -29,8 +29,8 @@ const FETCHED: PageLimits = PageLimits {
     pairs: 512,
     bytes: 256 << 10,
 };
-/// Of pages that are visited, without memory for their values: several portions that the device reads at
-/// once, if they are not cached.
+/// Of pages that are visited, without memory for their values. Where the device reads, a list of what it reads next has
+/// as many pairs at most, too.
 const VISITED: PageLimits = PageLimits {
     pairs: 8 << 10,
     bytes: 4 << 20,

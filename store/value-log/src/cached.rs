@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   answers   yes yes yes ─── 1,024 in a row ───► short lists are not asked for, but one in 512 records
-//!             no ───────────────────────────────► each reader asks for its first record, and one of 64, again
+//!             no ───────────────────────────────► each reader asks for its first place, and one of 64, again
 //! ```
 //!
 //! An answer takes a system call, as much time as looks at some ten short records that are cached. Without an answer, records that

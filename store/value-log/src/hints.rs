@@ -19,7 +19,8 @@ const BEGINNING_BYTES: usize = 512;
 /// The processor notices by itself that the rest of a record is read.
 const PREFETCHED_BYTES_MAX: usize = 4 << 10;
 
-/// A record's place, and the [`Log::record_bytes`](crate::Log::record_bytes) of its payload.
+/// Where a record lies, and the [`Log::record_bytes`](crate::Log::record_bytes) of its payload; or the same of records
+/// that lie together.
 pub(crate) type Place = (Position, usize);
 
 /// How many places have passed since one was asked for whether it is cached.
@@ -141,15 +142,25 @@ fn hint<T>(
     is_within.then(|| hint(segment, offset, bytes))
 }
 
-/// Places of the records, of which those that ascend with small gaps between them are one.
+/// Places of the records, of which those that follow each other with small gaps, in either direction, are one.
 fn without_small_gaps(records: &[Place]) -> impl Iterator<Item = Place> {
-    let end = |&(start, bytes): &Place| start.offset() + bytes as u64;
-    let lie_together = move |one: &Place, next: &Place| {
-        let near = one.0.offset()..=end(one) + ANNOUNCED_GAP_BYTES_MAX;
-        one.0.segment() == next.0.segment() && near.contains(&next.0.offset())
-    };
-    records.chunk_by(lie_together).map(move |range| {
-        let (start, last) = (range[0].0, &range[range.len() - 1]);
-        (start, (end(last) - start.offset()) as usize)
+    records.chunk_by(lie_together).map(|records| {
+        let (first, last) = (records[0], records[records.len() - 1]);
+        let (start, end) = (first.0.min(last.0), end_of(&first).max(end_of(&last)));
+        (start, (end - start.offset()) as usize)
     })
+}
+
+fn end_of((start, bytes): &Place) -> u64 {
+    start.offset() + *bytes as u64
+}
+
+fn lie_together(one: &Place, next: &Place) -> bool {
+    let (lower, upper) = if one.0 <= next.0 {
+        (one, next)
+    } else {
+        (next, one)
+    };
+    let latest = end_of(lower) + ANNOUNCED_GAP_BYTES_MAX;
+    lower.0.segment() == upper.0.segment() && upper.0.offset() <= latest
 }

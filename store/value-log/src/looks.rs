@@ -36,7 +36,7 @@ impl Log {
     }
 
     /// Whether the reader that asked last whether a record is in the page cache heard that it is; false before the first
-    /// answer. Records of more than 8 KiB do not count.
+    /// answer. Lists with a record of more than 8 KiB do not count.
     pub fn seems_cached(&self) -> bool {
         self.shared.answers.seem_cached()
     }

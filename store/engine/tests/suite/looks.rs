@@ -125,6 +125,32 @@ fn a_walk_that_breaks_early_has_announced_one_portion() {
 }
 
 #[test]
+fn of_a_page_of_scattered_versions_the_next_portion_is_announced_behind_the_first_looks() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    // This factor has no divisor in common with the number of versions.
+    for number in (0..600).map(|number| number * 277 % 600) {
+        store
+            .write(&[put(format!("{number:04}"), [7; 100])])
+            .unwrap();
+    }
+    disk.cache_nothing();
+    disk.take_announced();
+    let mut looks = store.engine.looks();
+    list_all(&store, &mut looks);
+    let (mut count, mut announced) = (0, Vec::new());
+    let end = looks.at_page(|_| {
+        if announced_bytes(&disk) > 0 {
+            announced.push(count);
+        }
+        count += 1;
+        ControlFlow::<()>::Continue(())
+    });
+    assert_eq!(end.unwrap(), ControlFlow::Continue(()));
+    assert_eq!((count, &announced[..2]), (600, &[0, 32][..]));
+}
+
+#[test]
 fn pages_of_a_cached_walk_are_listed_when_nothing_is_left_to_look_at() {
     let disk = SimulatedDisk::new(1);
     let mut store = Store::new(&disk);

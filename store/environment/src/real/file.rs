@@ -316,6 +316,18 @@ mod tests {
     }
 
     #[test]
+    fn of_a_file_that_keeps_its_size_all_pages_are_asked_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = new_file(&directory);
+        file.write_at(&[&[1; 4_096]], 0).unwrap();
+        file.write_at(&[&[1; 4_096]], 2 * 4_096).unwrap();
+        file.keep_size();
+        // The page between them was never in memory.
+        assert!(!file.is_cached(0, 3 * 4_096));
+        assert!(file.is_cached(0, 4_096) && file.is_cached(2 * 4_096, 4_096));
+    }
+
+    #[test]
     fn a_file_that_keeps_its_size_is_read_as_before() {
         let directory = tempfile::tempdir().unwrap();
         let file = new_file(&directory);

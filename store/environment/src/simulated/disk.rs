@@ -137,7 +137,7 @@ impl SimulatedDisk {
         self.cache_first_bytes(0);
     }
 
-    /// From now on reads of bytes behind so many of a file wait for the device.
+    /// From now on each file has its first `bytes` in the cache, and a read of others waits for the device.
     pub fn cache_first_bytes(&self, bytes: u64) {
         self.state.lock().limits.uncached_from = Some(bytes);
     }

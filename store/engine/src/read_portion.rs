@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   in order     │ 16 KiB │ 64 KiB │ 124 KiB │ ... │ a quarter of what was walked ─► 512 KiB
-//!   scattered    │ 16 │ 32 │ 64 │ 128 │ 256 records │ 256 ...
+//!   scattered    │ 16 │ 32 │ 64 │ 128 │ 256 records, or 512 KiB │ 256 ...
 //! ```
 //!
 //! A walk may end at any record, so it begins with little. What was announced for nothing took the device time in which
@@ -12,15 +12,16 @@ use crate::record_pointer::RecordPointer;
 
 /// The device reads a gap of as many bytes between two records as well.
 const GAP_BYTES_MAX: u64 = 4 << 10;
-/// A device that reads from one more place could read as many bytes more of the place before it in the same time, or in
-/// less.
+/// One more place takes a device at least as long as this many bytes more of the same place.
 const PLACE_BYTES: u64 = 4 << 10;
 /// Records in order have as many, or more, for each place.
 const IN_ORDER_PER_PLACE: usize = 4;
+/// A record continues one of so many places that others continued last: neighbours may lie in several segments, in turn.
+const RECENT_PLACES: usize = 4;
 
 /// Records that are announced together.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Portion {
+pub(crate) struct ReadPortion {
     pub records: usize,
     /// Of the records, with the gaps between them that the device reads as well.
     bytes: u64,
@@ -28,19 +29,17 @@ pub(crate) struct Portion {
     places: usize,
 }
 
-impl Portion {
+impl ReadPortion {
     /// The first of these records, at least one.
-    pub fn of(records: impl Iterator<Item = RecordPointer>, limits: PortionLimits) -> Portion {
-        let mut place: Option<RecordPlace> = None;
-        let (mut taken, mut next) = (Portion::default(), Portion::default());
+    pub fn of(records: impl Iterator<Item = RecordPointer>, limits: PortionLimits) -> ReadPortion {
+        let mut places = RecentPlaces::default();
+        let (mut taken, mut next) = (ReadPortion::default(), ReadPortion::default());
         for record in records {
             let record = RecordPlace::of(record);
-            let gap = place.and_then(|place| place.gap_to(record));
-            match gap.filter(|gap| *gap <= GAP_BYTES_MAX) {
+            match places.continue_with(record) {
                 Some(gap) => next.bytes += gap,
                 None => next.places += 1,
             }
-            place = Some(record);
             next.bytes += record.end - record.start;
             next.records += 1;
             if limits.are_exceeded_by(next) && taken.records > 0 {
@@ -61,8 +60,27 @@ impl Portion {
     }
 }
 
-#[derive(Clone, Copy)]
+/// The last records of places, the one that was continued last in front.
+#[derive(Default)]
+struct RecentPlaces([RecordPlace; RECENT_PLACES]);
+
+impl RecentPlaces {
+    /// The gap between the record and the place that it continues; `None`: it begins a place.
+    fn continue_with(&mut self, record: RecordPlace) -> Option<u64> {
+        let gap_to = |place: &RecordPlace| place.gap_to(record);
+        let found = self.0.iter().position(|place| gap_to(place).is_some());
+        let at = found.unwrap_or(RECENT_PLACES - 1);
+        let gap = gap_to(&self.0[at]);
+        self.0[..=at].rotate_right(1);
+        self.0[0] = record;
+        gap
+    }
+}
+
+/// Where a record lies.
+#[derive(Clone, Copy, Default)]
 struct RecordPlace {
+    /// No segment has the number 0.
     segment: u32,
     start: u64,
     end: u64,
@@ -78,12 +96,13 @@ impl RecordPlace {
         }
     }
 
-    /// Bytes between two records of a segment.
-    fn gap_to(self, other: RecordPlace) -> Option<u64> {
+    /// Bytes between two records of one place.
+    fn gap_to(&self, other: RecordPlace) -> Option<u64> {
         let gap = match other.start >= self.end {
             true => Some(other.start - self.end),
             false => self.start.checked_sub(other.end),
         };
+        let gap = gap.filter(|gap| *gap <= GAP_BYTES_MAX);
         gap.filter(|_| self.segment == other.segment)
     }
 }
@@ -123,7 +142,7 @@ impl PortionLimits {
         }
     }
 
-    fn are_exceeded_by(self, portion: Portion) -> bool {
+    fn are_exceeded_by(self, portion: ReadPortion) -> bool {
         let has_many = portion.records > Self::RECORDS && portion.is_in_order();
         portion.places > self.places
             || portion.bytes > Self::BYTES
@@ -151,7 +170,7 @@ mod tests {
     }
 
     fn length(records: impl Iterator<Item = RecordPointer>, limits: PortionLimits) -> usize {
-        Portion::of(records, limits).records
+        ReadPortion::of(records, limits).records
     }
 
     #[test]
@@ -196,7 +215,7 @@ mod tests {
             if descends {
                 places.reverse();
             }
-            Portion::of(records(places.into_iter()), PortionLimits::WHOLE).is_in_order()
+            ReadPortion::of(records(places.into_iter()), PortionLimits::WHOLE).is_in_order()
         };
         for descends in [false, true] {
             assert!(is_in_order(&[4], descends) && is_in_order(&[7, 1], descends));
@@ -205,10 +224,21 @@ mod tests {
     }
 
     #[test]
+    fn records_that_lie_in_a_few_places_in_turn_are_in_order() {
+        let in_turn = |places: u64| {
+            let place = move |number| ((1 + number % places) << 20) + number / places * 160;
+            let records = records((0..80).map(move |number| (place(number), 160)));
+            ReadPortion::of(records, PortionLimits::WHOLE).is_in_order()
+        };
+        assert!(in_turn(4));
+        assert!(!in_turn(5));
+    }
+
+    #[test]
     fn a_gap_of_a_page_is_read_and_a_longer_one_is_not() {
         let device_bytes = |gap: u64| {
             let two = records([(4096, 160), (4096 + 160 + gap, 160)].into_iter());
-            Portion::of(two, PortionLimits::WHOLE).device_bytes()
+            ReadPortion::of(two, PortionLimits::WHOLE).device_bytes()
         };
         assert_eq!(device_bytes(4096), 4096 + 320 + 4096);
         assert_eq!(device_bytes(4104), 2 * 4096 + 320);
