@@ -268,10 +268,10 @@ impl<'e> Looks<'e> {
     }
 
     /// Whether a portion is announced now: one that is looked at next, or that lies in a page; otherwise one that the
-    /// caller is expected to reach, having looked at half as much.
+    /// caller is expected to reach, having looked at as much.
     fn is_wanted(&self, portion: ReadPortion) -> bool {
         let ahead = self.ahead_bytes() + portion.device_bytes();
-        self.announced.is_empty() || self.is_page || ahead <= self.walked_bytes * 2
+        self.announced.is_empty() || self.is_page || ahead <= self.walked_bytes
     }
 
     /// Whether the next portion may be larger if more is listed. A walk that the device does not delay is listed

@@ -1,7 +1,7 @@
 //! Records of a walk that are announced to the device together: how many.
 //!
 //! ```text
-//!   in order     │ 16 KiB │ 64 KiB │ 124 KiB │ ... │ a quarter of what was walked ─► 512 KiB
+//!   in order     │ 16 KiB │ 64 KiB │ 64 KiB │ ... │ a quarter of what was walked ─► 512 KiB
 //!   scattered    │ 16 │ 32 │ 64 │ 128 │ 256 records, or 512 KiB │ 256 ...
 //! ```
 //!
@@ -129,13 +129,12 @@ impl PortionLimits {
         places: 256,
         in_order_bytes: Self::BYTES,
     };
-    /// The system takes 128 KiB at once, and a part of a page at either end counts in full.
-    const REQUEST_BYTES: u64 = 124 << 10;
+    /// Of portions behind the first. A read of fewer bytes takes the device hardly less time.
+    const LATER_BYTES_MIN: u64 = 64 << 10;
 
     /// Of the portion behind one of these limits, in a walk that the device has read as many bytes for.
     pub fn behind(self, walked_bytes: u64) -> PortionLimits {
-        let bytes = (self.in_order_bytes * 4).min(Self::REQUEST_BYTES);
-        let least = bytes.max(self.in_order_bytes);
+        let least = self.in_order_bytes.max(Self::LATER_BYTES_MIN);
         PortionLimits {
             places: (self.places * 2).min(Self::WHOLE.places),
             in_order_bytes: (walked_bytes / 4).clamp(least, Self::BYTES),
@@ -188,12 +187,12 @@ mod tests {
 
     #[test]
     fn a_walk_begins_with_few_records_and_goes_on_with_a_quarter_of_the_bytes_that_it_has_seen() {
-        // Limits of 16, 64, 124, 160 and 512 KiB.
+        // Limits of 16, 64, 64, 160 and 512 KiB.
         let mut limits = PortionLimits::FIRST;
         for (walked, short, longer, apart, longer_apart) in [
             (16 << 10, 102, 16, 16, 16),
             (80 << 10, 409, 16, 32, 32),
-            (640 << 10, 793, 31, 64, 64),
+            (640 << 10, 409, 16, 64, 64),
             (1 << 30, 1_024, 40, 128, 128),
             (0, 3_276, 128, 256, 128),
         ] {
