@@ -42,6 +42,13 @@ struct PageLimits {
     bytes: u64,
 }
 
+impl PageLimits {
+    fn up_to(self, pairs: usize) -> PageLimits {
+        let pairs = pairs.min(self.pairs);
+        PageLimits { pairs, ..self }
+    }
+}
+
 /// Keys and their values in ascending order of the keys, as they were at one moment; from
 /// the last key with [`Iterator::rev`]. It ends after an error.
 ///
@@ -78,12 +85,7 @@ impl Range {
         }
         let snapshot = self.snapshot.clone();
         let mut looks = snapshot.engine().looks();
-        self.list(
-            &mut looks,
-            from,
-            self.page.min(FETCHED.pairs),
-            FETCHED.bytes,
-        );
+        self.list(&mut looks, from, FETCHED.up_to(self.page));
         let mut gathered = Gathered::for_records_of(looks.log_bytes());
         let mut memory = Vec::new();
         let end = looks.at_page(pairs_for(&mut memory, |key, value| {
@@ -104,11 +106,11 @@ impl Range {
         Ok(pairs)
     }
 
-    fn list(&self, looks: &mut Looks<'_>, from: End, pairs: usize, bytes: u64) {
+    fn list(&self, looks: &mut Looks<'_>, from: End, limits: PageLimits) {
         let now = self.snapshot.engine().snapshot();
         let (start, end) = (&self.rest.start, self.rest.end.as_deref());
         let range = now.range(start, end, self.snapshot.revision());
-        looks.list(range, from, pairs, bytes);
+        looks.list(range, from, limits.pairs, limits.bytes);
     }
 
     fn pass_page(&mut self, page: &Looks<'_>, from: End) {
@@ -186,14 +188,13 @@ impl Range {
     /// Lists the next page that is visited, if there is one, and passes it.
     fn list_next(&mut self, looks: &mut Looks<'_>) {
         if !self.rest.is_empty() {
-            match looks.portion_bytes() {
-                Some(bytes) => self.list(looks, End::Front, VISITED.pairs, bytes),
-                None => {
-                    self.list(looks, End::Front, self.page, VISITED.bytes);
-                    self.grow_page(GROWTH);
-                }
-            }
+            let limits = match looks.portion_bytes() {
+                Some(bytes) => PageLimits { bytes, ..VISITED },
+                None => VISITED.up_to(self.page),
+            };
+            self.list(looks, End::Front, limits);
             self.pass_page(looks, End::Front);
+            self.grow_page(GROWTH);
         }
     }
 
