@@ -16,7 +16,7 @@ const GAP_BYTES_MAX: u64 = 4 << 10;
 const PLACE_BYTES: u64 = 4 << 10;
 /// Records in order have as many, or more, for each place.
 const IN_ORDER_PER_PLACE: usize = 4;
-/// A record continues one of so many places that others continued last: neighbours may lie in several segments, in turn.
+/// A record continues one of this many places that others continued last: neighbours may lie in several segments, in turn.
 const RECENT_PLACES: usize = 4;
 
 /// Records that are announced together.
