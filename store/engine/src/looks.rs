@@ -161,7 +161,7 @@ impl<'e> Looks<'e> {
     }
 
     /// How many bytes of versions to list, for the device to read next; `None` if the last ones that were announced to it
-    /// are in memory. Before the first ones, this tells of those of the reader that asked last.
+    /// are in memory. Before any was announced, the last answer that another reader got about its records counts.
     pub fn portion_bytes(&self) -> Option<u64> {
         self.waits.then_some(self.limits.in_order_bytes)
     }

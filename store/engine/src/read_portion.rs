@@ -25,7 +25,7 @@ pub(crate) struct ReadPortion {
     pub records: usize,
     /// Of the records, with the gaps between them that the device reads as well.
     bytes: u64,
-    /// From which the device reads: records one behind the other, in either direction, are one place.
+    /// Places from which the device reads: records one behind the other, in either direction, are one place.
     places: usize,
 }
 
@@ -111,7 +111,7 @@ impl RecordPlace {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PortionLimits {
     places: usize,
-    /// If it is in order and has more than [`PortionLimits::RECORDS`].
+    /// Bytes of a portion in order that has more than [`PortionLimits::RECORDS`].
     pub in_order_bytes: u64,
 }
 
@@ -132,7 +132,7 @@ impl PortionLimits {
     /// Of portions behind the first. A read of fewer bytes takes the device hardly less time.
     const LATER_BYTES_MIN: u64 = 64 << 10;
 
-    /// Of the portion behind one of these limits, in a walk that the device has read as many bytes for.
+    /// The limits of the next portion, in a walk that has looked at as many bytes ([`ReadPortion::device_bytes`]).
     pub fn behind(self, walked_bytes: u64) -> PortionLimits {
         let least = self.in_order_bytes.max(Self::LATER_BYTES_MIN);
         PortionLimits {

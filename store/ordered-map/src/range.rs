@@ -22,15 +22,16 @@ use crate::{Error, pair};
 const PAGE_MIN: usize = 16;
 /// A page has as many times the pairs of the one before it, up to those of `PageLimits`.
 const GROWTH: usize = 2;
-/// The same for a page that is fetched behind one that the device had to read, in order: it takes hardly longer for more.
+/// The same for a page that is fetched, if the device had to read the one before it and its records lie in order: more of
+/// them take the device hardly longer.
 const GROWTH_WAITING: usize = 4;
 /// Of pages that are fetched.
 const FETCHED: PageLimits = PageLimits {
     pairs: 512,
     bytes: 256 << 10,
 };
-/// Of pages that are visited, without memory for their values. Where the device reads, a list of what it reads next has
-/// as many pairs at most, too.
+/// Of pages that are visited, without memory for their values. A list of pairs for the device to read has as many pairs at
+/// most, too.
 const VISITED: PageLimits = PageLimits {
     pairs: 8 << 10,
     bytes: 4 << 20,
